@@ -70,7 +70,7 @@ class NotingAgents(LinkedAgents):
 
 
 class Manager:
-    """One manager: it listens, and remembers what it hears."""
+    """One manager, which records what it receives."""
 
     def __init__(self, register: Register, *, port: int = 0) -> None:
         self.agents = NotingAgents(SystemClock(), admit=register.admit, on_heartbeat=self._heard, limits=LIMITS)
@@ -94,7 +94,7 @@ class Manager:
         await self._listening.aclose()
 
     def cut(self) -> None:
-        """End every connection without a word."""
+        """Close every connection without a frame."""
         assert self._listener is not None
         for socket in self._listener.server.connections:
             socket.transport.abort()

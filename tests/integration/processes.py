@@ -17,7 +17,7 @@ from sokovan.adapters.local.clock import SystemClock
 
 R = TypeVar("R")
 
-# Whoever is not done after this long hangs.
+# A process that takes longer than this hangs.
 LIMIT_S = 600.0
 END_LIMIT_S = 20.0
 _WARM = [

@@ -1,4 +1,4 @@
-"""Agents killed with -9 on real processes: what ran goes on, what ended is told, and nothing happens twice."""
+"""Agents killed with -9 on real processes: kernels go on, ends are reported, nothing runs twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def manager(register: Register) -> AsyncIterator[Manager]:
 
 @pytest.fixture
 async def runtime(tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
-    """The machine as somebody else sees it; whatever runs on it is ended."""
+    """A second runtime on the same machine; ends everything that runs on it."""
     async with runtime_in(tmp_path / "machine") as ready:
         yield ready
 

@@ -1,4 +1,4 @@
-"""Images from the manager's side: asked for, told of while they come, and used or given up."""
+"""Images from the manager's side: requested, reported while they are pulled, and used or given up."""
 
 from __future__ import annotations
 

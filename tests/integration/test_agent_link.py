@@ -42,7 +42,7 @@ async def manager(register: Register) -> AsyncIterator[Manager]:
 
 @pytest.fixture
 async def root(tmp_path: Path) -> AsyncIterator[Path]:
-    """A folder for an agent; whatever runs in it is ended."""
+    """A folder for an agent; everything that runs in it is ended."""
     yield tmp_path
     TinyRuntime(tmp_path).end_all()
 

@@ -63,7 +63,7 @@ while not (os.path.exists("hidden") and open("hidden").read()):
     time.sleep(0.001)
 print("up", flush=True)
 """
-# Ends by itself after some seconds, whatever happens to the test.
+# Ends by itself after some seconds, also if the test is killed.
 FORKS = """
 import os, signal, time
 signal.alarm(20)

@@ -140,7 +140,7 @@ async def test_a_mount_is_where_it_was_asked_for_and_may_be_read_only(runtime: P
 
 
 async def test_variables_of_the_user_do_not_reach_the_sandbox_itself(runtime: ProcessRuntime, tmp_path: Path) -> None:
-    # A library that the loader were told to bring would be complained about by the sandbox's own program too.
+    # A library named in LD_PRELOAD would be reported by the sandbox's own program too.
     missing = str(tmp_path / "missing.so")
     script = "print('up')"
     await runtime.create(launch("k", script, environment={"LD_PRELOAD": missing, "A": "b"}))

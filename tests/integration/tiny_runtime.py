@@ -24,7 +24,7 @@ from sokovan.ports.runtime import (
 )
 from sokovan.wire.frames import CreateKernel
 
-# Starts the command, waits for it, and leaves its exit code behind, whoever is still there to read it.
+# Starts the command, waits for it, and writes its exit code to a file.
 SHIM = """
 import os, subprocess, sys
 folder, *command = sys.argv[1:]

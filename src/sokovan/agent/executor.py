@@ -109,8 +109,8 @@ class Executor:
         except ImageUnavailable as failure:
             self._finish_image(image, ImageState.FAILED, failure.problem)
         except Exception as problem:  # noqa: BLE001  # any failure means that the image is not available
-            words = problem.message if isinstance(problem, SokovanError) else repr(problem)
-            self._finish_image(image, ImageState.FAILED, words)
+            detail = problem.message if isinstance(problem, SokovanError) else repr(problem)
+            self._finish_image(image, ImageState.FAILED, detail)
         else:
             self._finish_image(image, ImageState.READY, "")
 

@@ -73,7 +73,7 @@ class KernelEntombed(Struct, frozen=True, tag="tombstone"):
 
 
 class KernelForgotten(Struct, frozen=True, tag="forgotten"):
-    """What is kept of an ended kernel is no longer needed."""
+    """The data kept for an ended kernel is no longer needed."""
 
     key: KernelKey
 

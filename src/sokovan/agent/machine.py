@@ -85,9 +85,9 @@ def _meminfo(root: Path) -> dict[str, int]:
     with suppress(OSError):
         for line in (root / "proc/meminfo").read_text().splitlines():
             name, _, rest = line.partition(":")
-            words = rest.split()
-            if words and words[0].isdigit():
-                amounts[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+            fields = rest.split()
+            if fields and fields[0].isdigit():
+                amounts[name] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
     return amounts
 
 
@@ -106,19 +106,22 @@ def _group_folders(root: Path, controller: str) -> Iterator[Path]:
 
 def _cpu_quota(folder: Path) -> int:
     """The quota in millicores; 0 if there is none."""
-    words = _words(folder / "cpu.max") or [*_words(folder / "cpu.cfs_quota_us"), *_words(folder / "cpu.cfs_period_us")]
-    if len(words) != 2 or not all(word.isdigit() for word in words) or int(words[1]) == 0:  # "max", or -1
+    fields = _fields(folder / "cpu.max") or [
+        *_fields(folder / "cpu.cfs_quota_us"),
+        *_fields(folder / "cpu.cfs_period_us"),
+    ]
+    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:  # "max", or -1
         return 0
-    return int(words[0]) * MILLICORES // int(words[1])
+    return int(fields[0]) * MILLICORES // int(fields[1])
 
 
 def _memory_limit(folder: Path) -> int:
     """The limit in bytes; 0 if there is none."""
-    words = _words(folder / "memory.max") or _words(folder / "memory.limit_in_bytes")
-    return int(words[0]) if len(words) == 1 and words[0].isdigit() else 0
+    fields = _fields(folder / "memory.max") or _fields(folder / "memory.limit_in_bytes")
+    return int(fields[0]) if len(fields) == 1 and fields[0].isdigit() else 0
 
 
-def _words(path: Path) -> list[str]:
+def _fields(path: Path) -> list[str]:
     with suppress(OSError):
         return path.read_text().split()
     return []

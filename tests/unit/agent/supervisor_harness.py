@@ -1,4 +1,4 @@
-"""An agent's judgement in a test: events in, what it says and does out."""
+"""The agent's state machine in a test: events in, instructions and records out."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def seen(
 
 
 class SupervisorHarness:
-    """One agent: its table, its journal, and what it was told to do."""
+    """One agent: its table, its journal and its instructions."""
 
     def __init__(
         self, table: KernelTable = FRESH, *, journal: JournalState | None = None, connected: bool = True

@@ -1,4 +1,4 @@
-"""Whether a kernel may start, whatever the manager believes."""
+"""Admission of kernels by the agent, independent of the manager's view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events are judged in order, and nothing is done before it is durable."""
+"""Events are applied in order, and no instruction runs before its records are durable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions are carried out beside each other, and what came of them is told."""
+"""Instructions are executed concurrently, and their outcome is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of an agent put together; whole stories are told in tests/integration."""
+"""The parts of an agent put together; tests/integration has complete runs."""
 
 from __future__ import annotations
 

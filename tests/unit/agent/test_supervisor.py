@@ -1,4 +1,4 @@
-"""The judgement of an agent, as laws that no order of events breaks."""
+"""Invariants of the agent's state machine under any order of events."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ class Machine(RuleBasedStateMachine):
         assert self.memory.incarnation == self.table.incarnation
 
     def teardown(self) -> None:
-        """A manager that goes on asking gets everything ended, whatever has happened before."""
+        """A manager that keeps retrying gets every kernel ended."""
         keys = [KernelKey(KernelId(name), attempt) for name in WANTS for attempt in (1, 2)]
         for _ in range(ROUNDS):
             for which in keys:

@@ -1,4 +1,4 @@
-"""Words on a stream: whole there and back, or refused."""
+"""Exec messages survive a round trip, or are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes become frames or one kind of error, whatever they are."""
+"""Any bytes become a frame or one kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link keeps its word whatever the network does to the frames."""
+"""A link behaves correctly under any loss, delay or repetition of frames."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ class LinkedExecution:
             raise AgentUnreachable(agent_id=self._agent_id, problem="the command was not started")
         return await asyncio.shield(self._reading)
 
-    async def _send_message(self, word: ExecMessage) -> None:
-        await self._send(encode_message(word))
+    async def _send_message(self, message: ExecMessage) -> None:
+        await self._send(encode_message(message))
 
     async def _send(self, content: bytes | str) -> None:
         if self._stream is not None:
@@ -92,8 +92,8 @@ class LinkedExecution:
                 if isinstance(content, bytes):
                     await self._room.acquire()
                     self._chunks.put_nowait(content)
-                elif isinstance(word := decode_message(content), CommandEnded):
-                    return word.exit_code
+                elif isinstance(message := decode_message(content), CommandEnded):
+                    return message.exit_code
         except (ConnectionError, MalformedFrame) as problem:
             raise AgentUnreachable(agent_id=self._agent_id, problem=str(problem)) from None
         finally:

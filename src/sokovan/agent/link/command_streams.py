@@ -115,8 +115,8 @@ async def _receive_input(execution: KernelExecution, socket: ClientConnection) -
         match decode_message(content):
             case InputEnded():
                 await execution.write(b"")
-            case Resized() as word:
-                await execution.resize(rows=word.rows, columns=word.columns)
+            case Resized() as message:
+                await execution.resize(rows=message.rows, columns=message.columns)
             case _:
                 pass
 

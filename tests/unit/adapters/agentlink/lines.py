@@ -47,7 +47,7 @@ class Line:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is left to hear."""
+        """Whether nothing is left to receive."""
         return self._to_agent.empty()
 
 

@@ -1,4 +1,4 @@
-"""Whatever sends and receives whole messages can carry a link."""
+"""Any ordered message connection can carry a link."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Rig:
             raise self.trouble
 
     async def dials(self) -> tuple[Line, Frame, asyncio.Future[str]]:
-        """An agent dials in; its line, the first word it hears, and the end of the link."""
+        """Connect an agent; its connection, the first answer, and the end of the link."""
         line = Line()
         link = asyncio.ensure_future(self.agents.serve(line, "token"))
         self.links.append(link)

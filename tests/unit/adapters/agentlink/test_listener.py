@@ -1,4 +1,4 @@
-"""The door for agents: who gets in, who is turned away, and with which word."""
+"""The listener for agents: which requests it accepts, and how it refuses others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a kernel is told when it happens, and to nobody who does not ask."""
+"""The end of a kernel is signalled at once, but only to a waiting caller."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_shim_that_is_killed_is_told_too(tmp_path: Path) -> None:
         assert record is not None
         os.kill(record["shim_pid"], signal.SIGKILL)
         await asyncio.wait_for(told, LIMIT_S)
-        async with asyncio.timeout(LIMIT_S):  # the first word may still be of its start
+        async with asyncio.timeout(LIMIT_S):  # the first signal may still be of its start
             while (await seen(runtime, "k")).reason != "shim lost":
                 await runtime.changes()
         await given_up(runtime.changes())

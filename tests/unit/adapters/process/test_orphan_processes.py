@@ -1,4 +1,4 @@
-"""What a kernel leaves is found by its marks, and nobody else is touched."""
+"""Orphan processes of a kernel are found by their marks, and no others are touched."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
 
 @contextmanager
 def shim(folder: Path, answer: dict[str, object] | None) -> Iterator[list[dict[str, object]]]:
-    """Somebody who hears one message and gives one answer, or hangs up."""
+    """A server that takes one message and sends one answer, or disconnects."""
     heard: list[dict[str, object]] = []
     with opened(folder) as handle:
         listener = RequestListener(handle)

@@ -1,4 +1,4 @@
-"""A kernel ends when it shall, whatever it has done to its shim."""
+"""A kernel can be stopped even after it has tampered with its shim."""
 
 from __future__ import annotations
 

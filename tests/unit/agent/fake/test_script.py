@@ -45,11 +45,11 @@ def test_other_work_takes_the_configured_time() -> None:
 
 @given(st.lists(st.text(), max_size=4))
 def test_any_command_has_a_script(command: list[str]) -> None:
-    conduct = script_of(command)
-    assert conduct.lasts_s is None or conduct.lasts_s >= 0
-    assert 0 <= conduct.exit_code <= 255
+    simulated = script_of(command)
+    assert simulated.lasts_s is None or simulated.lasts_s >= 0
+    assert 0 <= simulated.exit_code <= 255
 
 
 @given(st.text())
-def test_any_script_is_some_conduct(script: str) -> None:
+def test_any_script_has_a_simulation(script: str) -> None:
     assert 0 <= script_of(["sh", "-c", script]).exit_code <= 255

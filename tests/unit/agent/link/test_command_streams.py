@@ -78,7 +78,7 @@ class Command:
 
 
 class Runtime(TinyRuntime):
-    """Runs the test's command, whatever is asked for."""
+    """Runs the test's command for any request."""
 
     def __init__(self, root: Path, command: Command) -> None:
         super().__init__(root)
@@ -183,7 +183,7 @@ async def test_a_manager_that_talks_nonsense_ends_the_command(rig: Rig) -> None:
 async def test_what_a_command_leaves_behind_does_not_hold_its_end_up(rig: Rig) -> None:
     task = rig.runs()
     socket = await rig.socket()
-    rig.command.exit_code.set_result(0)  # its output stays open: somebody in the background has it
+    rig.command.exit_code.set_result(0)  # its output stays open, held by a background process
     content = await asyncio.wait_for(socket.recv(), 5)
     assert isinstance(content, str)
     assert decode_message(content) == CommandEnded(0)

@@ -1,4 +1,4 @@
-"""An agent's link to a manager that keeps its word, breaks it, or is not there."""
+"""An agent's link to a manager that works, misbehaves, or is absent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ASK = Request(number=1, incarnation=1, allowed_ms=5000, command=ForgetKernel("k1
 
 
 class RecordingHandler:
-    """An agent that only notes what its link tells it."""
+    """An agent that only records the calls of its link."""
 
     def __init__(self) -> None:
         self.welcomes: list[Welcome] = []
@@ -78,7 +78,7 @@ class RecordingHandler:
 
 
 class Far:
-    """A manager that says what the test tells it to, and notes what it hears."""
+    """A manager that sends what the test says, and records what it receives."""
 
     def __init__(self) -> None:
         self.first: Frame | bytes = WELCOME

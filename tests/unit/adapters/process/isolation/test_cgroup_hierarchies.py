@@ -14,7 +14,7 @@ OWN_1 = "5:memory:/a\n4:cpu,cpuacct:/\n3:pids:/a/b\n2:freezer:/\n0::/\n"
 
 
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, mounts: str, own: str) -> None:
-    """Let /proc tell of a machine whose mounts lie below a folder."""
+    """Make /proc describe a machine whose mounts are below a folder."""
     files = {"/proc/self/mountinfo": mounts.replace("AT", str(tmp_path)), "/proc/self/cgroup": own}
     original = Path.read_text
 
@@ -22,7 +22,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, mounts: str, own
         return files[str(path)] if str(path) in files else original(path)
 
     monkeypatch.setattr(Path, "read_text", read_text)
-    # A plain folder has no control files of its own accord; who makes one here gets them.
+    # A plain folder has no control files; creating one here adds them.
     original_mkdir = Path.mkdir
 
     def mkdir(path: Path, mode: int = 0o777, *, exist_ok: bool = False) -> None:

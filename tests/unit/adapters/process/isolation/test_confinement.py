@@ -1,4 +1,4 @@
-"""What holds a kernel is said in words, and nothing is claimed that was not tried."""
+"""The description of the isolation claims only what was probed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether there is a sandbox is tried, and what it is told hides before it shows."""
+"""The sandbox is probed, and its options hide before they show."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_what_cannot_start_says_why_and_leaves_no_process(changes: dict[str, Any
 
 @pytest.mark.parametrize("name", ["PIPE", "HUP", "INT", "QUIT", "TERM", "USR1"])
 def test_signals_are_as_a_program_expects_them(name: str) -> None:
-    # Python itself ignores SIGPIPE, and whoever started the agent may ignore others; a kernel must not inherit that.
+    # Python ignores SIGPIPE, and `nohup` or a shell ignore others; a kernel must not inherit that.
     number = signal.Signals[f"SIG{name}"]
     before = signal.signal(number, signal.SIG_IGN)
     try:

@@ -42,7 +42,7 @@ async def test_a_shim_from_a_fork_server_is_detached_and_holds_none_of_its_files
         assert shim.session == shim.pid, "it is in the session of the fork_server"
         parent = processes.look_up(shim.parent)
         assert parent is None or "shim.fork_server" not in processes.read_text(f"/proc/{parent.pid}/cmdline")
-        # It lets go of its plan right after it has told that it runs.
+        # It releases its plan right after it has answered.
         async with asyncio.timeout(LIMIT_S):
             while [name for name in open_files(shim.pid) if name.startswith(("/memfd", "/dev/pts"))]:
                 await SystemClock().sleep(0.01)

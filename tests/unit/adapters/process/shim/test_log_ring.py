@@ -1,4 +1,4 @@
-"""A log keeps its newest output, within its limit, whatever the disk does."""
+"""A log keeps its newest output within its limit, also when writes fail."""
 
 from __future__ import annotations
 

@@ -69,23 +69,28 @@ def test_a_signal_for_a_predecessor_does_not_reach_its_successor(child: subproce
     assert child.poll() is None
 
 
-def test_nobody_is_found_where_nobody_is() -> None:
+def test_an_unknown_pid_or_file_is_not_found() -> None:
     assert processes.look_up(2**22 + 1) is None
     assert processes.read_text("/proc/there/is/nothing") == ""
 
 
-async def test_everything_below_a_process_is_killed_and_itself_is_not() -> None:
+def _killed_family() -> list[processes.Process]:
+    """The children and grandchildren of a process, after they were killed."""
     with subprocess.Popen([sys.executable, "-c", FAMILY], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for _ in range(4):
             process.stdout.readline()
         below = processes.descendants(process.pid)
-        assert len(below) == 3
         processes.kill_below(process.pid)
         assert found(process.pid).alive
         process.kill()
         process.communicate()
-    left = below
+    return below
+
+
+async def test_everything_below_a_process_is_killed_and_itself_is_not() -> None:
+    left = _killed_family()
+    assert len(left) == 3
     for _ in range(1000):  # a killed process takes a moment to disappear
         left = [one for one in left if processes.is_alive(one.pid, one.start)]
         if not left:
