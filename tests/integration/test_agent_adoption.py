@@ -53,7 +53,7 @@ async def killed(process: asyncio.subprocess.Process, manager: Manager) -> None:
     await comes_true(lambda: not manager.agents.connected(AGENT))
 
 
-async def test_what_runs_is_adopted_what_ended_is_told_and_none_is_lost(
+async def test_running_kernels_are_adopted_ended_ones_reported_and_none_lost(
     tmp_path: Path, manager: Manager, register: Register, runtime: ProcessRuntime
 ) -> None:
     lasting = [f"k{number}" for number in range(5)]

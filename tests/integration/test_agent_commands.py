@@ -103,7 +103,7 @@ async def test_a_command_ends_with_its_agent_and_the_kernel_does_not(
 
 
 @pytest.mark.usefixtures("agent")
-async def test_a_terminal_has_the_size_that_it_is_told(manager: Manager) -> None:
+async def test_a_terminal_has_the_requested_size(manager: Manager) -> None:
     async with run(manager, "sh", "-c", "read line; stty size", terminal=True) as command:
         await command.resize(rows=12, columns=34)
         await command.write(b"\n")
@@ -113,7 +113,7 @@ async def test_a_terminal_has_the_size_that_it_is_told(manager: Manager) -> None
 
 
 @pytest.mark.usefixtures("agent")
-async def test_a_command_that_nobody_listens_to_has_to_wait(manager: Manager, tmp_path: Path) -> None:
+async def test_a_command_with_unread_output_is_blocked(manager: Manager, tmp_path: Path) -> None:
     script = (
         "import sys\nfor n in range(2000):\n    sys.stdout.write('x' * 65536)\n    open('count', 'w').write(str(n))"
     )

@@ -203,7 +203,7 @@ async def test_of_two_agents_with_one_name_the_later_one_has_the_link(
         await agent.runtime.close()
 
 
-async def test_an_agent_with_a_wrong_token_is_told_so(root: Path, manager: Manager) -> None:
+async def test_an_agent_with_a_wrong_token_is_refused(root: Path, manager: Manager) -> None:
     agent = Agent(root, ManagerAddress(manager.address.url, "wrong"))
     await comes_true(lambda: any("who are you?" in line for line in agent.told))
 

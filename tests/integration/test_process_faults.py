@@ -167,7 +167,7 @@ async def test_what_a_kernel_leaves_behind_ends_with_it(runtime: ProcessRuntime,
 
 
 @pytest.mark.parametrize("variables", ["os.environ", "{}"])
-async def test_a_killed_shim_takes_its_kernel_with_it_before_the_end_is_told(
+async def test_a_killed_shim_takes_its_kernel_with_it_before_the_end_is_reported(
     variables: str, runtime: ProcessRuntime, root: Path
 ) -> None:
     if variables == "{}" and not (await runtime.confinement()).hierarchies.controllers:
@@ -203,7 +203,7 @@ async def test_a_stop_of_a_kernel_without_its_shim_ends_what_is_left(runtime: Pr
     assert (await ended(runtime, "k")).reason == "shim lost"
 
 
-async def test_a_shim_is_deaf_to_whoever_wants_it_to_go(runtime: ProcessRuntime, root: Path) -> None:
+async def test_a_shim_ignores_termination_signals(runtime: ProcessRuntime, root: Path) -> None:
     await runtime.create(launch("k", SLEEP))
     record = state(root, "k")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
@@ -482,7 +482,7 @@ async def test_the_loop_is_not_held_up_while_kernels_start_and_end(runtime: Proc
     assert longest < 1000
 
 
-async def test_a_kernel_whose_record_was_lost_is_ended_before_it_is_told_to_have_ended(
+async def test_a_kernel_whose_record_was_lost_is_killed_before_its_end_is_reported(
     runtime: ProcessRuntime, root: Path
 ) -> None:
     await runtime.create(launch("k", SLEEP))

@@ -31,7 +31,7 @@ def test_a_kernel_is_refused_before_the_agent_has_looked_at_its_machine() -> Non
     assert code(admission_refusal(replace(READY, observed=False), launch())) == "not-ready"
 
 
-def test_a_full_disk_is_told_in_its_own_words() -> None:
+def test_a_full_disk_is_reported_in_the_refusal() -> None:
     refusal = admission_refusal(replace(READY, obstacle="1 GiB free, 2 GiB are needed"), launch())
 
     assert refusal == ("no-room", "1 GiB free, 2 GiB are needed")
@@ -99,7 +99,7 @@ def test_a_second_attempt_waits_for_the_end_of_the_first() -> None:
     assert admission_refusal(ended, launch("k1", 2)) is None
 
 
-def test_nothing_starts_beside_a_kernel_of_which_nobody_knows_what_it_takes() -> None:
+def test_nothing_starts_beside_an_orphan_of_unknown_usage() -> None:
     haunted = replace(READY, orphans={key("x"): OrphanKernel(0)})
 
     assert code(admission_refusal(haunted, launch())) == "unknown-kernels"

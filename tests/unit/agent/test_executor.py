@@ -64,7 +64,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     await made.runtime.close()
 
 
-async def test_a_start_is_told_when_it_is_over_and_looked_at(rig: Rig) -> None:
+async def test_a_finished_start_is_reported_and_observed(rig: Rig) -> None:
     rig.executor.execute(StartInstruction(launch()))
     await comes_true(lambda: rig.looks)
 
@@ -129,7 +129,7 @@ async def test_a_kernel_is_stopped_and_that_is_looked_at(rig: Rig) -> None:
     await comes_true(lambda: rig.looks == 2 and not rig.runtime.processes())
 
 
-async def test_a_defect_of_the_runtime_is_told_and_ends_nothing(rig: Rig) -> None:
+async def test_a_failure_of_the_runtime_is_logged_and_ends_nothing(rig: Rig) -> None:
     rig.executor.execute(ForgetInstruction(key()))
     await comes_true(lambda: rig.told)
 

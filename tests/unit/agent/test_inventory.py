@@ -58,7 +58,7 @@ def test_what_is_kept_for_the_machine_is_not_given() -> None:
     assert dict(inventory.slots.items()) == {"cpu": 3500}
 
 
-def test_a_name_that_somebody_chose_is_taken_or_refused() -> None:
+def test_a_configured_name_is_used_or_refused() -> None:
     assert take_inventory(InventoryOptions(agent_id="rack/a:1")).agent_id == "rack/a:1"
     with pytest.raises(InvalidName):
         take_inventory(InventoryOptions(agent_id="two words"))

@@ -199,7 +199,7 @@ while True:
 """
 
 
-def test_whatever_was_acknowledged_is_there_after_a_kill(path: Path) -> None:
+def test_acknowledged_records_survive_a_kill(path: Path) -> None:
     told = 0
     for lines in (1, 7, 23, 50, 90):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:

@@ -65,7 +65,7 @@ def test_tombstones_are_kept_for_as_long_as_a_request_could_need_them() -> None:
     assert set(replayed(memory, [IncarnationTaken(3)]).tombstones) == {key("listed")}
 
 
-def test_only_so_many_tombstones_are_kept_of_kernels_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_tombstones_of_unlisted_kernels_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 3)
     memory = replayed(
         JournalState(), [IncarnationTaken(1), KernelRequested(key("listed"), {}), KernelEntombed(key("listed"), 1)]

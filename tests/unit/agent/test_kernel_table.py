@@ -31,7 +31,7 @@ def holding(**phases: KernelPhase) -> KernelTable:
     return KernelTable(agent_id=FRESH.agent_id, capacity=FRESH.capacity, kernels=kernels)
 
 
-def test_every_kernel_is_reported_whatever_has_become_of_it() -> None:
+def test_kernels_of_every_phase_are_reported() -> None:
     table = holding(
         a=KernelPhase.REQUESTED,
         b=KernelPhase.RUNNING,
@@ -49,7 +49,7 @@ def test_every_kernel_is_reported_whatever_has_become_of_it() -> None:
     )
 
 
-def test_a_kernel_that_nobody_asked_for_is_reported_too() -> None:
+def test_orphans_are_reported_too() -> None:
     table = KernelTable(agent_id=FRESH.agent_id, capacity=CPU, orphans={key("x", 2): OrphanKernel(0)})
 
     assert reports(table) == (KernelReport(KernelId("x"), 2, running=True),)
@@ -121,7 +121,7 @@ HELD = st.builds(
     st.dictionaries(st.sampled_from(KEYS), st.none() | HELD),
     st.tuples(*[st.sets(st.sampled_from(KEYS))] * 2),
 )
-def test_what_was_touched_tells_whether_the_report_changed(
+def test_changed_kernels_decide_whether_the_reports_changed(
     kernels: dict[KernelKey, ManagedKernel],
     changes: dict[KernelKey, ManagedKernel | None],
     strange: tuple[set[KernelKey], set[KernelKey]],

@@ -40,11 +40,11 @@ def test_events_and_instructions_list_every_message() -> None:
     assert {*get_args(Event), *get_args(Instruction)} == _declared_messages()
 
 
-def test_a_step_without_consequences_only_has_holdings() -> None:
+def test_a_step_without_consequences_has_only_a_table() -> None:
     assert AgentStep(FRESH) == AgentStep(FRESH, (), ())
     assert list(AgentStep.__struct_fields__) == ["table", "records", "instructions"]
 
 
-def test_an_answer_without_a_word_says_that_it_is_done() -> None:
+def test_an_answer_has_no_result_by_default() -> None:
     assert SendAnswer(Token(1, 2)).result is None
     assert SendHeartbeat() == SendHeartbeat()

@@ -115,7 +115,7 @@ def test_a_kernel_whose_launch_names_this_agent_is_adopted() -> None:
     ]
 
 
-def test_a_kernel_that_nobody_claims_is_stopped_after_half_a_minute_and_then_forgotten() -> None:
+def test_an_unclaimed_orphan_is_stopped_after_half_a_minute_and_then_forgotten() -> None:
     agent = SupervisorHarness()
     assert SendHeartbeat() in agent.observe(RUNNING)
     agent.now_ms = ORPHAN_AFTER_MS - 1

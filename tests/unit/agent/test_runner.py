@@ -86,7 +86,7 @@ async def test_output_of_a_kernel_that_is_not_here_is_refused(manager: Manager) 
         await manager.agents.read_log(AGENT, KernelId("k9"), 1, offset=0, limit=10)
 
 
-async def test_a_defect_of_the_runtime_is_told_to_who_asked(
+async def test_a_failure_of_the_runtime_is_answered(
     agent: Agent, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_arguments: object, **_more: object) -> None:

@@ -47,7 +47,7 @@ from tests.unit.agent.supervisor_harness import (
 )
 
 
-def test_a_new_incarnation_is_written_down_and_told() -> None:
+def test_a_new_incarnation_is_recorded_and_reported() -> None:
     agent = SupervisorHarness(connected=False)
     done = agent.apply(LinkOpened(1, 5))
 
@@ -55,7 +55,7 @@ def test_a_new_incarnation_is_written_down_and_told() -> None:
     assert done == (SendHeartbeat(),)
 
 
-def test_the_word_of_a_manager_that_lags_behind_takes_no_incarnation_back() -> None:
+def test_a_manager_that_lags_behind_does_not_lower_the_incarnation() -> None:
     agent = SupervisorHarness(connected=False)
     agent.apply(LinkOpened(1, 5))
     agent.apply(LinkOpened(2, 4))
@@ -97,7 +97,7 @@ def test_a_kernel_that_could_not_start_may_be_tried_again() -> None:
     assert StartInstruction(launch()) in agent.create(launch())
 
 
-def test_nobody_is_answered_on_a_link_that_is_gone() -> None:
+def test_no_request_of_a_closed_link_is_answered() -> None:
     agent = SupervisorHarness()
     agent.create(launch())
     agent.apply(CreateRequested(Token(2, 1), INCARNATION, launch()))
@@ -108,13 +108,13 @@ def test_nobody_is_answered_on_a_link_that_is_gone() -> None:
     assert not of_kind(agent.apply(ImageProgressed(ImageReport("python", ImageState.READY))), SendAnswer)
 
 
-def test_a_start_that_nobody_remembers_changes_nothing() -> None:
+def test_the_end_of_an_unknown_start_changes_nothing() -> None:
     agent = SupervisorHarness()
 
     assert agent.apply(StartFinished(key("never"))) == ()
 
 
-def test_news_of_an_image_is_told_when_its_state_changes_and_not_for_every_line() -> None:
+def test_an_image_is_reported_when_its_state_changes_and_not_for_every_line() -> None:
     agent = SupervisorHarness()
     pulling = ImageReport("python", ImageState.PULLING, "1 of 9")
 

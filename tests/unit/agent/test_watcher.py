@@ -110,7 +110,7 @@ async def test_an_observation_says_when_it_began(rig: Rig) -> None:
     assert (rig.submitted[0].begun, len(rig.submitted[0].observations)) == (3, 1)
 
 
-async def test_a_machine_that_cannot_be_looked_at_is_looked_at_again(rig: Rig) -> None:
+async def test_a_failed_observation_is_retried(rig: Rig) -> None:
     rig.runtime.failure = OSError("no")
     await rig.clock.advance(0)
     rig.submitted.clear()
@@ -123,7 +123,7 @@ async def test_a_machine_that_cannot_be_looked_at_is_looked_at_again(rig: Rig) -
     assert rig.submitted
 
 
-async def test_a_runtime_that_tells_of_changes_is_looked_at_when_it_does() -> None:
+async def test_a_change_signal_causes_an_observation() -> None:
     ends = asyncio.Event()
 
     async def changes() -> None:
@@ -140,7 +140,7 @@ async def test_a_runtime_that_tells_of_changes_is_looked_at_when_it_does() -> No
     await rig.end()
 
 
-async def test_a_runtime_that_stops_telling_of_changes_is_still_looked_at() -> None:
+async def test_a_runtime_whose_change_signals_fail_is_still_polled() -> None:
     async def changes() -> None:
         raise OSError("too many open files")
 
@@ -163,7 +163,7 @@ async def test_claims_come_with_the_observation() -> None:
     await rig.end()
 
 
-async def test_a_runtime_that_tells_of_changes_is_looked_at_seldom_otherwise() -> None:
+async def test_a_runtime_with_change_signals_is_polled_seldom() -> None:
     rig = Rig(WatchOptions(period_s=0.05, idle_s=2.0, changes=asyncio.Event().wait))
     await rig.clock.advance(20)
     before = rig.runtime.observations

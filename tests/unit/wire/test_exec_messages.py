@@ -19,7 +19,7 @@ from sokovan.wire.link_codec import MalformedFrame
 
 
 @pytest.mark.parametrize("word", [Resized(24, 80), InputEnded(), CommandEnded(137), CommandEnded(0)])
-def test_a_word_is_read_as_it_was_written(word: ExecMessage) -> None:
+def test_a_message_survives_a_round_trip(word: ExecMessage) -> None:
     assert decode_message(encode_message(word)) == word
 
 
@@ -37,13 +37,13 @@ def test_a_word_is_read_as_it_was_written(word: ExecMessage) -> None:
         " " * (MESSAGE_CHARACTERS_MAX + 1),
     ],
 )
-def test_what_is_no_word_is_refused(text: str) -> None:
+def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(MalformedFrame):
         decode_message(text)
 
 
 @given(st.text())
-def test_any_text_is_a_word_or_refused_and_nothing_else(text: str) -> None:
+def test_any_text_is_a_message_or_refused(text: str) -> None:
     try:
         decode_message(text)
     except MalformedFrame:

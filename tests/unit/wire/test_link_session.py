@@ -102,7 +102,7 @@ def test_an_answer_after_the_deadline_is_dropped_on_both_ends() -> None:
     assert agent.answer(request.number, Done(), now_ms=100) is None
 
 
-def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+def test_an_unsolicited_answer_is_dropped() -> None:
     manager, _ = opened()
     request = asked(manager)
     manager.abandon(request.number)
@@ -161,7 +161,7 @@ def test_an_agent_that_waits_for_its_welcome_is_silent_by_right() -> None:
     assert len(manager.expire(now_ms=51_000)) == 1
 
 
-def test_a_silent_agent_is_hung_up_on_and_a_beating_one_is_not() -> None:
+def test_an_agent_without_heartbeats_times_out() -> None:
     manager, _ = opened()
     request = asked(manager, allowed_ms=60_000)
 
@@ -172,7 +172,7 @@ def test_a_silent_agent_is_hung_up_on_and_a_beating_one_is_not() -> None:
     assert isinstance(ended, LinkEnded)
 
 
-def test_a_refused_agent_hears_why() -> None:
+def test_a_refused_agent_gets_the_reason() -> None:
     manager, agent = manager_end(), AgentEnd()
     manager.received(agent.greet(HELLO), now_ms=0)
     refusal = HelloRefused(code="superseded", message="another a1 is here", final=True)
@@ -203,7 +203,7 @@ def test_a_link_that_does_not_begin_with_hello_ends(frame: Frame) -> None:
 
 
 @pytest.mark.parametrize("frame", [HELLO, BEAT, Response(1, Done()), WELCOME])
-def test_an_agent_hangs_up_on_frames_that_a_manager_never_sends(frame: Frame) -> None:
+def test_an_agent_disconnects_on_unexpected_frames(frame: Frame) -> None:
     _, agent = opened()
     [ended] = agent.received(frame, now_ms=0)
 

@@ -65,7 +65,7 @@ async def test_a_request_is_answered(rig: Rig) -> None:
     assert await asked == Response(request.number, Done())
 
 
-async def test_a_request_that_nobody_answers_ends_without_an_answer(rig: Rig) -> None:
+async def test_an_unanswered_request_times_out(rig: Rig) -> None:
     await rig.opened()
     asked = rig.ask()
     await rig.clock.advance(1.9)
@@ -90,7 +90,7 @@ async def test_no_more_requests_are_sent_than_may_be_open(rig: Rig) -> None:
     assert not third.done()
 
 
-async def test_of_heartbeats_that_nobody_has_taken_only_the_last_is_kept(rig: Rig) -> None:
+async def test_only_the_last_unprocessed_heartbeat_is_kept(rig: Rig) -> None:
     await rig.opened()
     for sequence in range(1, 50):
         rig.line.says(Heartbeat(incarnation=1, sequence=sequence))
@@ -99,7 +99,7 @@ async def test_of_heartbeats_that_nobody_has_taken_only_the_last_is_kept(rig: Ri
     assert (await rig.connection.heartbeat()).sequence == 49
 
 
-async def test_an_agent_that_hangs_up_ends_what_was_asked(rig: Rig) -> None:
+async def test_an_agent_that_disconnects_ends_its_requests(rig: Rig) -> None:
     await rig.opened()
     asked = rig.ask()
     await rig.line.hears()
@@ -112,7 +112,7 @@ async def test_an_agent_that_hangs_up_ends_what_was_asked(rig: Rig) -> None:
         await rig.ask()
 
 
-async def test_an_agent_that_says_nothing_at_all_is_hung_up_on(rig: Rig) -> None:
+async def test_an_agent_without_a_hello_is_disconnected(rig: Rig) -> None:
     await rig.clock.advance(3.5)
 
     await rig.task
@@ -120,7 +120,7 @@ async def test_an_agent_that_says_nothing_at_all_is_hung_up_on(rig: Rig) -> None
     assert "timeout" in rig.connection.ended
 
 
-async def test_an_agent_that_stops_beating_is_hung_up_on(rig: Rig) -> None:
+async def test_an_agent_without_heartbeats_is_disconnected(rig: Rig) -> None:
     await rig.opened()
     await rig.clock.advance(14)
     rig.line.says(BEAT)
@@ -132,7 +132,7 @@ async def test_an_agent_that_stops_beating_is_hung_up_on(rig: Rig) -> None:
     assert "timeout" in rig.connection.ended
 
 
-async def test_an_agent_of_another_protocol_hears_that(rig: Rig) -> None:
+async def test_an_agent_of_another_protocol_is_refused(rig: Rig) -> None:
     rig.line.says_bytes(bytes((PROTOCOL + 1,)) + b"whatever")
     refusal = await rig.line.hears()
 
@@ -150,7 +150,7 @@ async def test_rubbish_on_an_open_link_ends_it(rig: Rig) -> None:
     assert "not a frame" in rig.connection.ended
 
 
-async def test_an_agent_that_does_not_read_is_hung_up_on(rig: Rig) -> None:
+async def test_an_agent_that_does_not_read_is_disconnected(rig: Rig) -> None:
     await rig.opened()
     rig.line.flowing.clear()
     async with asyncio.timeout(10):
@@ -168,7 +168,7 @@ async def test_a_broken_line_ends_the_link(rig: Rig) -> None:
     assert rig.connection.ended == "the line is broken"
 
 
-async def test_a_heartbeat_can_be_wished_for(rig: Rig) -> None:
+async def test_a_heartbeat_can_be_requested(rig: Rig) -> None:
     await rig.connection.report_now()
     await rig.opened()
     await rig.connection.report_now()

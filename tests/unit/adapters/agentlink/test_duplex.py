@@ -6,7 +6,7 @@ from sokovan.adapters.agentlink.duplex import Duplex
 from tests.unit.adapters.agentlink.lines import BEAT, Line
 
 
-async def test_messages_arrive_whole_and_in_order_until_the_peer_hangs_up() -> None:
+async def test_messages_arrive_whole_and_in_order_until_the_peer_disconnects() -> None:
     line = Line()
     duplex: Duplex = line
     line.says(BEAT)

@@ -47,7 +47,7 @@ async def on_heartbeat(execution: LinkedExecution) -> bytes:
         return b"".join([chunk async for chunk in execution.output()])
 
 
-async def test_input_and_words_about_it_are_told_apart() -> None:
+async def test_input_and_messages_are_distinguished() -> None:
     opening = Opening()
     async with LinkedExecution(A1, opening.opened()) as execution:
         await execution.write(b"x" * (CHUNK_BYTES_MAX + 1))
@@ -71,7 +71,7 @@ async def test_output_ends_with_the_command_and_may_be_asked_for_again() -> None
         assert await on_heartbeat(execution) == b""
 
 
-async def test_what_nobody_listens_to_waits_at_the_other_end() -> None:
+async def test_unread_output_blocks_the_sender() -> None:
     opening = Opening()
     for _ in range(CHUNKS_MAX + 5):
         opening.pipe.to_manager.put_nowait(b"x")
@@ -84,7 +84,7 @@ async def test_what_nobody_listens_to_waits_at_the_other_end() -> None:
 
 
 @pytest.mark.parametrize("last", [None, "no word", '{"type": "command-ended", "exit_code": null}'])
-async def test_a_stream_that_breaks_off_is_told_to_who_waits(last: str | None) -> None:
+async def test_an_interrupted_stream_is_raised_to_the_waiter(last: str | None) -> None:
     opening = Opening()
     opening.pipe.to_manager.put_nowait(b"half")
     opening.pipe.to_manager.put_nowait(last)
@@ -158,7 +158,7 @@ async def test_an_agent_that_refuses_leaves_nothing_open(rig: Rig) -> None:
     assert not rig.agents.streams.is_expected(ask.stream_id, "secret")
 
 
-async def test_an_agent_that_does_not_dial_is_waited_for_no_longer_than_allowed(rig: Rig) -> None:
+async def test_a_stream_that_is_not_opened_times_out(rig: Rig) -> None:
     entering = asyncio.ensure_future(rig.agents.execute(A1, KernelId("k1"), 1, ["x"], terminal=False).__aenter__())
     request, ask = await rig.asked()
     rig.line.says(Response(request.number, Done()))

@@ -86,7 +86,7 @@ async def answered(line: Line, reply: Done | KernelGone | RequestFailed) -> Requ
     return request
 
 
-async def test_an_agent_that_is_admitted_is_connected_until_it_hangs_up(rig: Rig) -> None:
+async def test_an_admitted_agent_is_connected_until_it_disconnects(rig: Rig) -> None:
     assert not rig.agents.connected(A1)
     line, word, link = await rig.dials()
     assert word == Welcome(incarnation=1, heartbeat_s=5.0)
@@ -100,7 +100,7 @@ async def test_an_agent_that_is_admitted_is_connected_until_it_hangs_up(rig: Rig
     assert rig.agents.incarnation(A1) == 0
 
 
-async def test_an_agent_that_is_refused_hears_why_and_has_no_link(rig: Rig) -> None:
+async def test_a_refused_agent_gets_the_reason_and_has_no_link(rig: Rig) -> None:
     rig.door.verdict = HelloRefused(code="unauthorized", message="no", final=True)
     _, word, link = await rig.dials()
 
@@ -201,7 +201,7 @@ async def test_requests_and_answers_find_each_other(rig: Rig) -> None:
     assert await stopping == GoneProof(gone=True, exit_code=3)
 
 
-async def test_a_refusal_of_the_agent_is_told_in_its_words(rig: Rig) -> None:
+async def test_a_refusal_of_the_agent_has_its_code_and_message(rig: Rig) -> None:
     line, _, _ = await rig.dials()
     stopping = rig.stops()
     await answered(line, RequestFailed(0, "no-room", "not enough cpu"))
@@ -241,7 +241,7 @@ async def test_requests_end_with_the_link(rig: Rig) -> None:
         await stopping
 
 
-async def test_a_heartbeat_is_wished_for_where_there_is_a_link(rig: Rig) -> None:
+async def test_a_heartbeat_is_requested_over_a_link(rig: Rig) -> None:
     await rig.agents.report_now(A1)
     line, _, _ = await rig.dials()
     await rig.agents.report_now(A1)

@@ -68,7 +68,7 @@ async def test_an_agent_with_a_credential_gets_a_link(rig: Rig) -> None:
 
 @pytest.mark.parametrize("path", [LINK_PATH, f"{STREAM_PATH}x", "/", "/metrics"])
 @pytest.mark.parametrize("shown", ["", "secret", "Basic c2VjcmV0", "Bearer ", f"Bearer {'x' * 5000}"])
-async def test_nobody_gets_past_without_a_credential(rig: Rig, path: str, shown: str) -> None:
+async def test_a_credential_is_required(rig: Rig, path: str, shown: str) -> None:
     assert await rig.status(path, **({"Authorization": shown} if shown else {})) == 401
     assert rig.door.tokens == []
 
@@ -167,13 +167,13 @@ async def test_a_message_beyond_the_limit_ends_the_connection(rig: Rig) -> None:
         assert closed.value.rcvd.code == 1009
 
 
-async def test_a_text_is_no_frame_and_is_refused_in_words(rig: Rig) -> None:
+async def test_a_text_is_no_frame_and_is_refused_with_a_message(rig: Rig) -> None:
     async with connect(rig.url(), additional_headers=SHOWN, proxy=None) as socket:
         await socket.send("hello")
         assert b"protocol" in await socket.recv(decode=False)
 
 
-async def test_when_the_door_closes_everybody_is_hung_up_on() -> None:
+async def test_closing_the_listener_disconnects_every_agent() -> None:
     rig = Rig()
     call = None
     async with serve_links(rig.agents, host="127.0.0.1", port=0) as rig.listener:

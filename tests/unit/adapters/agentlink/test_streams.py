@@ -28,7 +28,7 @@ async def test_only_the_credential_that_was_asked_may_bring_it() -> None:
     assert not streams.is_expected("", "secret")
 
 
-async def test_a_stream_that_nobody_waits_for_is_not_taken() -> None:
+async def test_a_discarded_stream_is_not_accepted() -> None:
     streams = PendingStreams()
     call = streams.expect("secret")
     streams.discard(call)

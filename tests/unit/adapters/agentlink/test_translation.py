@@ -39,7 +39,7 @@ def test_a_launch_arrives_as_it_was_sent() -> None:
     assert event_of(arrived, Token(1, 1)) == CreateRequested(Token(1, 1), 2, FULL)
 
 
-def test_words_of_an_agent_arrive_as_they_were_said() -> None:
+def test_results_of_an_agent_arrive_unchanged() -> None:
     for word in (GoneProof(gone=True, exit_code=137, detail={"reason": "oom"}), GoneProof(gone=False)):
         sent = reply_of(word)
         assert isinstance(sent, KernelGone)
@@ -67,7 +67,7 @@ def test_a_heartbeat_arrives_as_it_was_sent() -> None:
     )
 
 
-def test_every_kernel_of_a_heartbeat_is_told() -> None:
+def test_every_kernel_of_a_heartbeat_is_translated() -> None:
     beat = HeartbeatFrame(
         incarnation=1, sequence=1, kernels=tuple(KernelEntry(f"k{number}", 1, running=True) for number in range(500))
     )
@@ -75,7 +75,7 @@ def test_every_kernel_of_a_heartbeat_is_told() -> None:
     assert len(state_of(AgentId("a1"), beat).kernels) == 500
 
 
-def test_a_state_of_an_image_that_nobody_knows_is_told_as_a_failure() -> None:
+def test_an_unknown_state_of_an_image_is_a_failure() -> None:
     [report] = images_of([ImageStatus("python", "thawing", "slowly")])
 
     assert report == ImageReport("python", ImageState.FAILED, "thawing: slowly")

@@ -47,7 +47,7 @@ async def test_more_than_a_pipe_holds_goes_through_both_ways(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_input_for_a_command_that_has_ended_is_nobodys(tmp_path: Path) -> None:
+async def test_input_for_an_ended_command_is_ignored(tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT_S), execution(tmp_path, "true") as command:
         assert await command.wait() == 0
         await command.write(b"x" * (1 << 20))
@@ -68,7 +68,7 @@ async def test_the_end_of_input_reaches_a_terminal_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_a_signal_tells_in_the_exit_code_and_waiting_twice_is_the_same(tmp_path: Path) -> None:
+async def test_a_signal_shows_in_the_exit_code_and_waiting_twice_is_the_same(tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT_S), execution(tmp_path, "sh", "-c", "kill -9 $$") as command:
         assert [await command.wait(), await command.wait()] == [137, 137]
 

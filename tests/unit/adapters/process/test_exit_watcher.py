@@ -21,7 +21,7 @@ LIMIT_S = 10.0
 NAME = folder_name(KernelId("k"), 1)
 
 
-async def test_an_end_is_told_and_is_written_down_before(tmp_path: Path) -> None:
+async def test_an_end_is_signalled_after_it_is_recorded(tmp_path: Path) -> None:
     async with runtime_in(tmp_path) as runtime:
         await runtime.create(launch("k", "import os\nwhile not os.path.exists('go'): pass"))
         await runtime.create(launch("other", SLEEP))
@@ -52,7 +52,7 @@ async def given_up(waiting: Coroutine[Any, Any, None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_shim_that_is_killed_is_told_too(tmp_path: Path) -> None:
+async def test_a_killed_shim_is_signalled_too(tmp_path: Path) -> None:
     async with runtime_in(tmp_path) as runtime:
         await runtime.create(launch("k", SLEEP))
         told = asyncio.ensure_future(runtime.changes())
@@ -69,7 +69,7 @@ async def test_a_shim_that_is_killed_is_told_too(tmp_path: Path) -> None:
         await given_up(runtime.changes())
 
 
-async def test_nobody_is_listened_to_while_nobody_waits(tmp_path: Path) -> None:
+async def test_nothing_is_watched_without_a_waiter(tmp_path: Path) -> None:
     async with runtime_in(tmp_path) as runtime:
         await runtime.create(launch("k", SLEEP))
         before = open_files()
@@ -90,7 +90,7 @@ async def test_who_gives_up_leaves_no_lines_behind(tmp_path: Path) -> None:
         assert open_files() == before
 
 
-async def test_a_kernel_that_ends_before_it_can_be_listened_to_is_told_once(tmp_path: Path) -> None:
+async def test_a_kernel_that_ends_before_it_is_watched_is_signalled_once(tmp_path: Path) -> None:
     layout = KernelLayout(tmp_path)
     layout.prepare()
     ends = ExitWatcher(layout)

@@ -68,7 +68,7 @@ def test_many_kernels_start_at_once(fork_server: ForkServer, tmp_path: Path) -> 
     assert all('"started_ms"' in (tmp_path / str(number) / "state.json").read_text() for number in range(8))
 
 
-def test_the_reason_of_a_kernel_that_cannot_start_is_told(fork_server: ForkServer, tmp_path: Path) -> None:
+def test_the_reason_of_a_failed_start_is_raised(fork_server: ForkServer, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="not on PATH"):
         started(fork_server, tmp_path, environment={"PATH": "/there/is/nothing"})
     with pytest.raises(RuntimeFailure, match="No such file"):

@@ -82,7 +82,7 @@ async def test_half_an_installation_of_a_killed_agent_is_made_anew(
     await made.prepare("venv:plain", lambda line: pytest.fail(f"a ready image was made again: {line}"))
 
 
-async def test_a_program_that_fails_tells_its_last_lines(layout: KernelLayout) -> None:
+async def test_a_failing_installer_reports_its_last_lines(layout: KernelLayout) -> None:
     script = "import sys\nfor n in range(100):\n    print('line', n)\nprint('x' * 200000)\nsys.exit(3)"
     with pytest.raises(ImageUnavailable, match="line 99") as caught:
         await images(layout)._run("venv:x", [sys.executable, "-c", script], lambda _line: None)

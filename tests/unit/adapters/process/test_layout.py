@@ -55,7 +55,7 @@ def test_folders_are_private(layout: KernelLayout) -> None:
     assert {folder.stat().st_mode & 0o777 for folder in (layout.root, layout.kernels, layout.venvs)} == {0o700}
 
 
-def test_a_lock_is_held_by_one_and_told_to_others(layout: KernelLayout) -> None:
+def test_a_lock_is_exclusive(layout: KernelLayout) -> None:
     folder = layout.kernels / "k-1"
     folder.mkdir()
     lock = open_lock(folder, wait=False)
@@ -68,7 +68,7 @@ def test_a_lock_is_held_by_one_and_told_to_others(layout: KernelLayout) -> None:
         assert not free
 
 
-def test_stones_stay_for_their_time(layout: KernelLayout) -> None:
+def test_tombstones_are_kept_for_their_time(layout: KernelLayout) -> None:
     layout.add_tombstone("old-1", 1_000)
     layout.add_tombstone("new-1", 9_000)
     layout.remove_tombstones(older_than_ms=5_000)
@@ -82,7 +82,7 @@ def test_what_is_discarded_is_out_of_sight_and_gone(layout: KernelLayout) -> Non
     assert list(layout.kernels.iterdir()) == []
 
 
-def test_leftovers_of_a_killed_runtime_are_removed_unless_somebody_works_on_them(layout: KernelLayout) -> None:
+def test_leftovers_of_a_killed_runtime_are_removed_unless_they_are_locked(layout: KernelLayout) -> None:
     for name in (f"{DISCARDED}1", f"{UNFINISHED}given-up", f"{UNFINISHED}under-way", "k-1"):
         (layout.kernels / name).mkdir()
         os.utime(layout.kernels / name, (1, 1))

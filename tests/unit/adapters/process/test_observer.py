@@ -83,14 +83,14 @@ def test_a_kernel_without_its_shim_has_ended(observer: Observer, change: dict[st
     assert observer.one(folder_name(KernelId("k"), 1)) == found
 
 
-def test_what_cannot_be_killed_is_not_told_to_have_ended(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unkillable_kernel_is_not_reported_as_ended(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
     own = look_up(os.getpid())
     monkeypatch.setattr(OrphanProcesses, "end", lambda _self: [own])
     found = seen(observer, {**own_shim(), "started_ms": 5, "shim_start": 1})
     assert (found.state, found.reason) == (KernelState.STOPPING, f"does not die: pid {os.getpid()}")
 
 
-def test_what_runs_without_a_record_and_cannot_be_killed_is_not_told_to_have_ended(
+def test_an_unkillable_kernel_without_a_record_is_not_reported_as_ended(
     observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = look_up(os.getpid())

@@ -61,7 +61,7 @@ def test_a_process_is_found_by_its_session_while_the_leader_is_the_same() -> Non
         assert remains(pid=leader.pid, pid_start=leader.start).end() == []
 
 
-def test_a_process_is_found_by_the_pipe_it_speaks_into() -> None:
+def test_a_process_is_found_by_its_output_pipe() -> None:
     with process() as speaker:
         pipe = Path(f"/proc/{speaker.pid}/fd/1").readlink()
         inode = int(str(pipe).removeprefix("pipe:[").removesuffix("]"))

@@ -49,7 +49,7 @@ async def test_a_kernel_inherits_no_open_file_but_its_streams(tmp_path: Path) ->
         assert await output(runtime, "k") == b"['0', '1', '2', '3']\n"  # the fourth reads the list
 
 
-async def test_stones_of_long_ago_are_cleared(tmp_path: Path) -> None:
+async def test_old_tombstones_are_removed(tmp_path: Path) -> None:
     clock = VirtualClock()
     async with runtime_in(tmp_path / "root") as plain:
         runtime = ProcessRuntime(tmp_path / "root", clock, bubblewrap="")

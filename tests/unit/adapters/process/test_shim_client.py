@@ -53,23 +53,23 @@ def test_a_message_goes_out_with_its_files_and_the_answer_comes_back(tmp_path: P
     assert heard == [{"do": "it", "files": 2}]
 
 
-def test_a_program_that_is_not_there_is_told_from_other_refusals(tmp_path: Path) -> None:
+def test_a_missing_program_is_distinguished_from_other_refusals(tmp_path: Path) -> None:
     error: dict[str, object] = {"error": "[Errno 2] is not on PATH: 'x'"}
     with shim(tmp_path, error), connected(tmp_path) as line, pytest.raises(ProgramNotFound, match="'x'"):
         send_request(line, {})
 
 
-def test_a_refusal_is_raised_with_its_words(tmp_path: Path) -> None:
+def test_a_refusal_is_raised_with_its_message(tmp_path: Path) -> None:
     with shim(tmp_path, {"error": "no"}), connected(tmp_path) as line, pytest.raises(RuntimeFailure, match="no"):
         send_request(line, {})
 
 
-def test_a_shim_that_hangs_up_is_silent(tmp_path: Path) -> None:
+def test_a_shim_that_disconnects_is_silent(tmp_path: Path) -> None:
     with shim(tmp_path, None), pytest.raises(ShimSilent):
         request_stop(tmp_path, 1.0)
 
 
-def test_where_no_shim_is_nobody_answers(tmp_path: Path) -> None:
+def test_without_a_shim_there_is_no_answer(tmp_path: Path) -> None:
     with pytest.raises(ShimSilent):
         connected(tmp_path)
     with pytest.raises(ShimSilent):

@@ -45,14 +45,14 @@ def is_free(lock: Path) -> bool:
     return True
 
 
-def test_the_reason_of_a_kernel_that_cannot_start_is_told(tmp_path: Path) -> None:
+def test_the_reason_of_a_failed_start_is_raised(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="not on PATH"):
         started(tmp_path, environment={"PATH": "/there/is/nothing"})
     assert "could not start" in (tmp_path / "state.json").read_text()
     assert not (tmp_path / "control.sock").exists()
 
 
-def test_a_shim_that_breaks_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_the_errors_of_a_failing_shim_are_raised(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="KeyError"):
         started(tmp_path, groups={})
 

@@ -136,7 +136,7 @@ async def done(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def test_the_agent_dials_with_its_credential_and_the_id_it_was_given(rig: Rig) -> None:
+async def test_the_agent_connects_with_its_credential_and_the_stream_id(rig: Rig) -> None:
     rig.runs()
     socket = await rig.socket()
     assert socket.request is not None
@@ -145,7 +145,7 @@ async def test_the_agent_dials_with_its_credential_and_the_id_it_was_given(rig: 
     assert rig.runtime.asked == [("k1", 1, ("cat",), True)]
 
 
-async def test_bytes_and_words_reach_the_command_and_its_output_comes_back(rig: Rig) -> None:
+async def test_input_and_messages_reach_the_command_and_its_output_comes_back(rig: Rig) -> None:
     task = rig.runs()
     socket = await rig.socket()
     await socket.send(b"input")
@@ -165,7 +165,7 @@ async def test_bytes_and_words_reach_the_command_and_its_output_comes_back(rig: 
     assert rig.command.left.is_set()
 
 
-async def test_a_manager_that_hangs_up_ends_the_command(rig: Rig) -> None:
+async def test_a_manager_that_disconnects_ends_the_command(rig: Rig) -> None:
     task = rig.runs()
     socket = await rig.socket()
     await socket.close()
@@ -190,7 +190,7 @@ async def test_what_a_command_leaves_behind_does_not_hold_its_end_up(rig: Rig) -
     await done(task)
 
 
-async def test_a_command_that_does_not_start_is_told_before_anybody_is_dialled(rig: Rig) -> None:
+async def test_a_command_that_does_not_start_is_refused_before_a_connection(rig: Rig) -> None:
     rig.command.problem = RuntimeFailure("no such program")
     with pytest.raises(RuntimeFailure, match="no such program"):
         await done(rig.runs())
@@ -198,7 +198,7 @@ async def test_a_command_that_does_not_start_is_told_before_anybody_is_dialled(r
     assert rig.arrived.empty()
 
 
-async def test_a_manager_that_cannot_be_dialled_costs_the_command(rig: Rig) -> None:
+async def test_a_command_ends_if_the_manager_cannot_be_reached(rig: Rig) -> None:
     rig.address = ManagerAddress("ws://127.0.0.1:1", "secret")
     with pytest.raises(StreamUnavailable):
         await done(rig.runs())
@@ -278,7 +278,7 @@ async def test_output_is_read_and_never_more_than_fits_a_frame(runtime: LogRunti
 
 
 @pytest.mark.parametrize(("kernel_id", "code"), [("nobody", "runtime-failure"), ("broken", "runtime-failure")])
-async def test_who_asked_hears_what_went_wrong(runtime: Runtime, kernel_id: str, code: str) -> None:
+async def test_a_failed_request_is_answered_with_its_problem(runtime: Runtime, kernel_id: str, code: str) -> None:
     link = Link()
     await BulkService(runtime).serve(link, link.takes(reading(kernel_id)))
     [problem] = link.sent
@@ -286,7 +286,7 @@ async def test_who_asked_hears_what_went_wrong(runtime: Runtime, kernel_id: str,
     assert (problem.number, problem.code) == (1, code)
 
 
-async def test_a_command_that_cannot_be_run_is_told(runtime: LogRuntime) -> None:
+async def test_a_command_that_cannot_run_is_refused(runtime: LogRuntime) -> None:
     link = Link()
     ask = OpenStream(stream_id="s", kernel_id="k1", attempt=1, command=("x",))
     request = link.takes(Request(number=1, incarnation=0, allowed_ms=5000, command=ask))
@@ -311,7 +311,7 @@ async def test_an_answer_does_not_reach_a_link_that_has_opened_anew(runtime: Log
     assert link.sent == []
 
 
-async def test_what_needs_judgement_is_none_of_its_business(runtime: LogRuntime) -> None:
+async def test_requests_for_the_supervisor_are_ignored(runtime: LogRuntime) -> None:
     link = Link()
     request = link.takes(Request(number=1, incarnation=1, allowed_ms=5000, command=ForgetKernel("k1", 1)))
     await BulkService(runtime).serve(link, request)

@@ -187,7 +187,7 @@ async def test_many_changes_share_a_heartbeat() -> None:
         assert rig.handler.beats <= 2
 
 
-async def test_a_link_that_breaks_is_dialled_again() -> None:
+async def test_a_broken_link_reconnects() -> None:
     async with linked() as rig:
         for times in range(1, 4):
             await comes_true(partial(rig.opened_times, times))
@@ -197,7 +197,7 @@ async def test_a_link_that_breaks_is_dialled_again() -> None:
         assert rig.handler.closings == 3
 
 
-async def test_a_manager_that_is_not_there_is_dialled_until_it_is() -> None:
+async def test_an_absent_manager_is_retried_until_it_appears() -> None:
     async with linked() as rig:
         await rig.opened()
         assert rig.far.server is not None
@@ -207,7 +207,7 @@ async def test_a_manager_that_is_not_there_is_dialled_until_it_is() -> None:
         assert "Connect call failed" in rig.handler.told[-1]
 
 
-async def test_a_refusal_is_told_and_tried_again_later() -> None:
+async def test_a_refusal_is_logged_and_retried_later() -> None:
     def refusing(far: Far) -> None:
         far.first = HelloRefused(code="draining", message="come back later")
 
@@ -220,7 +220,7 @@ async def test_a_refusal_is_told_and_tried_again_later() -> None:
 
 
 @pytest.mark.parametrize("first", [b"\x01rubbish", bytes((PROTOCOL + 1,)) + b"?", Heartbeat(incarnation=1, sequence=1)])
-async def test_a_manager_that_talks_nonsense_is_left_and_dialled_again(first: Frame | bytes) -> None:
+async def test_a_manager_that_sends_nonsense_is_disconnected_and_retried(first: Frame | bytes) -> None:
     def prepared(far: Far) -> None:
         far.first = first
 
@@ -301,7 +301,7 @@ def test_an_address_on_this_machine_or_with_tls_is_taken(url: str) -> None:
     assert "secret" not in repr(ManagerAddress(url, "secret"))
 
 
-def test_plaintext_is_a_decision_that_somebody_writes_down() -> None:
+def test_plaintext_needs_an_explicit_option() -> None:
     assert ManagerAddress("ws://10.0.0.1:80", "secret", plaintext=True).plaintext
 
 
@@ -339,7 +339,7 @@ def test_the_wait_is_never_longer_than_the_longest_nor_shorter_than_half_of_the_
     assert 0.25 <= waits.delay_s(failures, jitter=jitter) <= 30.0
 
 
-def test_two_agents_of_different_chance_do_not_knock_together() -> None:
+def test_two_agents_of_different_jitter_do_not_reconnect_together() -> None:
     assert Backoff().delay_s(3, jitter=0.1) != Backoff().delay_s(3, jitter=0.9)
 
 
@@ -347,19 +347,19 @@ def pauses(redialling: Reconnects, *lasted_ms: int | None) -> list[float]:
     return [redialling.delay_s(lasted, jitter=1.0) for lasted in lasted_ms]
 
 
-def test_a_manager_that_is_away_is_dialled_less_and_less() -> None:
+def test_an_absent_manager_is_retried_less_and_less_often() -> None:
     away = Reconnects(Backoff(first_s=1.0, most_s=30.0))
 
     assert pauses(away, *[None] * 7) == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
 
 
-def test_a_welcome_ends_the_account_of_dials_in_vain() -> None:
+def test_a_welcome_resets_the_count_of_failures() -> None:
     redialling = Reconnects(Backoff(first_s=1.0, most_s=30.0))
 
     assert pauses(redialling, *[None] * 6, 100, None, None) == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 1.0, 1.0, 2.0]
 
 
-def test_a_manager_that_dies_soon_after_each_welcome_is_dialled_less_but_never_long_after() -> None:
+def test_a_manager_that_crashes_after_each_welcome_is_retried_with_a_bounded_delay() -> None:
     dying = Reconnects(Backoff(first_s=1.0, most_s=30.0, welcomed_most_s=5.0))
     # In between it is not there for a moment, as it is while it starts again.
     found = pauses(dying, *[100, None] * 6)

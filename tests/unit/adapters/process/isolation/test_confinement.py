@@ -25,7 +25,7 @@ def test_a_sandbox_can_be_switched_off() -> None:
     assert found.in_words().startswith("no sandbox: it is disabled, ")
 
 
-def test_what_holds_kernels_is_told_in_labels_too() -> None:
+def test_the_isolation_of_kernels_is_in_labels_too() -> None:
     bare = Confinement(Sandbox(absence="bubblewrap\ndoes not run " + "x" * 500), Hierarchies())
     labels = bare.labels()
     assert (labels["sokovan.sandbox"], labels["sokovan.limits"]) == ("none", "rlimits")
@@ -38,7 +38,7 @@ def test_what_holds_kernels_is_told_in_labels_too() -> None:
 
 
 @pytest.mark.parametrize("trouble", [FileNotFoundError("/proc"), ValueError("another form")])
-def test_a_machine_that_tells_nothing_has_nothing(monkeypatch: pytest.MonkeyPatch, trouble: Exception) -> None:
+def test_a_machine_without_proc_has_no_hierarchies(monkeypatch: pytest.MonkeyPatch, trouble: Exception) -> None:
     def tell() -> Hierarchies:
         raise trouble
 

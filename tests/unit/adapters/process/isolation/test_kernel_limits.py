@@ -80,7 +80,7 @@ def test_without_control_groups_rlimits_hold_what_they_can(monkeypatch: pytest.M
     )
 
 
-def test_with_control_groups_they_hold_and_the_words_say_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_control_groups_the_description_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = Hierarchies(2, dict.fromkeys(CONTROLLERS, Path("/x")))
     kinds = {kind for kind, _, _ in rlimits_for(launch("k", "pass", slots=ASKED), everything)}
     assert kinds == {resource.RLIMIT_CORE, resource.RLIMIT_NOFILE}

@@ -54,7 +54,7 @@ def test_a_kernel_starts_where_it_asks_to(tmp_path: Path, workdir: str, expected
     assert made["folder"] == str(work / expected)
 
 
-def test_a_program_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+def test_a_missing_program_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ProgramNotFound, match="was not found"):
         plan(tmp_path, launch("k", "there-is-no-such-program", "x"))
 

@@ -114,7 +114,7 @@ async def test_limits_that_cannot_be_set_leave_nothing(starter: Starter, tmp_pat
     assert list((tmp_path / "kernels").iterdir()) == []
 
 
-async def test_a_stone_refuses_a_start(starter: Starter) -> None:
+async def test_a_tombstone_refuses_a_start(starter: Starter) -> None:
     starter.layout.add_tombstone("k-1", 0)
     with pytest.raises(KernelTombstoned, match="forgotten"):
         starter.start(launch("k", SLEEP))

@@ -84,7 +84,7 @@ def test_limits_hold_in_the_program() -> None:
     assert run(child(PYTHON, "-c", script, rlimits=limits)) == (0, b"(0, 0) (100, 100)\n")
 
 
-def test_a_command_speaks_on_the_streams_it_is_given() -> None:
+def test_a_command_uses_the_given_streams() -> None:
     taken, given = os.pipe()
     heard, said = os.pipe()
     pid = child("cat").start_command(["cat"], (taken, said, said), terminal=False, inside=0)

@@ -35,7 +35,7 @@ def test_version_2_kills_by_one_word(tmp_path: Path) -> None:
     assert (folder / "cgroup.kill").read_text() == "1"
 
 
-def test_version_2_without_that_word_freezes_and_thaws(tmp_path: Path) -> None:
+def test_version_2_without_cgroup_kill_freezes_and_thaws(tmp_path: Path) -> None:
     killed, folder = groups(tmp_path, 2, cgroup_freeze="")
     killed.kill()
     assert (folder / "cgroup.freeze").read_text() == "0"

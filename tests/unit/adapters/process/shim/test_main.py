@@ -44,7 +44,7 @@ def _status(pid: int) -> dict[str, str]:
     return dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
 
 
-async def test_a_shim_belongs_to_nobody_and_to_no_terminal(tmp_path: Path) -> None:
+async def test_a_shim_has_no_parent_and_no_terminal(tmp_path: Path) -> None:
     async with runtime_in(tmp_path / "root") as runtime:
         await runtime.create(launch("k", SLEEP))
         found = record(tmp_path / "root", "k")
@@ -82,7 +82,7 @@ async def test_a_signal_reaches_the_kernel_itself(tmp_path: Path) -> None:
         assert (await ended(runtime, "k")).exit_code == 138
 
 
-async def test_a_folder_that_somebody_removes_does_not_keep_a_shim_for_ever(tmp_path: Path) -> None:
+async def test_a_shim_ends_if_its_folder_was_removed(tmp_path: Path) -> None:
     async with runtime_in(tmp_path / "root") as runtime:
         await runtime.create(launch("k", SLEEP))
         found = record(tmp_path / "root", "k")

@@ -63,7 +63,7 @@ def test_what_is_no_message_is_an_empty_one(folder: int, listener: RequestListen
         assert accepted(listener).receive() == ({}, [])
 
 
-def test_a_caller_that_hangs_up_is_told_by_none(folder: int, listener: RequestListener) -> None:
+def test_a_client_that_disconnects_is_received_as_none(folder: int, listener: RequestListener) -> None:
     connected(folder).close()
     caller = accepted(listener)
     assert caller.receive() == (None, [])
