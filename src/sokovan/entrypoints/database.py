@@ -86,7 +86,7 @@ def upgraded(address: str, *, report: Callable[[str], None]) -> SchemaState:
             before = await migration.revisions(database)
             if not before.known:
                 raise migration.SchemaMismatch(
-                    f"the database is at revision {before.found}, which this version does not know",
+                    f"the database is at revision {before.found}, which is unknown to this version",
                     hint="use the newest version of sokovan among your machines, and the right database",
                 )
             if before.found == before.newest:

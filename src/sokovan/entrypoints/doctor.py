@@ -83,7 +83,7 @@ def _sandbox() -> DoctorFinding:
 
 
 def _limits() -> DoctorFinding:
-    from sokovan.adapters.process.isolation.kernel_limits import limits_in_words  # noqa: PLC0415  # beside its one use
+    from sokovan.adapters.process.isolation.kernel_limits import limits_in_words  # noqa: PLC0415  # used only here
 
     hierarchies = confinement(bubblewrap="").hierarchies
     held = set(hierarchies.controllers) >= HARD_LIMITS

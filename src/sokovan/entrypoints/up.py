@@ -81,7 +81,7 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     shape_of(options)  # validates before anything is created
     if options.name:
         checked_name(options.name, what="agent")
-    # SQLite creates the store's files without a mode of its own; the umask of kernels is set by their shim.
+    # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
     umask = os.umask(GROUP_AND_OTHERS)
     try:
         folder = DataFolder(options.data or data_home(os.environ))

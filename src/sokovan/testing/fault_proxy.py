@@ -129,7 +129,7 @@ class FaultProxy:
         self._struck.set()
 
     async def _is_released(self) -> bool:
-        """Wait for `release`; whether the COMMIT is to be forwarded."""
+        """Wait for `release`; returns whether to forward the COMMIT."""
         return self._held is not None and await self._held
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

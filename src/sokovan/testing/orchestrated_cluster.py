@@ -18,7 +18,7 @@ from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.testing.acting_agents import CAPACITY, ActingAgent, ActingAgents
 from sokovan.testing.clock import VirtualClock
-from sokovan.testing.cluster_inspector import ClusterInspector
+from sokovan.testing.cluster_checks import ClusterChecks
 from sokovan.testing.simple_work import decide_at_once, work_spec
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
 from sokovan.testing.telemetry import RecordedTelemetry
@@ -29,7 +29,7 @@ STEP_S = 0.05
 ROUND_STEPS_MAX = 2_000
 
 
-class OrchestratedCluster(ClusterInspector):
+class OrchestratedCluster(ClusterChecks):
     """Simulated agents, submitted sessions, and a coordinator run by the test."""
 
     def __init__(self, stored: StoredCluster, clock: VirtualClock, timing: Timing | None = None) -> None:

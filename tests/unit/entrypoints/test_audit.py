@@ -74,7 +74,10 @@ def test_invariants_are_named_in_a_list(text: str, expected: list[str]) -> None:
     [
         ("I77", "there is no invariant 'I77'; did you mean I17, I7?"),
         ("I1,slots", "there is no invariant 'SLOTS'"),
-        ("I3", "I3 cannot be checked from the store: no physical overcommit: only the hosts know what runs on them"),
+        (
+            "I3",
+            "I3 cannot be checked from the store: no physical overcommit: the store does not have what runs on hosts",
+        ),
         ("", "name at least one invariant"),
         (" , ", "name at least one invariant"),
     ],

@@ -1,4 +1,4 @@
-"""The database that a user names: opened if it is there, brought up to date if that is asked for."""
+"""Opening and upgrading the database that a user names."""
 
 from __future__ import annotations
 
@@ -189,5 +189,5 @@ def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     spoil(path, "UPDATE alembic_version SET version_num = '9999'")
     assert not checked(f"sqlite:///{path}").current
-    with pytest.raises(SchemaMismatch, match="revision 9999, which this version does not know"):
+    with pytest.raises(SchemaMismatch, match="revision 9999, which is unknown to this version"):
         upgraded(f"sqlite:///{path}", report=print)

@@ -1,4 +1,4 @@
-"""The doctor: tries everything, changes nothing, and says what to do."""
+"""The doctor checks everything, changes nothing, and gives hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setting may be."""
+"""Kinds of settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `sokovan up` says, before and after; the whole of it is in tests/acceptance."""
+"""Output and options of `sokovan up`; the command itself is tested in tests/acceptance."""
 
 from __future__ import annotations
 

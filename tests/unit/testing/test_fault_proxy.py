@@ -1,4 +1,4 @@
-"""What the proxy does to a commit, seen from a client and from a server that speak the protocol's messages."""
+"""Faults of the proxy, seen from a client and a server."""
 
 import asyncio
 from collections.abc import AsyncIterator

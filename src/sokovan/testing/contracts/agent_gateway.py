@@ -91,7 +91,7 @@ async def a_kernel_for_another_incarnation_is_refused(subject: GatewaySubject) -
 
 
 async def a_running_kernel_is_gone_only_after_it_has_ended(subject: GatewaySubject) -> None:
-    """Then every response says so, with the exit code."""
+    """Then every response has the exit code."""
     launch = subject.long_running("ends")
     await subject.create(launch)
     first = await subject.end(launch)

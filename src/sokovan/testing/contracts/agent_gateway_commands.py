@@ -40,7 +40,7 @@ async def a_command_reads_its_input_and_writes_its_output(subject: GatewaySubjec
         await command.write(sent)
         await command.write(b"")
         heard = await outcome(hearing, elapse=subject.elapse)
-        expect(heard == b"first " + sent, f"{len(heard)} bytes came back, or others than were sent")
+        expect(heard == b"first " + sent, f"{len(heard)} bytes came back, or different ones")
         expect(await outcome(command.wait(), elapse=subject.elapse) == 0, "the exit code is another")
     await subject.end(launch)
 
@@ -103,7 +103,7 @@ async def concurrent_commands_are_independent(subject: GatewaySubject) -> None:
             return await _output(command)
 
     heard = await outcome(asyncio.gather(*(echoed(number) for number in range(5))), elapse=subject.elapse)
-    expect(heard == [b"%d" % number * 1000 for number in range(5)], "a command heard what was meant for another")
+    expect(heard == [b"%d" % number * 1000 for number in range(5)], "a command got the input of another")
     await subject.end(launch)
 
 

@@ -51,7 +51,7 @@ async def an_earlier_sequence_is_refused(subject: CacheSubject) -> None:
     """A heartbeat that arrives out of order changes nothing."""
     cache = await subject.make()
     await cache.put(heartbeat(sequence=10), ttl_s=LONG_S)
-    expect(not await cache.put(heartbeat(sequence=9), ttl_s=LONG_S), "an earlier heartbeat says it was kept")
+    expect(not await cache.put(heartbeat(sequence=9), ttl_s=LONG_S), "an earlier heartbeat was stored")
     expect(await cache.get(AGENT) == heartbeat(sequence=10), "an earlier heartbeat replaced a later one")
 
 

@@ -100,7 +100,7 @@ async def an_allocation_is_recorded_with_its_author(cluster: StoredCluster) -> N
     await cluster.place(name, agent, context=AllocationContext(who="m7"))
     results = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name), kernels=True))
     last = [entry for _, entry in results if entry.trigger == "allocated"]
-    expect([entry.change.who for entry in last] == ["m7", "m7"], "the history does not say who allocated")
+    expect([entry.change.who for entry in last] == ["m7", "m7"], "the history does not have the allocator")
     kinds = {type(event) for event in await published(cluster)}
     expect(kinds == {SessionMoved, KernelMoved}, "an allocation was not published")
 
@@ -215,7 +215,7 @@ async def concurrent_callers_for_one_session_make_one_allocation(cluster: Stored
         batches = await asyncio.gather(*calls)
         won = [batch for batch in batches if batch.allocated]
         expect(len(won) == 1, f"{len(won)} callers got the allocation of the session")
-        expect(not won[0].refused, "the caller that won was refused as well")
+        expect(not won[0].refused, "the successful caller was refused as well")
         lost = [error for batch in batches for error in batch.refused.values()]
         expect([type(error) for error in lost] == [SessionNotWaiting] * 3, f"the others got {lost}")
         kernel = (await cluster.session(name)).kernels[0]
@@ -254,7 +254,7 @@ async def only_the_leader_allocates(cluster: StoredCluster) -> None:
     expect(not await held(cluster, agent), "a leader that was replaced took slots")
     await cluster.place(name, agent, context=AllocationContext(fence=None if new is None else new.fence))
     [*_, (_, entry)] = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name)))
-    expect((entry.lease, entry.epoch) == (lease_name, 2), "history does not say which leader allocated")
+    expect((entry.lease, entry.epoch) == (lease_name, 2), "the history does not have the leader")
 
 
 async def a_replaced_leader_does_not_affect_concurrent_callers(cluster: StoredCluster) -> None:

@@ -227,7 +227,7 @@ async def a_changed_topology_is_refused(cluster: StoredCluster) -> None:
     await cluster.snapshots.refresh()
     context = AllocationContext(topology=cluster.snapshots.topology)
     batch = await cluster.place_all([assignment(first, agent, hypernode=rack)], context=context)
-    expect(not batch.refused, f"a topology that stands still was refused: {batch.refused}")
+    expect(not batch.refused, f"an unchanged topology was refused: {batch.refused}")
     await cluster.put(HyperNode(rack, 2, (agent,)))
     await refused(cluster, assignment(second, agent, hypernode=rack), AgentChanged, context=context)
     await cluster.place_all([assignment(third, agent)], context=context)

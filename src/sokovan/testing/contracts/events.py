@@ -134,7 +134,7 @@ async def a_consumer_that_waits_is_woken(subject: BusSubject) -> None:
     await subject.elapse(SHORT_S)
     expect(not waiting.done(), "the wait ended without an event")
     await publisher.publish(notices(1))
-    expect((await outcome(waiting, elapse=subject.elapse)).events == tuple(notices(1)), "the wait did not end well")
+    expect((await outcome(waiting, elapse=subject.elapse)).events == tuple(notices(1)), "the wait failed")
 
 
 async def a_quiet_bus_gives_an_empty_delivery(subject: BusSubject) -> None:
@@ -230,7 +230,7 @@ async def a_slow_group_is_trimmed_notified_once_and_continues(subject: BusSubjec
     expect([delivery.lost for delivery in deliveries].count(True) == 1, "the loss was not reported exactly once")
     expect(deliveries[0].lost, "the loss was not reported first")
     await bus.publish(notices(2))
-    expect(events_of(await drained(place, subject)) == notices(2), "a slow group does not go on after its loss")
+    expect(events_of(await drained(place, subject)) == notices(2), "a slow group does not continue after its loss")
 
 
 async def every_consumer_of_a_trimmed_group_is_notified(subject: BusSubject) -> None:

@@ -19,7 +19,7 @@ async def a_hint_is_taken_once(subject: HintsSubject) -> None:
     hints = await subject.make()
     expect(not await hints.take("schedule"), "a hint was there before it was set")
     await hints.set("schedule")
-    expect(await hints.take("schedule"), "a hint that was set is not there")
+    expect(await hints.take("schedule"), "a hint that was set is missing")
     expect(not await hints.take("schedule"), "a hint that was taken is still there")
 
 
@@ -28,7 +28,7 @@ async def a_hint_set_twice_is_taken_once(subject: HintsSubject) -> None:
     hints = await subject.make()
     await hints.set("schedule")
     await hints.set("schedule")
-    expect(await hints.take("schedule"), "a hint that was set twice is not there")
+    expect(await hints.take("schedule"), "a hint that was set twice is missing")
     expect(not await hints.take("schedule"), "a hint that was set twice is there twice")
 
 

@@ -109,7 +109,7 @@ async def a_kernel_runs_and_reports_its_exit_code(subject: RuntimeSubject) -> No
     await runtime.create(subject.launch("runs", "import sys; print('up', flush=True); sys.stdin.read(); sys.exit(42)"))
     over = await ended(subject, runtime, "runs")
     expect(over.exit_code == 42, f"exit code {over.exit_code}, not 42")
-    expect(over.reason == "", f"a kernel that ended by itself has the reason {over.reason!r}")
+    expect(over.reason == "", f"a kernel that exited has the reason {over.reason!r}")
     expect(over.started_ms and over.ended_ms and over.started_ms <= over.ended_ms, "its times are not in order")
 
 
@@ -120,7 +120,7 @@ async def a_running_kernel_is_observed_as_running(subject: RuntimeSubject) -> No
     found = await seen(runtime, "sleeps")
     expect(found is not None and found.state is KernelState.RUNNING, f"it is seen as {found}")
     expect(found is not None and found.started_ms and found.exit_code is None, "a running kernel has no exit code")
-    expect(found is not None and found.confinement, "nothing is said about what confines it")
+    expect(found is not None and found.confinement, "its confinement is missing")
     await runtime.stop(KernelId("sleeps"), 1, grace_s=0)
     await ended(subject, runtime, "sleeps")
 
@@ -204,7 +204,7 @@ async def a_stop_lets_a_kernel_exit_gracefully(subject: RuntimeSubject) -> None:
     await said(subject, runtime, "polite", b"up\n")
     await runtime.stop(KernelId("polite"), 1, grace_s=GRACE_S)
     over = await ended(subject, runtime, "polite")
-    expect(over.exit_code == 7, f"exit code {over.exit_code}, not the 7 of its own handler")
+    expect(over.exit_code == 7, f"exit code {over.exit_code}, not the 7 of its handler")
 
 
 async def a_stop_kills_a_kernel_after_its_grace_period(subject: RuntimeSubject) -> None:
@@ -265,7 +265,7 @@ async def output_is_kept_in_order(subject: RuntimeSubject) -> None:
     pieces, offset = [], 0
     while True:
         part = await runtime.read_log(KernelId("speaks"), 1, offset=offset, limit=7)
-        expect(part.offset == offset and len(part.data) <= 7, f"asked for 7 bytes from {offset}, got {part}")
+        expect(part.offset == offset and len(part.data) <= 7, f"requested 7 bytes from {offset}, got {part}")
         pieces.append(part.data)
         offset += len(part.data)
         if part.end:

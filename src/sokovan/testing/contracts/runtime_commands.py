@@ -19,8 +19,8 @@ async def a_further_command_runs_inside_the_kernel(subject: RuntimeSubject) -> N
     async with runtime.execute(KernelId("host"), 1, ("python", "-c", script), terminal=False) as command:
         await command.write(b"input")
         await command.write(b"")
-        heard = b"".join([piece async for piece in command.output()])
-        expect(heard == b"b file input\n", f"it said {heard!r}")
+        printed = b"".join([piece async for piece in command.output()])
+        expect(printed == b"b file input\n", f"the output is {printed!r}")
         expect(await command.wait() == 3, "its exit code is another")
     await runtime.stop(KernelId("host"), 1, grace_s=0)
     await ended(subject, runtime, "host")
@@ -35,8 +35,8 @@ async def a_further_command_may_have_a_terminal(subject: RuntimeSubject) -> None
     async with runtime.execute(KernelId("tty"), 1, ("python", "-c", script), terminal=True) as command:
         await command.resize(rows=12, columns=34)
         await command.write(b"\n")
-        heard = b"".join([piece async for piece in command.output()])
-        expect(b"True (34, 12)" in heard, f"it said {heard!r}")
+        printed = b"".join([piece async for piece in command.output()])
+        expect(b"True (34, 12)" in printed, f"the output is {printed!r}")
         expect(await command.wait() == 0, "its exit code is another")
     await runtime.stop(KernelId("tty"), 1, grace_s=0)
     await ended(subject, runtime, "tty")
@@ -48,7 +48,7 @@ async def a_further_command_ends_with_its_kernel(subject: RuntimeSubject) -> Non
     await runtime.create(subject.launch("short-lived", SLEEP))
     async with runtime.execute(KernelId("short-lived"), 1, ("python", "-c", DEAF), terminal=False) as command:
         async for piece in command.output():
-            expect(piece == b"up\n", f"it said {piece!r}")
+            expect(piece == b"up\n", f"the output is {piece!r}")
             break
         await runtime.stop(KernelId("short-lived"), 1, grace_s=0)
         async with asyncio.timeout(LIMIT_S):

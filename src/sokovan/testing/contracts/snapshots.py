@@ -77,11 +77,11 @@ async def an_unchanged_store_has_nothing_new(cluster: StoredCluster) -> None:
     """After the first refresh, until the next write."""
     await cluster.agent("a1")
     source = SqlSnapshots(cluster.store)
-    expect(await source.refresh(), "the first refresh says that there is nothing")
+    expect(await source.refresh(), "the first refresh reports no change")
     await settled(source)
     expect(not await source.refresh(), "a store at rest has something new")
     await cluster.submit("s1")
-    expect(await source.refresh(), "a refresh after a write says that there is nothing")
+    expect(await source.refresh(), "a refresh after a write reports no change")
     await settled(source)
 
 

@@ -116,7 +116,7 @@ async def a_unit_is_invisible_before_its_end(cluster: StoredCluster) -> None:
         return reader
 
     await (await cluster.store.run(work))
-    expect(await is_there(cluster, name), "what was committed is not there")
+    expect(await is_there(cluster, name), "committed rows are missing")
 
 
 async def a_read_sees_one_state(cluster: StoredCluster) -> None:
@@ -256,7 +256,7 @@ async def the_history_records_the_fence_of_the_leader(cluster: StoredCluster) ->
     spec = session_spec(cluster.new("s"))
     await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_COORDINATOR), fence=lease.fence)
     [(_, entry)] = await cluster.store.read(lambda unit: unit.sessions.history(spec.session_id))
-    expect((entry.lease, entry.epoch) == (lease.name, 2), "history does not say which leader wrote")
+    expect((entry.lease, entry.epoch) == (lease.name, 2), "the history does not have the leader")
 
 
 async def a_replaced_leader_writes_nothing(cluster: StoredCluster) -> None:
@@ -271,7 +271,7 @@ async def a_replaced_leader_writes_nothing(cluster: StoredCluster) -> None:
         await unit.emit([notice(1)])
 
     error = await refusal(cluster.store.run(work, fence=old.fence), FencedOut)
-    expect((error.epoch, error.current) == (1, 2), "the refusal does not say who leads now")
+    expect((error.epoch, error.current) == (1, 2), "the refusal does not have the current epoch")
     expect(not called, "the work of a replaced leader began")
     expect(not await is_there(cluster, name), "a leader that was replaced wrote")
     expect(not await published(cluster), "a replaced leader published an event")

@@ -1,4 +1,4 @@
-"""Where etcd is, and how to be let in."""
+"""Endpoints and credentials of etcd."""
 
 from __future__ import annotations
 

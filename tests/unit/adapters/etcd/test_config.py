@@ -1,4 +1,4 @@
-"""Configuration in etcd: what the contract does not say, on a real server."""
+"""Configuration in etcd, beyond the contract, on a real server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def store(etcd_url: str) -> AsyncIterator[EtcdConfig]:
 
 @pytest.fixture
 async def by_hand(etcd_url: str) -> AsyncIterator[EtcdConnection]:
-    """Somebody with the command line of etcd, who knows nothing of our guard."""
+    """An external writer that does not use the guard, like etcdctl."""
     link = EtcdConnection(EtcdAccess((etcd_url,)))
     yield link
     await link.close()

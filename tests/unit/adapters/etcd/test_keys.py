@@ -1,4 +1,4 @@
-"""How a configuration lies in etcd."""
+"""The layout of a configuration in etcd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a change: whatever wakes the watch, it reads all again."""
+"""Watching a configuration: after each wake-up, everything is read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of files do to them; plain functions, for asynchronous tests may not touch the disk themselves."""
+"""Synchronous file operations, because async tests must not block on the disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def put_within_the_same_tick(path: Path, text: str) -> None:
 
 
 def text_of(path: Path) -> str:
-    """What a file holds, nothing if it is not there."""
+    """The text of a file; empty if it is missing."""
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 

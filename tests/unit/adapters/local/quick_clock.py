@@ -6,7 +6,7 @@ from sokovan.adapters.local.clock import SystemClock
 
 
 class QuickClock(SystemClock):
-    """Every wait is over in a millisecond; `waits` are those that were asked for."""
+    """Every sleep takes a millisecond; `waits` are the requested ones."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []

@@ -26,5 +26,5 @@ async def test_a_sleep_lasts_at_least_as_long_as_asked(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     before = loop.time()
     await SystemClock().sleep(seconds)
-    # The loop may wake a tick of its own clock early.
+    # The loop may wake one clock tick early.
     assert loop.time() - before >= seconds - 0.001

@@ -26,7 +26,7 @@ class SetClock:
         return 0
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"nobody waits here, not even {seconds} s")
+        raise AssertionError(f"unexpected sleep of {seconds} s")
 
 
 def always(chance: int) -> Callable[[int], int]:

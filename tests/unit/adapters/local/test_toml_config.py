@@ -1,4 +1,4 @@
-"""Configuration in one TOML file: what the contract does not say."""
+"""Configuration in one TOML file, beyond the contract."""
 
 from __future__ import annotations
 

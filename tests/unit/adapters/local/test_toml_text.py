@@ -47,7 +47,7 @@ def test_any_bytes_are_read_or_refused_with_the_file(content: bytes) -> None:
 
 
 def refusal(content: bytes) -> str | None:
-    """Where an unreadable file is wrong."""
+    """The position of the error in an unreadable file."""
     try:
         parsed(content, file="some.toml")
     except UnreadableConfig as error:

@@ -33,7 +33,7 @@ class Break:
 
     @property
     def statements(self) -> list[str]:
-        """What is done, one statement at a time."""
+        """The statements, one at a time."""
         texts = [self.sql] if isinstance(self.sql, str) else self.sql
         return [statement for text in texts for statement in text.split(";")]
 

@@ -1,4 +1,4 @@
-"""Both databases as SQLAlchemy speaks to them, without a connection."""
+"""SQLAlchemy dialects of both databases."""
 
 from sqlalchemy.engine import Dialect, make_url
 

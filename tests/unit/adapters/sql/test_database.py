@@ -32,7 +32,7 @@ SYSTEM_CLOCK = SystemClock()
 
 
 class DriverError(Exception):
-    """What a driver raises, with the state that the server gave."""
+    """An error of a driver, with its SQLSTATE."""
 
     def __init__(self, text: str = "", *, sqlstate: str | None = None) -> None:
         super().__init__(text)

@@ -10,7 +10,7 @@ from sokovan.testing.clock import VirtualClock
 
 
 class Commits:
-    """Commits by hand: each waits until it is let through, and says what it was given."""
+    """Commits controlled by the test: each waits for its outcome, and returns its input."""
 
     def __init__(self, *, at_most: int = 100) -> None:
         self.begun: list[tuple[str, list[list[str]]]] = []

@@ -1,4 +1,4 @@
-"""What is forgotten in time, and what is not."""
+"""Retention: expired rows are removed, others are kept."""
 
 from __future__ import annotations
 

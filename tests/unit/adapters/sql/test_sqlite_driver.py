@@ -34,7 +34,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def hops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done in the thread of a connection."""
+    """Calls made in the thread of a connection."""
     done: list[str] = []
     execute = OneHopConnection._execute
 
@@ -166,7 +166,7 @@ async def test_a_connection_is_prepared_before_it_is_used(tmp_path: Path) -> Non
 
 async def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    path.write_text("something else, long enough to be looked at" * 10)
+    path.write_text("not a database, but long enough to be read" * 10)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
         await connector(make_url(f"sqlite+aiosqlite:///{path}"), timeout_s=1, pragmas=("journal_mode=WAL",))()
     database = Database(DatabaseSettings(f"sqlite:///{path}"), clock=VirtualClock())

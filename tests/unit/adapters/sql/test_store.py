@@ -170,7 +170,7 @@ async def test_a_busy_database_is_asked_again_with_growing_pauses() -> None:
 async def eventually(
     cluster: StoredCluster, clock: VirtualClock, work: Callable[[SqlUnitOfWork], Awaitable[str]]
 ) -> str:
-    """What a unit of work comes to while virtual time passes."""
+    """The result of a unit of work while virtual time passes."""
     task = asyncio.ensure_future(cluster.store.run(work))
     while not task.done():
         if clock.sleeping:

@@ -14,7 +14,7 @@ from sokovan.entrypoints.embedded.background_tasks import start_agent, start_tas
 
 
 def options(root: Path) -> AgentOptions:
-    # Nobody listens at port 1.
+    # No server listens on port 1.
     return AgentOptions("ws://127.0.0.1:1", "an-agent-key", root=root, name="here")
 
 

@@ -1,4 +1,4 @@
-"""Ports of another thread: the same promises from here."""
+"""Proxies of ports in another thread keep the contracts."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_refused_statement_says_why(postgres_server: PostgresServer) -> None:
 
 
 def test_commits_survive_a_kill(postgres_server: PostgresServer) -> None:
-    # The shared server may not be killed; asking it first says on which settings the promise rests.
+    # The shared server may not be killed; this checks the settings that make commits durable.
     assert postgres_server.execute("SHOW fsync") == "on"
     with PostgresServer() as server:
         port = server.port

@@ -127,7 +127,7 @@ def test_a_server_ends_with_the_process_that_started_it() -> None:
         os.kill(process.pid, signal.SIGKILL)
     left: list[Path] = []
     for _ in range(500):
-        # Not by the port, which another server may have by now. Whoever removes the folder names it too, and goes last.
+        # Not by the port, which another server may use by now. The watchdog also has the folder in its arguments.
         left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if folder.encode() in _content(path)]
         if not left and not Path(folder).exists():
             break

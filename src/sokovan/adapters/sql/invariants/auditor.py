@@ -184,9 +184,9 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 # Invariants that the rows cannot prove, and why.
 NOT_CHECKED: dict[str, str] = {
-    "I3": "no physical overcommit: only the hosts know what runs on them",
-    "I4": "no unexplained process: only the hosts know what runs on them",
-    "I13": "one live attempt: only the hosts know what runs on them",
+    "I3": "no physical overcommit: the store does not have what runs on hosts",
+    "I4": "no unexplained process: the store does not have what runs on hosts",
+    "I13": "one live attempt: the store does not have what runs on hosts",
     "I21": "routing soundness: what a proxy sees, and when, is not in the store",
     "I22": "rollout envelope: it concerns every moment of a rollout, and the store has only the current state",
     "I23": "declarative scale: the store keeps only the last number that was written",

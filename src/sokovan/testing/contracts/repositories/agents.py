@@ -325,7 +325,7 @@ async def the_history_of_an_agent_is_gapless_and_chained(cluster: StoredCluster)
     entries = await agent_history(cluster, name)
     triggers = [entry.trigger for entry in entries]
     expected = ["enrolled", "heartbeat_missed", "declared_lost", "rejoined", "drain_requested", "left"]
-    expect(triggers == expected, f"the history says {triggers}")
+    expect(triggers == expected, f"the history is {triggers}")
     expect([entry.sequence for entry in entries] == [1, 2, 3, 4, 5, 6], "the history has a gap")
     expect(all(one.after == two.before for one, two in pairwise(entries)), "the history is not chained")
     expect(entries[4].change == BY_USER, "the history lost its author")

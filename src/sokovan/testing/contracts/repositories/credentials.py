@@ -87,7 +87,7 @@ async def a_missing_keypair_gets_no_credential(cluster: StoredCluster) -> None:
     """ObjectNotFound."""
     for name in (cluster.new("k"), "", "a b", "x\0y"):
         error = await refusal(put(cluster, name, cluster.new("digest")), ObjectNotFound)
-        expect(error.what == "keypair", f"there is no {error.what}, says the refusal")
+        expect(error.what == "keypair", f"the refusal names {error.what}")
 
 
 async def a_removed_credential_is_not_valid(cluster: StoredCluster) -> None:
@@ -109,7 +109,7 @@ async def a_credential_is_removed_with_its_keypair(cluster: StoredCluster) -> No
     owner, digest = await keypair(cluster), cluster.new("digest")
     await put(cluster, owner.keypair.access_key, digest)
     await cluster.store.run(lambda unit: unit.catalog.remove(Keypair, owner.keypair.access_key))
-    expect(await found(cluster, digest) is None, "a keypair that is not there opens something")
+    expect(await found(cluster, digest) is None, "a missing keypair is valid")
     await cluster.put(owner.keypair)
     expect(await found(cluster, digest) is None, "a new keypair has the credential of an old one")
 

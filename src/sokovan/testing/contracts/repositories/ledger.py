@@ -94,7 +94,7 @@ async def freeing_ends_kernel_and_session_and_releases_everything(cluster: Store
     expect(not await usage(cluster, Scope.USER, owner.user), "the owner still uses something")
     again = cluster.new("s")
     await cluster.submit(again, slots={"cuda.device": 4})
-    expect(not (await cluster.place(again, agent)).refused, "devices were not given back")
+    expect(not (await cluster.place(again, agent)).refused, "devices were not released")
 
 
 async def a_freed_row_stays_with_its_time_and_proof(cluster: StoredCluster) -> None:
@@ -229,7 +229,7 @@ async def _refused(cluster: StoredCluster, record: SessionRecord, proof: FreePro
     """Expect that the proof is refused and nothing changes."""
     before = await cluster.session(record.session_id)
     error = await refusal(cluster.free(record.session_id, proof), UnprovenFree)
-    expect((error.proof, error.kernel) == (proof.value, before.kernels[0].kernel_id), "it does not say what is wrong")
+    expect((error.proof, error.kernel) == (proof.value, before.kernels[0].kernel_id), "the problem is missing")
     expect(await cluster.session(record.session_id) == before, "a refused proof changed the session")
     expect(len(await held(cluster, agent)) == len(SLOTS) * len(before.kernels), "a refused proof freed something")
     await conserved(cluster, agent)

@@ -152,7 +152,7 @@ async def a_deployment_takes_only_legal_moves(cluster: StoredCluster) -> None:
     expect(running.status is DeploymentStatus.RUNNING, f"it is {running.status}")
     entries = await cluster.store.read(lambda unit: unit.deployments.history(first.spec.deployment_id))
     triggers = [entry.trigger for entry in entries]
-    expect(triggers == ["created", "replicas_requested", "replicas_healthy"], f"the history says {triggers}")
+    expect(triggers == ["created", "replicas_requested", "replicas_healthy"], f"the history is {triggers}")
     expect(is_whole(entries), "the history has a gap or is not chained")
 
 
@@ -185,7 +185,7 @@ async def a_new_route_is_pending_with_its_endpoints(cluster: StoredCluster) -> N
     deployment = (await created(cluster)).spec.deployment_id
     endpoints = [endpoint(cluster) for _ in range(3)]
     record = await routed(cluster, deployment, *endpoints)
-    expect(set(record.spec.endpoints) == set(endpoints), "the endpoints are not what was asked for")
+    expect(set(record.spec.endpoints) == set(endpoints), "the endpoints are not the requested ones")
     expect((record.spec.deployment_id, record.status) == (deployment, RouteStatus.PENDING), "it is not new")
     expect(await route_now(cluster, record.spec.route_id) == record, "create gave another record than get")
 
@@ -259,7 +259,7 @@ async def a_route_takes_only_legal_moves(cluster: StoredCluster) -> None:
         await refusal(route_moved(cluster, record, trigger), IllegalTransition)
     entries = await cluster.store.read(lambda unit: unit.routes.history(record.spec.route_id))
     triggers = [entry.trigger for entry in entries]
-    expect(triggers == ["created", *(trigger.value for trigger in steps)], f"the history says {triggers}")
+    expect(triggers == ["created", *(trigger.value for trigger in steps)], f"the history is {triggers}")
     expect(is_whole(entries), "the history has a gap or is not chained")
 
 

@@ -246,7 +246,7 @@ async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:
 
 
 async def a_filter_by_labels_is_exact_on_every_page(cluster: StoredCluster) -> None:
-    """Names, values and combinations of labels; pages are full although others do not match."""
+    """Names, values and combinations of labels; pages are full."""
     user = cluster.new("u")
     labels = [{"team": "vision", "a.b/c": "1"}, {}, {"team": "vision", "nightly": ""}, {"team": "audio"}, {"team": ""}]
     names = [cluster.new("s") for _ in labels]

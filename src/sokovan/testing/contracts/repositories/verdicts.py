@@ -68,7 +68,7 @@ async def a_repeated_code_is_counted(cluster: StoredCluster) -> None:
     expect(again.last_ms > first.last_ms and again.document == "{}", "the last time or its document is not kept")
     await put(cluster, replace(verdict, code="quota"))
     other = await got(cluster, verdict.session_id)
-    expect(other is not None and other.times == 1 and other.first_ms >= again.last_ms, "another code goes on counting")
+    expect(other is not None and other.times == 1 and other.first_ms >= again.last_ms, "another code is counted")
 
 
 async def many_verdicts_are_stored_at_once(cluster: StoredCluster) -> None:
@@ -81,7 +81,7 @@ async def many_verdicts_are_stored_at_once(cluster: StoredCluster) -> None:
     expect(found[verdicts[0].session_id].code == "quota", "the last verdict on a session does not count")
     expect(found[verdicts[0].session_id].times == 1, "two verdicts of one call were counted")
     await put(cluster)
-    expect(await of(cluster) == {}, "nobody has a verdict")
+    expect(await of(cluster) == {}, "an unknown session has a verdict")
 
 
 async def a_session_that_started_or_ended_has_none(cluster: StoredCluster) -> None:

@@ -238,7 +238,7 @@ async def concurrent_batches_store_each_key_and_name_once(cluster: StoredCluster
     results = await asyncio.gather(*(stored_many(cluster, *batch) for batch in batches))
     outcomes = [outcome for result in results for outcome in result]
     made = {one.session_id for one in outcomes if isinstance(one, SessionRecord)}
-    expect(len(made) == 4, f"{len(made)} sessions were made of three keys and one name")
+    expect(len(made) == 4, f"{len(made)} sessions were created for three keys and one name")
     refused = [type(one) for one in outcomes if isinstance(one, SokovanError)]
     expect(refused == [Conflict] * 3, f"the refusals are {refused}")
 

@@ -48,7 +48,7 @@ async def another_reason_begins_a_new_row(cluster: StoredCluster) -> None:
     await cluster.move(name, KernelTrigger.IMAGE_READY)
     await noted(cluster, [name], code="slower")
     entries = [(entry.change.code, entry.times) for entry in await session_history(cluster, name)][2:]
-    expect(entries == [("slow", 2), ("slower", 1), ("", 1), ("slower", 1)], f"the history says {entries}")
+    expect(entries == [("slow", 2), ("slower", 1), ("", 1), ("slower", 1)], f"the history is {entries}")
 
 
 async def many_sessions_are_noted_at_once(cluster: StoredCluster) -> None:

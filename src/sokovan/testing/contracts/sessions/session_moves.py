@@ -82,7 +82,7 @@ async def a_session_follows_its_kernels(cluster: StoredCluster) -> None:
         expect(after.status is status, f"after {trigger} the session is {after.status}")
         expect(all(kernel.status == status.value for kernel in after.kernels), f"a kernel did not take {trigger}")
     after = await cluster.session(name)
-    expect(all(kernel.sent for kernel in after.kernels), "a kernel that was sent does not say so")
+    expect(all(kernel.sent for kernel in after.kernels), "a sent kernel is not marked")
     expect(after.ended_ms is None and after.cause is None, "a running session has an end")
 
 
@@ -158,7 +158,7 @@ async def one_kernel_that_ends_ends_the_session(cluster: StoredCluster) -> None:
     """With the kernel's result and exit code."""
     for code, result in ((0, SessionResult.SUCCESS), (1, SessionResult.FAILURE), (None, SessionResult.FAILURE)):
         record = await exited(cluster, await placed(cluster, kernels=2, running=True), [code])
-        expect(record.status is SessionStatus.TERMINATING, "a session goes on without its kernel")
+        expect(record.status is SessionStatus.TERMINATING, "a session continues without its kernel")
         expect(record.result is result, f"exit code {code} gave {record.result}")
         expect(record.cause == "kernel_exited", f"the cause is {record.cause}")
         expect([kernel.exit_code for kernel in record.kernels] == [code, None], "the exit codes are wrong")
@@ -264,7 +264,7 @@ async def force_ends_the_session_and_frees_nothing(cluster: StoredCluster) -> No
         expect(len(await held_with(cluster, record)) == 4, "slots were freed without a proof")
         expect(record.cause == "stop_requested", f"the cause is {record.cause}, not the user's request")
         last = (await session_history(cluster, running.session_id))[-1]
-        expect(last.trigger == "forced", f"the history says that it ended by {last.trigger}")
+        expect(last.trigger == "forced", f"it ended by {last.trigger}")
 
 
 async def goals_only_increase(cluster: StoredCluster) -> None:

@@ -42,7 +42,7 @@ async def a_name_is_unique_among_live_sessions(cluster: StoredCluster) -> None:
     user, name, second = cluster.new("u"), cluster.new("train"), cluster.new("s")
     first = await named(cluster, name, user=user)
     error = await refusal(cluster.submit(second, name=name, owner=Owner(user=user)), Conflict)
-    expect(name in error.message and first in error.message, f"the refusal does not say which: {error.message}")
+    expect(name in error.message and first in error.message, f"the refusal does not have the name: {error.message}")
     expect("another name" in error.hint, f"the hint does not help: {error.hint}")
     await refusal(cluster.session(second), ObjectNotFound)
 

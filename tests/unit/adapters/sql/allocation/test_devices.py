@@ -1,4 +1,4 @@
-"""Which devices a kernel gets."""
+"""Device assignment."""
 
 from hypothesis import given
 from hypothesis import strategies as st

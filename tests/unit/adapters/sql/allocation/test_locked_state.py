@@ -1,4 +1,4 @@
-"""What an allocation rests on, locked and read."""
+"""Locking and reading the rows that an allocation depends on."""
 
 from typing import Any
 

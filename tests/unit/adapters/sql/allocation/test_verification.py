@@ -1,4 +1,4 @@
-"""What is verified again at commit time, without a database."""
+"""Verification at commit time, without a database."""
 
 from copy import deepcopy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Laws of what is freed: each is broken by hand, and says which row it was."""
+"""Invariants of freed slots: each is violated by hand, and the row is reported."""
 
 from __future__ import annotations
 

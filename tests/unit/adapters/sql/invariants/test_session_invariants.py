@@ -1,4 +1,4 @@
-"""Laws of sessions and kernels: each is broken by hand, and says which row it was."""
+"""Invariants of sessions and kernels: each is violated by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BREAKS = [
     ),
     Break(
         "I8",
-        "a session runs that is to stop",
+        "a session runs although its goal is to stop",
         "UPDATE sessions SET goal = 1 WHERE session_id = 'running'",
         {"session_id": "running", "status": "running", "derived": "terminating", "kernels": "running=1"},
     ),
@@ -44,7 +44,7 @@ BREAKS = [
     ),
     Break(
         "I12",
-        "the session of a key is not there",
+        "the session of a key does not exist",
         "UPDATE idempotency_keys SET session_id = 'nothing'",
         {"scope": "alice", "key": "key-1", "session_id": "nothing"},
     ),
@@ -62,38 +62,38 @@ BREAKS = [
     ),
     Break(
         "I16",
-        "what a session depends on is not there",
+        "a dependency of a session does not exist",
         "INSERT INTO session_dependencies VALUES ('scheduled', 'nothing')",
         {"session_id": "scheduled", "depends_on": "nothing", "its_status": None},
     ),
     Break(
         "I17",
-        "the agent of a kernel is not there",
+        "the agent of a kernel does not exist",
         "DELETE FROM agents WHERE agent_id = 'shared'; DELETE FROM agent_history WHERE object_id = 'shared'",
         {"kernel_id": "share1.0", "agent_id": "shared"},
         also=("I1",),
     ),
     Break(
         "I17",
-        "a kernel lies on an incarnation to come",
+        "a kernel is placed on a future incarnation",
         "UPDATE kernels SET incarnation = 9 WHERE kernel_id = 'scheduled.0'",
         {"kernel_id": "scheduled.0", "incarnation": 9, "agent_incarnation": 1},
     ),
     Break(
         "I17",
-        "a kernel lies in another scaling group",
+        "a kernel is placed in another scaling group",
         "UPDATE sessions SET scaling_group = 'other' WHERE session_id = 'scheduled'",
         {"kernel_id": "scheduled.0", "scaling_group": "other", "agent_scaling_group": "default"},
     ),
     Break(
         "I17",
-        "a kernel lies on another architecture",
+        "a kernel is placed on another architecture",
         "UPDATE kernels SET architecture = 'aarch64' WHERE kernel_id = 'scheduled.0'",
         {"kernel_id": "scheduled.0", "agent_id": "a2", "architecture": "aarch64", "agent_architecture": "x86_64"},
     ),
     Break(
         "I17",
-        "a kernel lies on an agent without its label",
+        "a kernel is placed on an agent without its label",
         """UPDATE kernels SET require = '{"disk":"fast"}' WHERE kernel_id = 'scheduled.0'""",
         {"kernel_id": "scheduled.0", "agent_id": "a2", "label": "disk", "found": None, "required": "fast"},
     ),
@@ -105,13 +105,13 @@ BREAKS = [
     ),
     Break(
         "I18",
-        "it is forgotten that a kernel was asked for",
+        "a requested kernel is not stored as sent",
         "UPDATE kernels SET sent = false WHERE kernel_id = 'stopping.0'",
         {"kernel_id": "stopping.0", "status": "terminating", "sent": False},
     ),
     Break(
         "I18",
-        "a kernel was asked for before that was decided",
+        "a kernel is stored as sent before CREATING",
         "UPDATE kernels SET sent = true WHERE kernel_id = 'scheduled.0'",
         {"kernel_id": "scheduled.0", "status": "scheduled", "sent": True},
     ),

@@ -1,4 +1,4 @@
-"""Laws of what is held: each is broken by hand, and says which row it was."""
+"""Invariants of usage: each is violated by hand, and the row is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BREAKS = [
     ),
     Break(
         "I1",
-        "a kernel holds more than it asked for",
+        "a kernel holds more than it requested",
         "UPDATE held_slots SET amount = 501 WHERE kernel_id = 'running.0' AND slot = 'cpu'",
         {"kernel_id": "running.0", "held": "cpu=501 cuda.device=1"},
     ),
@@ -83,7 +83,7 @@ BREAKS = [
     ),
     Break(
         "I1",
-        "what a kernel asks for cannot be read",
+        "the request of a kernel cannot be decoded",
         "UPDATE kernels SET slots = '{cpu' WHERE kernel_id = 'running.0'",
         {"reason": "DecodeError: JSON is malformed: object keys must be strings (byte 1)"},
     ),

@@ -19,7 +19,7 @@ def table_of(*rows: tuple[str, int]) -> sa.Select[Any]:
 
 
 async def found_by(check: Check) -> Violations:
-    """What a check finds in an empty store."""
+    """The violations that a check finds in an empty store."""
     violations = Violations()
 
     async def work(unit: SqlUnitOfWork) -> None:

@@ -1,4 +1,4 @@
-"""How the chain of the audit trail is made."""
+"""The hash chain of the audit trail."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Which proof holds, as a pure function of what the store knows."""
+"""Validity of proofs, and the number of statements to free kernels."""
 
 from types import SimpleNamespace
 
@@ -63,7 +63,7 @@ async def test_what_was_freed_by_hand_is_not_freed_again_silently() -> None:
 
 
 async def statements_to_free(cluster: StoredCluster, count: int) -> int:
-    """How many statements it takes to free so many sessions."""
+    """The number of statements to free this many sessions."""
     names = [f"s{count}.{number:02}" for number in range(count)]
     for name in names:
         await cluster.submit(name)

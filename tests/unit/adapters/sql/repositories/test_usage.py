@@ -63,9 +63,7 @@ async def test_usage_is_added_and_subtracted_and_never_clamped() -> None:
             await applied(cluster, taking(-1))
 
 
-@pytest.mark.parametrize(
-    "incarnation", [2, 0], ids=["of an incarnation that is not there", "of an agent that was not locked"]
-)
+@pytest.mark.parametrize("incarnation", [2, 0], ids=["of an unknown incarnation", "of an agent that was not locked"])
 async def test_kernels_are_added_to_the_incarnation_that_was_locked_only(incarnation: int) -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")

@@ -1,4 +1,4 @@
-"""What migrations share says the same as what the tables are made from."""
+"""Helpers of migrations agree with those of the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws that the tables carry by themselves, whatever code writes to them."""
+"""Invariants that the tables enforce by constraints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ATTEMPTS: dict[str, Sequence[str]] = {
     "an amount of nothing": ["UPDATE held_slots SET amount = 0"],
     "a status without a history row": ["UPDATE sessions SET status = 'pending'"],
     "a status that is no status": ["UPDATE sessions SET status = 'asleep'"],
-    "a place in history that is not there": ["UPDATE sessions SET history_sequence = 99"],
+    "a reference to a missing history row": ["UPDATE sessions SET history_sequence = 99"],
     "a move that the table does not have": [line(9, "running", "pending", previous=8), "SELECT 1"],
     "a gap in the history": [line(50, "running", "terminating")],
     "a row that does not begin with the last status": [line(6, "creating", "running")],

@@ -1,4 +1,4 @@
-"""What a cycle leaves, written and read back."""
+"""Carried state of a cycle, written and read back."""
 
 from sokovan.adapters.sql.snapshots.carried_state import read_carried, write_carried
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork

@@ -1,4 +1,4 @@
-"""Which sessions a refresh reads: all that live at first, then those that were written."""
+"""A refresh reads all live sessions first, then changed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refresh reads, and what it does not."""
+"""Reads of a refresh."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

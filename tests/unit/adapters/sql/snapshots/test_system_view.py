@@ -28,7 +28,7 @@ def view() -> SystemView:
 
 
 def put(made: SystemView, name: str, status: str = "pending", *, result: str | None = None, **options: Any) -> None:
-    """Take in a session of one kernel, in this status; `group` says where."""
+    """Add a session of one kernel in this status to a scaling group."""
     group = options.pop("group", HERE)
     spec = session_spec(name, slots={"cpu": 1000}, **options)
     row = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""What was written since a mark."""
+"""Change tracking by stamps."""
 
 from sokovan.domain.ids import SessionId
 from sokovan.testing.stored_cluster import StoredCluster

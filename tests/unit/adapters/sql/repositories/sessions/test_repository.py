@@ -95,7 +95,7 @@ async def test_a_refused_request_leaves_its_key_free() -> None:
 
 
 async def statements_to_move(cluster: StoredCluster, count: int) -> int:
-    """How many statements it takes to move so many sessions."""
+    """The number of statements to move this many sessions."""
     names = [f"s{count}.{number:02}" for number in range(count)]
     for name in names:
         await cluster.submit(name)

@@ -1,4 +1,4 @@
-"""What a listing asks the database for, and what it never asks for."""
+"""Queries of session listings."""
 
 from __future__ import annotations
 

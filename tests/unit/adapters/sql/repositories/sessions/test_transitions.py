@@ -1,4 +1,4 @@
-"""Sessions follow their kernels, whatever moves at once."""
+"""The status of sessions follows their kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inspector reads the stored state and detects violated invariants."""
+"""Checks of a cluster: stored state and violated invariants."""
 
 import pytest
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from sokovan.domain.ids import KernelId
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
-async def test_the_inspector_reads_the_stored_state() -> None:
+async def test_the_stored_state_is_read() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
         await cluster.submit("s")

@@ -11,7 +11,7 @@ from sokovan.domain.records import HistoryEntry, SessionRecord
 from sokovan.testing.acting_agents import ActingAgents
 
 
-class ClusterInspector:
+class ClusterChecks:
     """Reads the state of a cluster, and checks its invariants."""
 
     store: SqlStore
