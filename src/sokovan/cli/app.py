@@ -10,7 +10,11 @@ from sokovan.cli.errors import usage_error
 from sokovan.cli.exit_codes import OK
 
 # These take a user command after --, with options of its own.
-_TAKE_COMMANDS = frozenset({"run", "plan", "exec"})
+_USAGE = {
+    "run": "Usage: sokovan run [OPTIONS] -- COMMAND [ARGS...]",
+    "plan": "Usage: sokovan plan [OPTIONS] -- COMMAND [ARGS...]",
+    "exec": "Usage: sokovan exec [OPTIONS] NAME -- COMMAND [ARGS...]",
+}
 
 
 def make_app() -> App:
@@ -30,7 +34,7 @@ def make_app() -> App:
         app.command(parents[name])
     for words, (import_path, _) in COMMANDS.items():
         noun, _, verb = words.rpartition(" ")
-        parents[noun].command(import_path, name=verb)
+        parents[noun].command(import_path, name=verb, usage=_USAGE.get(words))
     return app
 
 
@@ -50,6 +54,6 @@ def _one_line(error: CycloptsError) -> str:
 def _help_for(words: list[str]) -> str:
     two, one = " ".join(words[:2]), words[0]
     known = two if two in COMMANDS else one if one in COMMANDS or one in NOUNS else ""
-    if known in _TAKE_COMMANDS and "--" not in words:
+    if known in _USAGE and "--" not in words:
         return f"put your command after --: sokovan {known} -- COMMAND; see sokovan {known} --help"
     return f"see sokovan {known} --help" if known else "see sokovan --help for all commands"

@@ -25,7 +25,7 @@ class CannedServer:
     asked: list[tuple[str, Any]] = field(default_factory=list)
 
     def says(self, line: str, *bodies: object, status: int = 200) -> None:
-        """What to answer to `GET sessions/a`."""
+        """Set the responses to a request such as `GET sessions/a`."""
         self.answers[line] = [(status, JSON, b"" if status == 204 else msgspec.json.encode(body)) for body in bodies]
 
     def streams(self, line: str, *events: tuple[str, object], later: bool = False) -> None:
@@ -34,17 +34,17 @@ class CannedServer:
         self.answers[line] = [*(self.answers[line] if later else ()), (200, STREAM, text)]
 
     def refuses(self, line: str, status: int, code: str, **more: Any) -> None:
-        """Which problem to tell."""
-        body = {"type": "", "title": "T", "status": status, "detail": f"about {code}", "code": code, "hint": "mend it"}
+        """Respond with a problem."""
+        body = {"type": "", "title": "T", "status": status, "detail": f"about {code}", "code": code, "hint": "fix it"}
         self.answers[line] = [(status, PROBLEM, msgspec.json.encode({**body, **more}))]
 
     @property
     def lines(self) -> list[str]:
-        """What was asked, without the prefix."""
+        """The requests, without the path prefix."""
         return [line for line, _ in self.asked]
 
     def body(self, line: str) -> Any:
-        """What was sent with a request."""
+        """The body of a request."""
         return next(body for asked, body in self.asked if asked == line)
 
     def answer(self, method: str, target: str, content: bytes) -> tuple[int, str, bytes]:

@@ -1,4 +1,4 @@
-"""The commands, as the argument parser sees them."""
+"""The argument parser."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def test_every_command_has_help_with_a_summary_and_examples(words: str, capsys: 
     assert (getattr(import_module(module), name).__doc__ or "").partition("\n")[0] == summary
 
 
+@pytest.mark.parametrize("words", sorted(COMMANDS))
+def test_help_fits_a_terminal_of_80_columns(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # so that the parser wraps nothing
+    run_command([*words.split(), "--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
 def _options() -> list[tuple[str, str, str]]:
     app, found = make_app(), []
     for words in sorted(COMMANDS):
@@ -35,13 +44,13 @@ def _options() -> list[tuple[str, str, str]]:
     return found
 
 
-def test_every_option_says_what_it_is_for() -> None:
+def test_every_option_has_help() -> None:
     silent = [f"{words} {name}" for words, name, meaning in _options() if not meaning]
     assert silent == []
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "hint"),
+    ("words", "message", "hint"),
     [
         (["ps", "--colour"], "Unknown option: --colour.", "see sokovan ps --help"),
         (["session", "shwo"], "shwo", "see sokovan session --help"),
@@ -52,8 +61,8 @@ def test_every_option_says_what_it_is_for() -> None:
         (["completion", "tcsh"], "Choose from", "see sokovan completion --help"),
     ],
 )
-def test_what_the_parser_does_not_understand_is_a_usage_error(words: list[str], told: str, hint: str) -> None:
+def test_an_invalid_command_line_is_a_usage_error(words: list[str], message: str, hint: str) -> None:
     with pytest.raises(CommandError) as raised:
         run_command(words)
-    assert told in raised.value.message
+    assert message in raised.value.message
     assert (raised.value.code, raised.value.hint) == ("usage", hint)

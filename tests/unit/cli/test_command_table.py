@@ -1,4 +1,4 @@
-"""Every command: where it lives, and what it does."""
+"""The table of all commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from sokovan.cli.command_table import COMMANDS, NOUNS, SECTIONS, first_words, noun_overview, overview, summary_of
 
 
-def test_every_first_word_stands_in_one_section() -> None:
+def test_every_first_word_is_in_one_section() -> None:
     words = first_words()
     assert len(set(words)) == len(words)
     assert set(words) == {each.split()[0] for each in COMMANDS}

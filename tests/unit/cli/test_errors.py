@@ -1,4 +1,4 @@
-"""What can go wrong with a command line itself."""
+"""Errors of the command line itself."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from sokovan.cli.errors import ClientFailure, usage_error
 from sokovan.sdk.errors import NotLoggedIn
 
 
-def test_a_failure_of_ours_keeps_the_words_of_its_cause() -> None:
+def test_a_client_failure_keeps_the_message_of_its_cause() -> None:
     cause = NotLoggedIn("no key")
     ours = ClientFailure(cause)
     assert (ours.message, ours.code, ours.hint) == ("no key", "not-logged-in", cause.hint)
 
 
-def test_a_problem_has_what_every_error_has() -> None:
-    problem = usage_error("odd", hint="mend it")
-    assert (str(problem), problem.message, problem.code, problem.hint) == ("odd", "odd", "usage", "mend it")
+def test_an_error_has_code_message_and_hint() -> None:
+    problem = usage_error("odd", hint="fix it")
+    assert (str(problem), problem.message, problem.code, problem.hint) == ("odd", "odd", "usage", "fix it")

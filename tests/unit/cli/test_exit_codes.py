@@ -11,7 +11,7 @@ from sokovan.sdk.errors import api_problem
 from sokovan.wire.api.system import ProblemView
 
 
-def told(status: int) -> errors.ApiProblem:
+def message(status: int) -> errors.ApiProblem:
     """A problem of the server."""
     return api_problem(ProblemView(type="", title="", status=status, detail="", code="some-code"))
 
@@ -19,16 +19,16 @@ def told(status: int) -> errors.ApiProblem:
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (told(401), 4),
-        (told(403), 5),
-        (told(404), 3),
-        (told(409), 5),
-        (told(410), 3),
-        (told(413), 2),
-        (told(422), 2),
-        (told(429), 5),
-        (told(500), 1),
-        (told(503), 1),
+        (message(401), 4),
+        (message(403), 5),
+        (message(404), 3),
+        (message(409), 5),
+        (message(410), 3),
+        (message(413), 2),
+        (message(422), 2),
+        (message(429), 5),
+        (message(500), 1),
+        (message(503), 1),
         (errors.Unreachable("x"), 7),
         (errors.NotLoggedIn("x"), 4),
         (errors.StillWaiting("x"), 6),

@@ -9,7 +9,7 @@ from sokovan.cli import formatting
 NOON = 1_893_499_200.0  # 2030-01-01T12:00:00Z
 
 
-def test_what_is_not_set_is_a_dash_and_nought_is_set() -> None:
+def test_none_is_a_dash_and_zero_is_not() -> None:
     assert (formatting.or_none(None), formatting.or_none(0)) == ("-", "0")
 
 
@@ -24,11 +24,11 @@ def test_what_is_not_set_is_a_dash_and_nought_is_set() -> None:
         ("yesterday", "-"),
     ],
 )
-def test_times_are_told_by_how_long_ago_they_were(then: str | None, text: str) -> None:
+def test_times_are_printed_as_ages(then: str | None, text: str) -> None:
     assert formatting.age(then, now_s=NOON) == text
 
 
-def test_times_are_told_as_they_are_to_those_who_ask() -> None:
+def test_times_are_printed_in_utc_on_request() -> None:
     assert formatting.age("2030-01-01T11:00:00Z", now_s=NOON, utc=True) == "2030-01-01T11:00:00Z"
 
 
@@ -51,7 +51,7 @@ def test_a_duration_has_two_units_at_most(seconds: float, text: str) -> None:
         ("cuda.device", 8, "8"),
     ],
 )
-def test_amounts_have_units_that_people_read(slot: str, value: int, text: str) -> None:
+def test_amounts_have_readable_units(slot: str, value: int, text: str) -> None:
     assert formatting.amount(slot, value) == text
 
 

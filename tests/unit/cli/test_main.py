@@ -39,7 +39,7 @@ def heavy_modules_after(statement: str) -> list[str]:
         *(HELP.format(words=words) for words in ("'-h'", "'--help'", "'--version'", "'session', '--help'", "'queue'")),
     ],
 )
-def test_asking_what_it_can_do_loads_nothing_heavy(statement: str) -> None:
+def test_help_screens_load_nothing_heavy(statement: str) -> None:
     assert heavy_modules_after(statement) == []
 
 
@@ -69,7 +69,7 @@ def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("expect", "status"), [("{placed: {}}", 0), ("{placed_count: 3}", 1), ("{luck: good}", 2)])
-def test_a_scenario_is_read_from_standard_input_and_the_exit_status_tells(expect: str, status: int) -> None:
+def test_a_scenario_is_read_from_standard_input(expect: str, status: int) -> None:
     done = python("-m", "sokovan", "simulate", "--json", "-", given=f"scenario: s\nexpect: {expect}\n")
     assert done.returncode == status
     if status == 2:
@@ -106,7 +106,7 @@ def test_a_command_is_run_with_its_exit_status(
     assert "no file given" in capsys.readouterr().err
 
 
-def test_a_command_that_there_is_not_is_told_with_the_one_that_was_meant(sokovan: Sokovan) -> None:
+def test_an_unknown_command_is_reported_with_a_suggestion(sokovan: Sokovan) -> None:
     status, out, err = sokovan("sesion")
     assert (status, out) == (2, "")
     assert err.splitlines() == [
@@ -115,7 +115,7 @@ def test_a_command_that_there_is_not_is_told_with_the_one_that_was_meant(sokovan
     ]
 
 
-def test_words_of_the_users_command_are_left_alone(server: CannedServer, sokovan: Sokovan) -> None:
+def test_arguments_of_the_users_command_are_left_alone(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", {"id": 7})
     sokovan("run", "-d", "--", "cat", "-", "--json")
     assert server.body("POST sessions")["command"] == ["cat", "-", "--json"]
@@ -131,17 +131,17 @@ def test_words_of_the_users_command_are_left_alone(server: CannedServer, sokovan
         (["run", "--", "x", "--json"], False),
     ],
 )
-def test_errors_are_objects_where_data_would_be(words: list[str], *, wanted: bool) -> None:
+def test_errors_are_json_if_the_output_is(words: list[str], *, wanted: bool) -> None:
     assert wants_json(words) is wanted
 
 
-def test_the_environment_may_ask_for_objects_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_may_select_json_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOKOVAN_OUTPUT", "json")
     assert wants_json(["ps"])
     assert not wants_json(["ps", "-o", "table"])
 
 
-def test_a_defect_is_one_line_unless_somebody_wants_more(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_one_line_unless_debugging_is_on(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_words: list[str]) -> int:
         raise ZeroDivisionError("by zero")
 
@@ -164,7 +164,7 @@ def test_ctrl_c_ends_with_130(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch)
     assert sokovan("ps") == (130, "", "interrupted\n")
 
 
-def test_a_full_disk_is_told() -> None:
+def test_a_full_disk_is_reported() -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         words = [sys.executable, "-m", "sokovan", "--help"]
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

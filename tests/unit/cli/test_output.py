@@ -1,4 +1,4 @@
-"""What the command line prints: data on standard output, talk on standard error."""
+"""Data on standard output, status on standard error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_line_break_in_a_cell_is_a_space() -> None:
     assert plain_cell("one\n  two\r\nthree\x1b") == "one two three\ufffd"
 
 
-def test_data_goes_to_standard_output_and_talk_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_goes_to_standard_output_and_status_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     print_data("data")
     print_status("words")
     assert capsys.readouterr() == ("data\n", "words\n")
@@ -25,7 +25,7 @@ def test_json_keeps_the_order_of_its_keys_and_its_letters() -> None:
     assert as_json([]) == "[]"
 
 
-def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_printed_with_hint_and_code(capsys: pytest.CaptureFixture[str]) -> None:
     print_error(InvalidName(what="agent", name="a b"), as_object=False)
     out, err = capsys.readouterr()
     assert out == ""
@@ -33,7 +33,7 @@ def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFix
     assert err.endswith("[invalid-name]\n")
 
 
-def test_an_error_is_told_to_programs_as_one_object_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_printed_as_one_json_object_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     print_error(InvalidName(what="agent", name="a b"), as_object=True)
     out, err = capsys.readouterr()
     assert out == ""

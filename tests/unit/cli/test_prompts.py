@@ -13,7 +13,7 @@ from sokovan.sdk.errors import InvalidSetting
 
 
 class Terminal(io.StringIO):
-    """A terminal at which somebody has typed."""
+    """A terminal with input."""
 
     def isatty(self) -> bool:
         """It is one."""
@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def types(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Terminal]:
-    """Somebody who types a text; gives the terminal on which he is asked."""
+    """Types a text and returns the terminal of the prompt."""
 
     def sit_down(text: str) -> Terminal:
         screen = Terminal()
@@ -33,11 +33,11 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Terminal]:
     return sit_down
 
 
-def test_nobody_is_asked_who_said_yes() -> None:
+def test_yes_skips_the_prompt() -> None:
     confirm("remove all", yes=True)
 
 
-def test_where_nobody_can_answer_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_the_error_names_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert not is_interactive()
     with pytest.raises(InvalidSetting, match="--yes"):
@@ -45,7 +45,7 @@ def test_where_nobody_can_answer_the_flag_is_named(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("text", ["y\n", "YES\n", " y \n"])
-def test_a_yes_goes_on(types: Callable[[str], Terminal], text: str) -> None:
+def test_a_confirmation_continues(types: Callable[[str], Terminal], text: str) -> None:
     types(text)
     confirm("remove all", yes=False)
 
@@ -57,7 +57,7 @@ def test_anything_else_does_not(types: Callable[[str], Terminal], text: str) -> 
         confirm("remove all", yes=False)
 
 
-def test_the_question_is_talk(types: Callable[[str], Terminal]) -> None:
+def test_the_prompt_goes_to_standard_error(types: Callable[[str], Terminal]) -> None:
     screen = types("C\n")
     assert ask("what? ") == "c"
     assert screen.getvalue() == "what? "

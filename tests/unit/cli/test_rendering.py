@@ -1,4 +1,4 @@
-"""Objects in the form that was asked for."""
+"""Output formats."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ Out = pytest.CaptureFixture[str]
 
 
 def printed(capsys: Out, form: OutputFormat, things: list[Thing]) -> str:
-    """A list in a form."""
+    """A list in an output format."""
     show_all(things, COLUMNS, form, name=lambda thing: thing.name)
     return capsys.readouterr().out
 
 
-def test_a_table_is_for_people(capsys: Out) -> None:
+def test_tables(capsys: Out) -> None:
     assert printed(capsys, OutputFormat(), THINGS) == "NAME  SIZE\na     1\nb, c  22\n"
     assert printed(capsys, OutputFormat("wide"), THINGS).splitlines()[0] == "NAME  SIZE  TWICE"
     assert printed(capsys, OutputFormat("table", ("size", "name")), THINGS).splitlines()[2] == "22    b, c"
 
 
-def test_json_yaml_lines_and_names_are_for_programs(capsys: Out) -> None:
+def test_json_yaml_lines_and_names(capsys: Out) -> None:
     plain = [{"name": "a", "size": 1}, {"name": "b, c", "size": 22}]
     assert json.loads(printed(capsys, OutputFormat("json"), THINGS)) == plain
     assert yaml.safe_load(printed(capsys, OutputFormat("yaml"), THINGS)) == plain
@@ -81,7 +81,7 @@ def test_an_empty_list_is_an_empty_list(capsys: Out, name: str, text: str) -> No
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_one_object_has_every_form_too(capsys: Out, name: str) -> None:
+def test_one_object_has_every_format_too(capsys: Out, name: str) -> None:
     show_one(THINGS[0], [("name", "a"), ("size", "1")], OutputFormat(name), name="a")
     out = capsys.readouterr().out
     assert {
@@ -93,7 +93,7 @@ def test_one_object_has_every_form_too(capsys: Out, name: str) -> None:
     }.get(name, "name  a\nsize  1\n") == out
 
 
-def test_a_form_or_column_that_there_is_not_is_refused_with_those_there_are(capsys: Out) -> None:
+def test_an_unknown_format_or_column_is_refused(capsys: Out) -> None:
     with pytest.raises(InvalidSetting, match="jsonl"):
         parse_output_format("xml", None)
     with pytest.raises(InvalidSetting, match="--columns is empty"):
@@ -102,14 +102,14 @@ def test_a_form_or_column_that_there_is_not_is_refused_with_those_there_are(caps
         printed(capsys, parse_output_format("table", "Name,colour"), THINGS)
 
 
-def test_columns_are_of_tables_and_csv(capsys: Out) -> None:
+def test_columns_apply_to_tables_and_csv(capsys: Out) -> None:
     for name in ("json", "jsonl", "yaml", "name"):
         with pytest.raises(InvalidSetting, match=f"not to {name}"):
             parse_output_format(name, "size")
     assert printed(capsys, parse_output_format("csv", "size"), THINGS).splitlines()[0] == "size"
 
 
-def test_one_object_has_only_the_facts_that_were_asked_for(capsys: Out) -> None:
+def test_columns_select_the_fields_of_one_object(capsys: Out) -> None:
     facts = [("name", "a"), ("exit code", "1")]
     show_one(THINGS[0], facts, OutputFormat("table", ("exit code",)), name="a")
     show_one(THINGS[0], facts, OutputFormat("csv", ("exit code", "name")), name="a")
@@ -118,7 +118,7 @@ def test_one_object_has_only_the_facts_that_were_asked_for(capsys: Out) -> None:
         show_one(THINGS[0], facts, OutputFormat("table", ("colour",)), name="a")
 
 
-def test_what_others_wrote_cannot_leave_its_line(capsys: Out) -> None:
+def test_unprintable_characters_stay_on_their_line(capsys: Out) -> None:
     assert printed(capsys, OutputFormat(), [Thing("a\n\x1b[31mb", 1)]).splitlines()[1] == "a \ufffd[31mb  1"
 
 
@@ -134,7 +134,7 @@ def test_what_others_wrote_cannot_leave_its_line(capsys: Out) -> None:
         (OutputFormat("yaml"), '- name: "a\\x01"\n  size: 1'),
     ],
 )
-def test_a_list_grows_in_the_form_in_which_it_began(capsys: Out, form: OutputFormat, line: str) -> None:
+def test_a_watched_list_keeps_its_format(capsys: Out, form: OutputFormat, line: str) -> None:
     widths = widths_of([Thing("abc", 1)], COLUMNS)
     show_next(Thing("a\x01", 1), COLUMNS, form, name=lambda thing: thing.name, widths=widths)
     assert capsys.readouterr().out == f"{line}\n"

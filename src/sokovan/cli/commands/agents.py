@@ -40,7 +40,7 @@ def ls(
     Parameters
     ----------
     all
-        Include agents that are gone permanently and fake agents that no longer run.
+        Include agents that are permanently gone.
     """
 
     def read(client: Client) -> Iterator[AgentView]:

@@ -9,9 +9,16 @@ from sokovan.cli.exit_codes import MEANINGS, OK
 from sokovan.cli.output import print_data, table
 from sokovan.cli.rendering import FORMATS
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.sdk.settings import VARIABLES
 
-_OTHER_VARIABLES = {
+_VARIABLES = {
+    "SOKOVAN_CONTEXT": "context to use (--context)",
+    "SOKOVAN_URL": "URL of the server (--url)",
+    "SOKOVAN_TOKEN": "API key for the server",
+    "SOKOVAN_QUEUE": "queue of new sessions (--queue)",
+    "SOKOVAN_IMAGE": "image of new sessions (--image)",
+    "SOKOVAN_GROUP": "group of new sessions (--group)",
+    "SOKOVAN_SCALING_GROUP": "scaling group of new sessions (--scaling-group)",
+    "SOKOVAN_OUTPUT": "output format (--output)",
     "SOKOVAN_DEBUG": "1: print tracebacks; api: log requests to the server; 1,api: both",
     "SOKOVAN_STORE": "database URL for audit and db",
     "XDG_CONFIG_HOME": "folder of sokovan/config.toml; default: ~/.config",
@@ -64,8 +71,7 @@ def exit_codes() -> str:
 
 def environment() -> str:
     """The table of environment variables."""
-    own = [(variable, f"{name.replace('_', ' ')}; overridden by the flag") for name, variable in VARIABLES.items()]
-    return table(("VARIABLE", "MEANING"), [*own, *_OTHER_VARIABLES.items()])
+    return "Flags take precedence over variables.\n\n" + table(("VARIABLE", "MEANING"), _VARIABLES.items())
 
 
 def formatting() -> str:

@@ -27,7 +27,7 @@ def simulate(
 
     For example:
       sokovan simulate cluster.yaml                 which expectations hold
-      sokovan simulate cluster.yaml --explain       why each session got what it got
+      sokovan simulate cluster.yaml --explain       the verdict of each session
       sokovan simulate --snapshot snapshot.json     the plan for a saved snapshot
 
     Parameters

@@ -1,4 +1,4 @@
-"""`sokovan agent`: machines."""
+"""`sokovan agent`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.agent_views import AGENT
 
 
-def test_machines_are_listed_with_what_is_used(server: CannedServer, sokovan: Sokovan) -> None:
+def test_agents_are_listed_with_their_usage(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents", {"items": [AGENT], "next": None})
     status, out, _ = sokovan("agent", "ls")
     assert status == 0
     assert out.splitlines()[1].split()[:8] == ["gpu2", "ALIVE", "up", "default", "5", "5/8", "40/192", "300GiB/2TiB"]
 
 
-def test_machines_that_have_left_are_listed_only_if_asked_for(server: CannedServer, sokovan: Sokovan) -> None:
-    pretended = {"sokovan.pretended": "yes"}
+def test_agents_that_are_gone_are_listed_only_on_request(server: CannedServer, sokovan: Sokovan) -> None:
+    fake_label = {"sokovan.pretended": "yes"}
     agents = [
         AGENT,
         replace(AGENT, id="burnt", status="terminated"),
         replace(AGENT, id="away", status="lost"),
-        replace(AGENT, id="r00n0", labels=pretended),
-        replace(AGENT, id="r00n1", status="lost", labels=pretended),
-        replace(AGENT, id="r00n2", status="lost", labels=pretended, kernels=0),
+        replace(AGENT, id="r00n0", labels=fake_label),
+        replace(AGENT, id="r00n1", status="lost", labels=fake_label),
+        replace(AGENT, id="r00n2", status="lost", labels=fake_label, kernels=0),
     ]
     server.says("GET agents", {"items": agents, "next": None})
     assert sokovan("agent", "ls", "-o", "name")[1].split() == ["gpu2", "away", "r00n0", "r00n1"]
@@ -32,25 +32,25 @@ def test_machines_that_have_left_are_listed_only_if_asked_for(server: CannedServ
         assert sokovan("agent", "ls", "-o", "name", flag)[1].split() == [agent.id for agent in agents]
 
 
-def test_one_machine_is_shown_with_its_labels(server: CannedServer, sokovan: Sokovan) -> None:
+def test_an_agent_is_shown_with_its_labels(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents/gpu2", AGENT)
     assert "labels       rack=r01" in sokovan("agent", "show", "gpu2")[1]
     assert json.loads(sokovan("agent", "show", "gpu2", "--json")[1])["kernels"] == 5
 
 
-def test_a_story_is_told(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_history_is_printed(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents/gpu2/history", [])
     assert sokovan("agent", "history", "gpu2", "--json") == (0, "[]\n", "")
 
 
-def test_a_machine_is_drained_and_taken_back(server: CannedServer, sokovan: Sokovan) -> None:
+def test_an_agent_is_drained_and_undrained(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("PATCH agents/gpu2", AGENT)
     assert sokovan("agent", "drain", "gpu2", "--reason", "dimm") == (0, "", "gpu2  ALIVE  5 kernels still running\n")
     assert sokovan("agent", "undrain", "gpu2")[0] == 0
     assert [body for _, body in server.asked] == [{"action": "drain", "reason": "dimm"}, {"action": "undrain"}]
 
 
-def test_a_machine_is_written_off_only_after_a_yes(server: CannedServer, sokovan: Sokovan) -> None:
+def test_an_agent_is_declared_gone_only_after_a_confirmation(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("PATCH agents/gpu2", AGENT)
     assert sokovan("agent", "declare-gone", "gpu2")[0] == 2
     assert server.asked == []

@@ -1,4 +1,4 @@
-"""`sokovan completion`: our words in the user's shell."""
+"""`sokovan completion`: completion scripts."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
-def test_every_value_says_where_it_comes_from(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
+def test_every_value_has_an_origin(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
     (tmp_path / ".sokovan.toml").write_text('queue = "research"\n', encoding="utf-8")
     status, out, _ = sokovan("config", "show", "--origin")
     lines = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
@@ -27,7 +27,7 @@ def test_the_key_is_never_shown(server: CannedServer, sokovan: Sokovan) -> None:
     assert server.asked == []
 
 
-def test_a_file_that_cannot_be_read_is_told(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
     (tmp_path / ".sokovan.toml").write_text('url = "http://evil"\n', encoding="utf-8")
     status, _, err = sokovan("config", "show")
     assert status == 2

@@ -13,7 +13,7 @@ from sokovan.sdk.config import config_path, read_config
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
-def test_a_server_is_added_used_listed_and_forgotten(
+def test_a_context_is_added_used_listed_and_removed(
     server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SOKOVAN_URL")
@@ -36,7 +36,7 @@ def test_the_key_comes_from_a_file(
     monkeypatch.delenv("SOKOVAN_TOKEN")
     (tmp_path / "key").write_text("sk-from-file\n", encoding="utf-8")
     assert sokovan("context", "add", "lab", server.url, "--token-file", "key")[0] == 0
-    assert read_config(config_path()).contexts["lab"].token == "sk-from-file"  # noqa: S105  # not a password of anybody
+    assert read_config(config_path()).contexts["lab"].token == "sk-from-file"  # noqa: S105  # not a real password
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_key_comes_from_a_file(
         (("a b", "https://lab", "--token-file", "key"), b"sk-1"),
     ],
 )
-def test_what_cannot_be_taken_is_a_usage_error_and_nothing_is_written(
+def test_invalid_values_are_a_usage_error_and_nothing_is_written(
     sokovan: Sokovan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], *, content: bytes | None
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -66,7 +66,7 @@ def test_what_cannot_be_taken_is_a_usage_error_and_nothing_is_written(
     assert not (tmp_path / "sokovan").exists()
 
 
-def test_a_context_that_is_not_there_is_told(server: CannedServer, sokovan: Sokovan) -> None:
+def test_an_unknown_context_is_an_error(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("context", "use", "lab")[0] == 2
     assert sokovan("context", "rm", "lab", "--yes")[0] == 2
     assert server.asked == []

@@ -1,4 +1,4 @@
-"""`sokovan help`: what belongs to no single command."""
+"""`sokovan help`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_topic_has_a_page(sokovan: Sokovan, topic: str) -> None:
     assert sokovan("help", topic)[0] == 0
 
 
-def test_a_topic_that_there_is_not_is_a_usage_error(sokovan: Sokovan) -> None:
+def test_an_unknown_topic_is_a_usage_error(sokovan: Sokovan) -> None:
     status, _, err = sokovan("help", "colours")
     assert status == 2
     assert "the topics are exit-codes, environment, formatting, spec" in err

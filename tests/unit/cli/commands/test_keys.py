@@ -1,4 +1,4 @@
-"""`sokovan key`: keys, by which callers show who they are."""
+"""`sokovan key`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_keys_are_listed_without_their_secrets(server: CannedServer, sokovan: So
     assert sokovan("key", "ls")[1].splitlines()[1].split() == ["AK-1", "ada", "yes", "-"]
 
 
-def test_a_new_key_is_shown_this_once(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_new_key_is_shown_once(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET whoami", ME)
     server.says("POST keys", {**KEY, "token": "sk-AK-1.x"}, status=201)
     status, out, err = sokovan("key", "add")
@@ -29,7 +29,7 @@ def test_a_new_key_is_shown_this_once(server: CannedServer, sokovan: Sokovan) ->
     ]
 
 
-def test_a_key_is_made_useless_after_a_yes(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_key_is_revoked_after_a_confirmation(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("DELETE keys/AK-1", None, status=204)
     assert sokovan("key", "rm", "AK-1")[0] == 2
     assert sokovan("key", "rm", "AK-1", "--yes") == (0, "", "API key AK-1 revoked\n")

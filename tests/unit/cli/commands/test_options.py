@@ -44,13 +44,13 @@ def test_a_problem_of_the_server_is_one_object_for_programs(server: CannedServer
     assert json.loads(err) == {
         "code": "invalid-request",
         "message": "about invalid-request",
-        "hint": "mend it",
+        "hint": "fix it",
         "status": 422,
         "request_id": "r-1",
         "problems": fields,
     }
 
 
-def test_a_problem_of_the_server_is_two_lines_for_people(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_problem_of_the_server_is_two_lines(server: CannedServer, sokovan: Sokovan) -> None:
     server.refuses("GET agents", 403, "forbidden")
-    assert sokovan("agent", "ls") == (5, "", "error: about forbidden\n  hint: mend it [forbidden]\n")
+    assert sokovan("agent", "ls") == (5, "", "error: about forbidden\n  hint: fix it [forbidden]\n")

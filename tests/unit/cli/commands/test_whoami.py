@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
-def test_the_server_says_who_one_is(server: CannedServer, sokovan: Sokovan) -> None:
+def test_the_authenticated_user_is_shown(server: CannedServer, sokovan: Sokovan) -> None:
     me = {"user": "ada", "role": "user", "domain": "d", "groups": ["nlp", "x"], "access_key": "AK-1"}
     server.says("GET whoami", me)
     assert sokovan("whoami")[1].splitlines()[0].split() == ["user", "ada"]

@@ -1,4 +1,4 @@
-"""Of which kind a word is, and which words there are of that kind."""
+"""Kinds of arguments, and their candidates."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sokovan.cli.completion.argument_kinds import (
 from sokovan.cli.completion.command_options import command_options
 from sokovan.cli.completion.scripts import SCRIPTS
 
-# What they take is new, or nothing that can be listed.
+# Their arguments are new names, or cannot be listed.
 _NEW = {"agent run", "init", "context add", "key add", "key rm"}
 
 
-def takes_words(command: str) -> bool:
-    """Whether the parser takes words after a command."""
+def takes_arguments(command: str) -> bool:
+    """Whether the parser takes positional arguments after a command."""
     app = make_app()
     for word in command.split():
         app = app[word]
     return any(one.index is not None for one in app.assemble_argument_collection(parse_docstring=False))
 
 
-def test_every_command_that_takes_words_says_of_which_kind() -> None:
-    assert {command for command in COMMANDS if takes_words(command)} - _NEW == set(ARGUMENT_KINDS)
+def test_every_command_with_arguments_has_a_kind_for_them() -> None:
+    assert {command for command in COMMANDS if takes_arguments(command)} - _NEW == set(ARGUMENT_KINDS)
     assert set(ARGUMENT_KINDS) >= REPEATED
 
 
@@ -37,7 +37,7 @@ def test_every_option_that_names_something_exists() -> None:
     assert set(OPTION_KINDS) - known == set()
 
 
-def test_our_own_words_need_no_server() -> None:
+def test_static_candidates_need_no_server() -> None:
     assert candidates_of("", "", {}) == []
     assert candidates_of("file", "", {}) is None
     assert [word for word, _ in candidates_of("command", "", {}) or ()] == first_words()
@@ -52,5 +52,5 @@ def test_a_noun_has_its_verbs() -> None:
     assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm"]
 
 
-def test_a_beginning_is_one_of_the_word_and_not_of_its_meaning() -> None:
+def test_a_prefix_is_matched_against_the_word_only() -> None:
     assert with_prefix([("ls", "show"), ("show", "")], "s") == [("show", "")]

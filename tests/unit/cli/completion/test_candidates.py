@@ -1,4 +1,4 @@
-"""What may stand where the cursor is."""
+"""Completion candidates for the word at the cursor."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.unit.sdk.views import session
 
 
 def words(*typed: str) -> list[str] | None:
-    """What may stand in place of the last word; None: files."""
+    """The candidates for the last word; None for files."""
     found = candidates(list(typed))
     return None if found is None else [word for word, _ in found]
 
 
 @pytest.fixture
 def known(server: CannedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CannedServer:
-    """A server that knows a few things, and is waited for."""
+    """A server with a few objects, and a long budget."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("sokovan.cli.completion.name_lookup.BUDGET_S", 30.0)
     server.says("GET sessions", {"items": [session(name="ddp"), session(name="dig")]})
@@ -38,7 +38,7 @@ def test_the_first_word_is_a_command() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_is_found_by_its_words(command: str) -> None:
+def test_every_command_is_a_candidate(command: str) -> None:
     assert command.rsplit(maxsplit=1)[-1] in (words(*command.split()) or ())
 
 
@@ -71,11 +71,11 @@ def test_names_stand_where_the_command_takes_them() -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_who_names_many_is_not_offered_the_same_twice() -> None:
+def test_arguments_already_given_are_not_offered_again() -> None:
     assert words("stop", "ddp", "") == ["dig"]
 
 
-def test_the_server_is_the_one_that_the_line_names(known: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_options_on_the_line_are_used(known: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOKOVAN_URL", "http://127.0.0.1:1")
     assert words("logs", "--url", known.url, "") == ["ddp", "dig"]
     assert words("logs", f"--url={known.url}", "") == ["ddp", "dig"]
@@ -92,16 +92,16 @@ def test_files_are_left_to_the_shell(typed: tuple[str, ...], sokovan: Sokovan) -
 @pytest.mark.parametrize(
     "typed", [("nonsense", ""), ("session", "nonsense", ""), ("ps", ""), ("session", "a", "b", "")]
 )
-def test_nothing_follows_what_is_not_ours(typed: tuple[str, ...]) -> None:
+def test_an_unknown_command_has_no_candidates(typed: tuple[str, ...]) -> None:
     assert words(*typed) == []
 
 
-def test_a_word_and_its_meaning_have_a_line(sokovan: Sokovan) -> None:
+def test_a_candidate_and_its_description_are_one_line(sokovan: Sokovan) -> None:
     assert sokovan("__complete", "logs", "--fol") == (0, "--follow\tFollow the output until the session ends.\n", "")
     assert sokovan("__complete", "completion", "z") == (0, "zsh\n", "")
 
 
-def test_whatever_goes_wrong_nothing_is_said(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_errors_print_nothing(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("SOKOVAN_TOKEN", raising=False)
     assert sokovan("__complete", "logs", "") == (0, "", "")
@@ -110,13 +110,13 @@ def test_whatever_goes_wrong_nothing_is_said(sokovan: Sokovan, monkeypatch: pyte
     assert sokovan("__complete", "logs", "") == (0, "", "")
 
 
-def test_no_help_tells_of_it(sokovan: Sokovan) -> None:
+def test_the_help_does_not_mention_it(sokovan: Sokovan) -> None:
     assert "__complete" not in sokovan("--help")[1]
     assert "__complete" not in sokovan("help")[1]
 
 
 @pytest.mark.parametrize("typed", ["'lo'", "'session', ''", "'ps', '-o'"])
-def test_our_own_words_load_no_client(typed: str) -> None:
+def test_static_candidates_load_no_client(typed: str) -> None:
     statement = f"import sys; sys.argv = ['sokovan', '__complete', {typed}]; from sokovan.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", f"{statement}; print(*sys.modules)"], capture_output=True, text=True, check=True

@@ -1,11 +1,11 @@
-"""The options of a command, as the parser knows them."""
+"""The options of a command, from the parser."""
 
 from __future__ import annotations
 
 from sokovan.cli.completion.command_options import command_options
 
 
-def test_an_option_is_known_under_each_of_its_names() -> None:
+def test_an_option_is_listed_under_each_of_its_names() -> None:
     options = command_options("run")
     assert options["-n"] == options["--name"]
     assert options["-n"].name == "--name"
@@ -24,5 +24,5 @@ def test_choices_are_the_parsers() -> None:
     assert command_options("run")["--name"].choices == ()
 
 
-def test_words_that_are_no_options_are_not_among_them() -> None:
+def test_positional_arguments_are_not_among_them() -> None:
     assert all(name.startswith("-") for name in command_options("session show"))

@@ -1,4 +1,4 @@
-"""Names that a server told us before."""
+"""Cache of object names from the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def memory(folder: Path, **other: str) -> NameCache:
     return NameCache.of(folder, **{"kind": "session", "url": "http://a", "token": "t", **other})
 
 
-def test_names_are_kept_with_what_is_said_about_them(tmp_path: Path) -> None:
+def test_names_are_cached_with_their_descriptions(tmp_path: Path) -> None:
     memory(tmp_path / "new").write([("ddp", "RUNNING"), ("größe", "")])
     assert memory(tmp_path / "new").read() == [("ddp", "RUNNING"), ("größe", "")]
 
@@ -40,13 +40,13 @@ def test_neither_address_nor_key_stands_in_the_name_of_the_file(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", ["", "{", "7", "[1]", '[["a"]]', "null", "[" * 100000])
-def test_what_cannot_be_read_is_nothing(tmp_path: Path, content: str) -> None:
+def test_an_unreadable_cache_is_empty(tmp_path: Path, content: str) -> None:
     kept = memory(tmp_path)
     kept.path.write_text(content, encoding="utf-8")
     assert kept.read() == []
 
 
-def test_what_is_kept_is_believed_for_a_moment(tmp_path: Path) -> None:
+def test_cached_names_are_fresh_for_a_moment(tmp_path: Path) -> None:
     kept = memory(tmp_path)
     assert not kept.is_fresh(0)
     kept.write([])

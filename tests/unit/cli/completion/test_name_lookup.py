@@ -26,7 +26,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine may be busy with other tests."""
+    """A longer budget, as the machine may be busy with other tests."""
     monkeypatch.setattr("sokovan.cli.completion.name_lookup.BUDGET_S", 30.0)
 
 
@@ -62,7 +62,7 @@ def test_only_sessions_that_the_command_can_be_about_are_asked_for(server: Canne
     ("kind", "path"),
     [("queue", "queues"), ("scaling-group", "scaling-groups"), ("quota", "policies"), ("user", "users")],
 )
-def test_what_is_written_whole_is_asked_for_under_its_plural(server: CannedServer, kind: str, path: str) -> None:
+def test_catalogue_objects_are_listed_under_their_plural(server: CannedServer, kind: str, path: str) -> None:
     server.says(f"GET {path}", {"items": []})
     assert names_of(kind, "", {}) == []
     assert [line.partition("?")[0] for line in server.lines] == [f"GET {path}"]
@@ -75,7 +75,7 @@ def test_a_name_that_would_break_the_line_is_left_out(server: CannedServer) -> N
 
 
 @pytest.mark.usefixtures("server")
-def test_without_a_server_what_was_told_before_is_better_than_nothing(cache: Path) -> None:
+def test_without_a_server_stale_names_are_used(cache: Path) -> None:
     assert names_of("session", "", {"url": NOBODY}) == []
     old = NameCache.of(cache, "session", url=NOBODY, token=os.environ["SOKOVAN_TOKEN"])
     old.write([("ddp", "RUNNING")])
@@ -83,7 +83,7 @@ def test_without_a_server_what_was_told_before_is_better_than_nothing(cache: Pat
     assert names_of("session", "x", {"url": NOBODY}) == []
 
 
-def test_nobody_waits_longer_than_the_budget() -> None:
+def test_a_lookup_ends_with_its_budget() -> None:
     never = Event()
     assert within(0.01, lambda: [("late", "")] if never.wait(60) else []) is None
     never.set()
@@ -97,7 +97,7 @@ def test_a_failure_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_contexts_are_known_without_a_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_contexts_need_no_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "sokovan").mkdir()
     (tmp_path / "sokovan" / "config.toml").write_text('[contexts.lab]\nurl = "http://lab"\n', encoding="utf-8")
@@ -105,7 +105,7 @@ def test_contexts_are_known_without_a_server(monkeypatch: pytest.MonkeyPatch, tm
     assert names_of("context", "x", {}) == []
 
 
-def test_who_is_not_logged_in_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_api_key_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("SOKOVAN_TOKEN", raising=False)
     with pytest.raises(NotLoggedIn):

@@ -1,4 +1,4 @@
-"""What each shell has to be told once, so that it asks us at every Tab."""
+"""Completion scripts for bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from sokovan.cli.completion.scripts import SCRIPTS
 
-# Tells what it was asked, and then what may stand there.
+# Prints its arguments, and then the candidates.
 ANSWERS = """#!/bin/sh
 echo "$#:$*" > "$ASKED"
 [ "$3" = files ] && exit 1
@@ -29,13 +29,13 @@ def shell(name: str) -> str:
 
 
 def bash(line: str, *, cursor: int, before: str = ":") -> str:
-    """What a bash does at a Tab in a line, and prints how many words it found, and which."""
+    """A bash script that completes a line and prints the candidates."""
     pressed = f"COMP_WORDS=({line}); COMP_CWORD={cursor}; _sokovan sokovan"
     return "\n".join([SCRIPTS["bash"], before, pressed, 'echo "${#COMPREPLY[@]}" "${COMPREPLY[@]}"'])
 
 
 def run(tmp_path: Path, words: list[str], script: str) -> str:
-    """What a shell prints that runs a script, with a `sokovan` that answers always the same."""
+    """The output of a shell that runs a script, with a fake `sokovan`."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "sokovan"
     program.write_text(ANSWERS, encoding="utf-8")
@@ -57,7 +57,7 @@ def test_the_shell_itself_can_read_it(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_no_word_of_ours_is_in_it(name: str) -> None:
+def test_scripts_contain_no_command_names(name: str) -> None:
     assert "logs" not in SCRIPTS[name]
 
 
@@ -73,7 +73,7 @@ def test_bash_sends_an_empty_word_too(tmp_path: Path) -> None:
     assert (tmp_path / "asked").read_text(encoding="utf-8") == "3:__complete logs \n"
 
 
-def test_bash_completes_files_where_we_have_no_words(tmp_path: Path) -> None:
+def test_bash_completes_files_without_candidates(tmp_path: Path) -> None:
     script = bash("sokovan simulate files", cursor=2)
     assert run(tmp_path, [shell("bash"), "-c"], script) == "0\n"
 

@@ -15,7 +15,7 @@ MANAGER = "ws://127.0.0.1:7647"
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[AgentOptions]:
-    """What `run_agent` would be asked for."""
+    """The options passed to `run_agent`."""
     found: list[AgentOptions] = []
 
     def agent(options: AgentOptions, tell: Callable[[str], None]) -> int:
@@ -59,9 +59,7 @@ def test_the_token_may_come_from_the_environment(
         (),
     ],
 )
-def test_what_cannot_be_taken_is_a_usage_error(
-    sokovan: Sokovan, asked: list[AgentOptions], words: tuple[str, ...]
-) -> None:
+def test_invalid_values_are_a_usage_error(sokovan: Sokovan, asked: list[AgentOptions], words: tuple[str, ...]) -> None:
     status, out, err = sokovan("agent", "run", *words)
     assert (status, out, asked) == (2, "", [])
     assert "hint:" in err

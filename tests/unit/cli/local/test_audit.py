@@ -57,7 +57,7 @@ def test_values_that_would_run_together_are_quoted(file: Path, capsys: pytest.Ca
     assert "scope=user name='two words\\x1b[31m' slot=cpu kept=1 counted=0" in capsys.readouterr().out
 
 
-def test_a_value_that_is_not_there_is_a_dash(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_value_is_a_dash(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(file, "UPDATE sessions SET cause = 'bored', result = 'failure'")
     assert run(file, only="I10") == 1
     assert "session_id=s1 status=running cause=bored first_cause=-" in capsys.readouterr().out
@@ -133,7 +133,7 @@ def test_a_store_that_cannot_be_read_is_an_error_with_code_and_hint(
         assert err.endswith(f"[{code}]\n")
 
 
-def test_an_old_schema_is_told_apart_from_a_broken_law(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_schema_is_not_a_violated_invariant(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     take_back(file, "0004")
     assert run(file) == 5
     out, err = capsys.readouterr()
@@ -145,7 +145,7 @@ def test_an_old_schema_is_told_apart_from_a_broken_law(file: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("only", "answer"), [("I99", "did you mean I19, I29, I9?"), ("", "at least one"), ("I3", "what runs on hosts")]
 )
-def test_an_unknown_law_is_a_usage_error(
+def test_an_unknown_invariant_is_a_usage_error(
     file: Path, only: str, answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(file, only=only) == 2
@@ -162,7 +162,7 @@ def test_the_store_may_be_named_by_the_environment(
     assert f"sqlite:///{file}: 1 pass" in capsys.readouterr().err
 
 
-def test_without_a_name_the_embedded_file_is_meant_and_not_made(
+def test_the_default_is_the_embedded_file_which_is_not_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SOKOVAN_STORE", raising=False)
@@ -178,9 +178,9 @@ def test_a_reader_that_has_enough_leaves_no_traceback(file: Path) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        told = process.stderr.read()
+        message = process.stderr.read()
     assert process.returncode == 1
-    assert "Traceback" not in told
+    assert "Traceback" not in message
 
 
 def test_the_command_line_hands_its_options_over(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ def test_a_current_store_is_0(file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert err == ""
 
 
-def test_an_old_store_is_1_and_told_what_to_do(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_schema_exits_with_1_and_a_hint(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     take_back(file, "0002")
     assert check(f"sqlite:///{file}", json=False) == 1
     out, err = capsys.readouterr()
@@ -35,7 +35,7 @@ def test_an_old_store_is_1_and_told_what_to_do(file: Path, capsys: pytest.Captur
     assert "run sokovan db upgrade" in err
 
 
-def test_an_old_store_is_upgraded_and_progress_is_talk(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_schema_is_upgraded_with_progress_messages(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     take_back(file, "0002")
     assert upgrade(f"sqlite:///{file}", json=True) == 0
     out, err = capsys.readouterr()
@@ -83,7 +83,7 @@ def test_a_store_that_cannot_be_opened_is_an_error(
 
 
 @pytest.mark.parametrize("command", ["check", "upgrade"])
-def test_a_file_that_is_not_there_is_not_made(
+def test_a_missing_file_is_not_created(
     tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SOKOVAN_STORE", f"sqlite:///{tmp_path}/none.db")

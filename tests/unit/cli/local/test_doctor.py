@@ -1,4 +1,4 @@
-"""`sokovan doctor`: what this machine has, and what it lacks."""
+"""`sokovan doctor`: checks of this machine."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LACK = DoctorFinding("disk", ok=False, detail="0.1 GiB free", hint="make room")
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *findings: DoctorFinding) -> None:
-    """What the examination finds."""
+    """The findings of the checks."""
     monkeypatch.setattr("sokovan.entrypoints.doctor.run_checks", lambda: list(findings))
 
 
-def test_every_answer_is_a_line_and_hints_are_talk(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_check_is_a_line_and_hints_are_messages(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, FINE, NOTE)
     status, out, err = sokovan("doctor")
     assert status == 0
@@ -27,14 +27,14 @@ def test_every_answer_is_a_line_and_hints_are_talk(sokovan: Sokovan, monkeypatch
     assert err == "sandbox: install bubblewrap\n"
 
 
-def test_what_is_missing_is_a_failure(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_requirement_is_a_failure(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, FINE, LACK)
     status, out, _ = sokovan("doctor", "--json")
     assert status == 1
     assert json.loads(out)[1] == {"name": "disk", "ok": False, "detail": "0.1 GiB free", "hint": "make room"}
 
 
-def test_this_machine_can_be_looked_at(sokovan: Sokovan) -> None:
+def test_this_machine_can_be_checked(sokovan: Sokovan) -> None:
     status, out, _ = sokovan("doctor", "--json")
     assert status in {0, 1}
     assert "python" in {one["name"] for one in json.loads(out)}

@@ -1,4 +1,4 @@
-"""Commands for operators, as the argument parser sees them."""
+"""Commands for operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_snapshots_are_saved_and_replayed(sokovan: Sokovan, file: str, tmp_path:
     assert "1 placements, 0 reservations" in out
 
 
-def test_no_file_at_all_is_a_usage_error_that_says_what_to_do(sokovan: Sokovan) -> None:
+def test_no_file_is_a_usage_error_with_a_hint(sokovan: Sokovan) -> None:
     status, out, err = sokovan("simulate")
     assert (status, out) == (2, "")
     assert err.startswith("error: no file given\n  hint: see sokovan simulate --help")
@@ -60,7 +60,7 @@ def test_a_missing_file_is_a_usage_error(sokovan: Sokovan) -> None:
 @pytest.mark.parametrize(
     "words", [("simulate", "--colour"), ("simulate", "--save"), ("simulate", "f.yaml", "--json=perhaps"), ("dance",)]
 )
-def test_words_that_nobody_knows_are_a_usage_error(sokovan: Sokovan, words: tuple[str, ...]) -> None:
+def test_unknown_options_are_a_usage_error(sokovan: Sokovan, words: tuple[str, ...]) -> None:
     status, out, err = sokovan(*words)
     assert (status, out) == (2, "")
     assert err

@@ -44,7 +44,7 @@ def test_expectations_that_hold_end_with_0_and_one_line_each(
     assert err == "1 ok, 0 failed\n"
 
 
-def test_an_unmet_expectation_ends_with_1_and_tells_the_difference(
+def test_an_unmet_expectation_ends_with_1_and_prints_the_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, f"{MET}---\n{UNMET}")
@@ -60,9 +60,7 @@ def test_a_scenario_that_cannot_be_run_ends_with_1(tmp_path: Path, capsys: pytes
     assert "the action reclaim is not implemented yet [unsupported-action]" in capsys.readouterr().out
 
 
-def test_a_profile_that_names_no_plugin_there_is_ends_with_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_profile_with_an_unknown_plugin_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(written(tmp_path, "scenario: s\nprofile: {sequencer: nope}\n")) == 2
     assert "known are drf, fair-share, fifo, lifo" in capsys.readouterr().err
 
@@ -117,7 +115,7 @@ def test_with_json_an_error_is_an_object_on_standard_error(tmp_path: Path, capsy
     assert json.loads(err)["code"] == "invalid-scenario"
 
 
-def test_explain_tells_every_session_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_prints_every_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(written(tmp_path, MET), explain=True) == 0
     out = capsys.readouterr().out
     assert "  fits  PLACED  NOTHING" in out

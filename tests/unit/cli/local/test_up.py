@@ -1,4 +1,4 @@
-"""`sokovan up`: what it hands over."""
+"""`sokovan up`: the options it passes on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.cli.canned_server import Sokovan
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[UpOptions]:
-    """What `run_up` would be asked for."""
+    """The options passed to `run_up`."""
     found: list[UpOptions] = []
 
     def up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
@@ -53,9 +53,7 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[UpOptions]) -
         ("--open",),
     ],
 )
-def test_what_cannot_be_taken_is_a_usage_error(
-    sokovan: Sokovan, asked: list[UpOptions], words: tuple[str, ...]
-) -> None:
+def test_invalid_values_are_a_usage_error(sokovan: Sokovan, asked: list[UpOptions], words: tuple[str, ...]) -> None:
     status, out, err = sokovan("up", *words)
     assert (status, out, asked) == (2, "", [])
     assert "hint:" in err
@@ -71,7 +69,7 @@ def test_what_cannot_be_taken_is_a_usage_error(
         (("--name", "n1", "--fake-gpus", "2"), "not applied: --fake-gpus 2, --name n1; "),
     ],
 )
-def test_where_one_is_up_already_what_was_not_applied_is_told(
+def test_a_running_server_is_reported_with_options_not_applied(
     sokovan: Sokovan, asked: list[UpOptions], tmp_path: Path, *, words: tuple[str, ...], left: str
 ) -> None:
     folder = DataFolder(tmp_path)

@@ -142,8 +142,8 @@ _SCALING_GROUP = CatalogNoun(
     shown_examples=("default",),
     removed_example="gpu",
     set_examples=(
-        "default --scheduler drf",
-        "gpu --slot cpu --slot mem --slot cuda.device --pending-timeout 2h",
+        "default --scheduler drf --pending-timeout 2h",
+        "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
     ),
     details={"set": _KEEP},

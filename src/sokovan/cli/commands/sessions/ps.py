@@ -40,9 +40,7 @@ class SessionSelection:
     group: Annotated[str | None, Parameter(help="Only sessions of this group.")] = None
     label: Annotated[
         tuple[str, ...],
-        Parameter(
-            name=["--label", "-l"], negative=(), help="Only sessions with this label: NAME=VALUE or NAME. Repeatable."
-        ),
+        Parameter(name=["--label", "-l"], negative=(), help="Only sessions with this label: NAME[=VALUE]. Repeatable."),
     ] = ()
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
     limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT

@@ -85,7 +85,7 @@ class SessionFlags:
     ] = ()
     mounts: Annotated[
         tuple[str, ...],
-        Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET[:rw]; read-only. Repeatable."),
+        Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET (read-only) or SOURCE:TARGET:rw."),
     ] = ()
     ports: Annotated[
         tuple[str, ...],
@@ -93,7 +93,7 @@ class SessionFlags:
     ] = ()
     labels: Annotated[
         tuple[str, ...],
-        Parameter(name=["--label", "-l"], negative=(), help="Label the session, for `ps -l`: NAME=VALUE. Repeatable."),
+        Parameter(name=["--label", "-l"], negative=(), help="Label of the session, for ps -l: NAME=VALUE. Repeatable."),
         NameValues("--label", "team=vision"),
     ] = ()
     require: Annotated[
@@ -101,7 +101,7 @@ class SessionFlags:
         Parameter(negative=(), help="Use only agents with this label: NAME=VALUE. Repeatable."),
         NameValues("--require", "zone=a"),
     ] = ()
-    topology: Annotated[str | None, Parameter(help="Placement: hard or soft, up to a tier: hard:rack.")] = None
+    topology: Annotated[str | None, Parameter(help="Topology constraint: hard or soft, with a tier: hard:rack.")] = None
     queue: Annotated[str | None, Parameter(help="Queue to submit to. [env: SOKOVAN_QUEUE]")] = None
     group: Annotated[str | None, Parameter(help="Group to account to. [env: SOKOVAN_GROUP]")] = None
     scaling_group: Annotated[str | None, Parameter(help="Scaling group. [env: SOKOVAN_SCALING_GROUP]")] = None

@@ -1,4 +1,4 @@
-"""A session that somebody waits for."""
+"""Following a session to its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.sdk.views import ended, pending, session
 
 
 def ends_with(server: CannedServer, exit_code: int, *, size: int = 1, **changes: str) -> None:
-    """A server at which a session waits, runs and ends."""
+    """Let the session wait, run and end."""
     server.says("POST sessions", pending(size=size), status=201)
     server.streams(
         "GET sessions/s-1/events",
@@ -29,7 +29,7 @@ def ends_with(server: CannedServer, exit_code: int, *, size: int = 1, **changes:
     server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True), *silent)
 
 
-def test_output_is_ours_and_every_change_is_a_line_of_talk(server: CannedServer, sokovan: Sokovan) -> None:
+def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0)
     status, out, err = sokovan("run", "--", "python")
     assert (status, out) == (0, "hello\n")
@@ -42,20 +42,20 @@ def test_output_is_ours_and_every_change_is_a_line_of_talk(server: CannedServer,
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [(7, 7), (137, 137), (255, 255), (-1, 1), (256, 1)])
-def test_the_exit_status_of_the_command_is_ours(
+def test_the_exit_code_of_the_command_is_returned(
     server: CannedServer, sokovan: Sokovan, exit_code: int, status: int
 ) -> None:
     ends_with(server, exit_code)
     assert sokovan("run", "--", "python")[0] == status
 
 
-def test_memory_that_ran_out_is_told_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
+def test_out_of_memory_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 137, reason="out-of-memory", reason_detail="kernel 0 ran out of memory: its limit was 1Gi")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
     assert last == "ddp  finished, exit 137, 4.0 s: kernel 0 ran out of memory: its limit was 1Gi"
 
 
-def test_a_time_limit_that_ended_it_is_told_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
+def test_an_exceeded_time_limit_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 143, reason="time-limit", reason_detail="it ran for 60 s")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
     assert last == "ddp  finished, exit 143, 4.0 s: time limit exceeded; it ran for 60 s"
@@ -69,7 +69,7 @@ def test_a_time_limit_that_ended_it_is_told_with_the_exit_code(server: CannedSer
         ("creation-refused", "no room [runtime-failure]", 125),
     ],
 )
-def test_the_status_tells_why_it_never_ran(
+def test_the_exit_code_depends_on_why_it_never_ran(
     server: CannedServer, sokovan: Sokovan, *, reason: str, detail: str, status: int
 ) -> None:
     server.says("POST sessions", pending(), status=201)
@@ -85,7 +85,7 @@ def test_the_lines_of_a_gang_begin_with_their_rank(server: CannedServer, sokovan
     assert sokovan("run", "--size", "4", "--", "python")[1] == "[0] hello\n"
 
 
-def test_what_still_waits_when_patience_ends_is_taken_back(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_session_pending_at_the_timeout_is_cancelled(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending()))
     server.says("DELETE sessions/s-1", pending(status="cancelled"))
@@ -95,7 +95,7 @@ def test_what_still_waits_when_patience_ends_is_taken_back(server: CannedServer,
     assert server.lines[-1] == "DELETE sessions/s-1"
 
 
-def test_what_can_never_be_placed_is_told_at_once(server: CannedServer, sokovan: Sokovan) -> None:
+def test_an_unschedulable_session_fails_at_once(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending(reason="NEVER_FITS", reason_detail="too big")))
     server.says("DELETE sessions/s-1", pending(status="cancelled"))
@@ -105,18 +105,18 @@ def test_what_can_never_be_placed_is_told_at_once(server: CannedServer, sokovan:
     assert "[never-fits]" in err
 
 
-def test_a_folder_that_no_machine_can_move_is_told_with_what_helps(server: CannedServer, sokovan: Sokovan) -> None:
-    told = "none of 1 agents has the labels sokovan.mounts=anywhere"
+def test_an_unsupported_mount_fails_with_a_hint(server: CannedServer, sokovan: Sokovan) -> None:
+    message = "none of 1 agents has the labels sokovan.mounts=anywhere"
     server.says("POST sessions", pending())
-    server.streams("GET sessions/s-1/events", ("session", pending(reason="NO_LABEL_MATCH", reason_detail=told)))
+    server.streams("GET sessions/s-1/events", ("session", pending(reason="NO_LABEL_MATCH", reason_detail=message)))
     server.says("DELETE sessions/s-1", pending(status="cancelled"))
     status, _, err = sokovan("run", "--mount", "/srv:/data", "--", "python")
     assert status == 6
-    assert f"cannot be placed: {told}" in err
+    assert f"cannot be placed: {message}" in err
     assert "mount it at its own path (SOURCE:SOURCE), or install bubblewrap" in err
 
 
-def test_how_far_an_image_is_stands_beside_the_state(server: CannedServer, sokovan: Sokovan) -> None:
+def test_pull_progress_is_printed_beside_the_state(server: CannedServer, sokovan: Sokovan) -> None:
     pulling = {"status": "pulling", "reason": "pulling"}
     server.says("POST sessions", pending())
     server.streams(
@@ -129,32 +129,32 @@ def test_how_far_an_image_is_stands_beside_the_state(server: CannedServer, sokov
     assert err.count("ddp  PULLING  venv:tiny: Collecting numpy") == 1
 
 
-def waits_for_a_limit(server: CannedServer, verdict: str) -> None:
-    """A server at which a session is kept back by a limit, and then runs out of patience."""
+def waits_for_a_quota(server: CannedServer, verdict: str) -> None:
+    """Keep the session pending because of a quota."""
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending(reason="QUOTA_USER", reason_detail="1 of 0.5")))
-    told = {"session": "s-1", "status": "pending", "verdict": verdict, "code": "QUOTA_USER", "summary": "above it"}
-    server.says("GET sessions/s-1/why", told)
+    message = {"session": "s-1", "status": "pending", "verdict": verdict, "code": "QUOTA_USER", "summary": "above it"}
+    server.says("GET sessions/s-1/why", message)
     server.says("DELETE sessions/s-1", pending(status="cancelled"))
 
 
-def test_what_is_above_a_limit_itself_is_told_at_once(server: CannedServer, sokovan: Sokovan) -> None:
-    waits_for_a_limit(server, "CHANGE")
+def test_a_request_above_the_quota_fails_at_once(server: CannedServer, sokovan: Sokovan) -> None:
+    waits_for_a_quota(server, "CHANGE")
     status, _, err = sokovan("run", "--", "python")
     assert status == 6
     assert "cannot be placed: above it" in err
     assert "ask an administrator to raise the quota [never-fits]" in err
 
 
-def test_a_limit_that_is_only_full_is_waited_for(server: CannedServer, sokovan: Sokovan) -> None:
-    waits_for_a_limit(server, "WAIT")
+def test_a_quota_in_use_is_waited_for(server: CannedServer, sokovan: Sokovan) -> None:
+    waits_for_a_quota(server, "WAIT")
     status, _, err = sokovan("run", "--timeout", "0.1", "--", "python")
     assert status == 6
     assert "had not started after 0.1 s" in err
     assert server.lines.count("GET sessions/s-1/why") == 1
 
 
-def test_what_ended_without_running_is_a_failure_of_ours(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_session_that_never_ran_is_a_client_failure(server: CannedServer, sokovan: Sokovan) -> None:
     failed = pending(status="terminated", reason="image-unavailable", reason_detail="no such venv", version=7)
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending()), ("session", failed))
@@ -164,7 +164,7 @@ def test_what_ended_without_running_is_a_failure_of_ours(server: CannedServer, s
 
 
 class Interrupted(AttachedSession):
-    """Somebody who presses Ctrl-C when the first output comes."""
+    """Raises KeyboardInterrupt at the first output, like Ctrl-C."""
 
     pressed = False
 
@@ -177,14 +177,14 @@ class Interrupted(AttachedSession):
 
 
 @pytest.mark.parametrize(("answer", "status", "stops"), [("s", 130, True), ("d", 130, False), ("c", 0, False)])
-def test_ctrl_c_asks_what_is_meant(
+def test_ctrl_c_prompts_on_a_terminal(
     server: CannedServer, monkeypatch: pytest.MonkeyPatch, answer: str, status: int, *, stops: bool
 ) -> None:
     ends_with(server, 0)
     server.says("DELETE sessions/s-1", session(status="terminating"))
     monkeypatch.setattr(attach, "is_interactive", lambda: True)
     monkeypatch.setattr(attach, "ask", lambda _prompt: answer)
-    from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # after the environment is made
+    from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # after the environment is set
 
     Interrupted.pressed = False
     with Client() as client:
@@ -192,7 +192,7 @@ def test_ctrl_c_asks_what_is_meant(
     assert ("DELETE sessions/s-1" in server.lines) is stops
 
 
-def test_ctrl_c_at_the_question_leaves_the_session_and_says_so(
+def test_ctrl_c_at_the_prompt_detaches(
     server: CannedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def pressed_again(_prompt: str) -> str:
@@ -201,7 +201,7 @@ def test_ctrl_c_at_the_question_leaves_the_session_and_says_so(
     ends_with(server, 0)
     monkeypatch.setattr(attach, "is_interactive", lambda: True)
     monkeypatch.setattr(attach, "ask", pressed_again)
-    from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # after the environment is made
+    from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # after the environment is set
 
     Interrupted.pressed = False
     with Client() as client:
@@ -210,7 +210,7 @@ def test_ctrl_c_at_the_question_leaves_the_session_and_says_so(
     assert "DELETE sessions/s-1" not in server.lines
 
 
-def test_ctrl_c_where_nobody_can_answer_stops_the_session(
+def test_ctrl_c_without_a_terminal_stops_the_session(
     server: CannedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends_with(server, 143)

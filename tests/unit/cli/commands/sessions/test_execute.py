@@ -1,4 +1,4 @@
-"""`sokovan exec`: a command inside a running session."""
+"""`sokovan exec`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.unit.sdk.fake_websocket import fake_websocket
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody sits at a terminal."""
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input without a terminal."""
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.setenv("SOKOVAN_TOKEN", "good")
 
 
-def test_the_exit_status_of_the_command_is_ours(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_of_the_command_is_returned(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_websocket() as (fake, endpoint):
         monkeypatch.setenv("SOKOVAN_URL", endpoint.url)
         assert sokovan("exec", "ddp", "--kernel", "2", "--", "7", "-x", "--json") == (7, "", "")
@@ -27,7 +27,7 @@ def test_the_exit_status_of_the_command_is_ours(sokovan: Sokovan, monkeypatch: p
 
 
 @pytest.mark.parametrize("word", ["refuse", "vanish"])
-def test_a_failure_of_ours_is_125(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+def test_a_client_failure_is_125(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     with fake_websocket() as (_, endpoint):
         monkeypatch.setenv("SOKOVAN_URL", endpoint.url)
         status, _, err = sokovan("exec", "ddp", "--", word)
@@ -35,13 +35,13 @@ def test_a_failure_of_ours_is_125(sokovan: Sokovan, monkeypatch: pytest.MonkeyPa
     assert err.startswith("error: ")
 
 
-def test_a_server_that_is_not_there_is_125_too(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_125_too(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOKOVAN_URL", "http://127.0.0.1:1")
     assert sokovan("exec", "ddp", "--", "x")[0] == 125
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("ddp",), "no command given"),
         (("ddp", "--kernel", "-1", "--", "x"), "--kernel -1"),
@@ -49,7 +49,7 @@ def test_a_server_that_is_not_there_is_125_too(sokovan: Sokovan, monkeypatch: py
         ((), "requires"),
     ],
 )
-def test_what_cannot_be_run_is_a_usage_error(sokovan: Sokovan, words: tuple[str, ...], told: str) -> None:
+def test_an_invalid_command_is_a_usage_error(sokovan: Sokovan, words: tuple[str, ...], message: str) -> None:
     status, _, err = sokovan("exec", *words)
     assert status == 2
-    assert told in err
+    assert message in err

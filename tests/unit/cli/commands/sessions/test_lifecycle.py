@@ -1,4 +1,4 @@
-"""Single sessions."""
+"""Commands on single sessions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_a_session_is_shown_with_its_kernels(server: CannedServer, sokovan: Soko
     assert out.splitlines()[-2].split() == ["KERNEL", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS"]
 
 
-def test_a_session_is_one_object_for_programs(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_session_is_one_json_object(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions/ddp", session())
     assert json.loads(sokovan("session", "show", "ddp", "--json")[1])["hypernode"] is None
 
 
-def test_a_session_is_shown_again_until_it_is_where_it_should_be(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_session_is_watched_until_it_reaches_a_state(server: CannedServer, sokovan: Sokovan) -> None:
     server.streams("GET sessions/ddp/events", ("session", pending()), ("session", session()), ("session", ended()))
     status, out, _ = sokovan("session", "show", "ddp", "--until", "running", "-o", "jsonl")
     assert status == 0
@@ -32,14 +32,14 @@ def test_a_session_is_shown_again_until_it_is_where_it_should_be(server: CannedS
     assert out == "ddp\n" * 3
 
 
-def test_a_session_that_never_gets_there_is_a_failure(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_session_that_never_reaches_the_state_is_a_failure(server: CannedServer, sokovan: Sokovan) -> None:
     server.streams("GET sessions/ddp/events", ("session", pending(status="cancelled")))
     status, _, err = sokovan("session", "show", "ddp", "--until", "RUNNING")
     assert status == 1
     assert "[never-reached]" in err
 
 
-def test_a_story_is_told_line_by_line(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_history_is_printed_line_by_line(server: CannedServer, sokovan: Sokovan) -> None:
     line = {"subject": "s-1", "sequence": 1, "before": None, "after": "pending", "trigger": "submitted", "who": "ada"}
     line |= {"code": "submitted", "detail": "", "at": "2030-01-01T00:00:00.000Z", "last_at": "", "times": 1}
     server.says("GET sessions/ddp/history", {"session": "s-1", "lines": [line]})
@@ -50,7 +50,7 @@ def test_a_story_is_told_line_by_line(server: CannedServer, sokovan: Sokovan) ->
     assert json.loads(sokovan("session", "history", "ddp", "--json")[1]) == [line]
 
 
-def test_waiting_says_where_each_has_come_to(server: CannedServer, sokovan: Sokovan) -> None:
+def test_waiting_prints_the_state_of_each_session(server: CannedServer, sokovan: Sokovan) -> None:
     server.streams("GET sessions/a/events", ("session", session(name="a")))
     server.streams("GET sessions/b/events", ("session", ended(name="b")))
     assert sokovan("wait", "a", "b", "--for", "state=running") == (0, "", "a  RUNNING\nb  TERMINATED\n")
@@ -64,7 +64,7 @@ def test_waiting_says_where_each_has_come_to(server: CannedServer, sokovan: Soko
         (("cancel", "a"), "POST sessions/a/cancel"),
     ],
 )
-def test_what_came_of_it_is_an_object_for_programs(
+def test_the_result_is_printed_as_json(
     server: CannedServer, sokovan: Sokovan, words: tuple[str, ...], asked: str
 ) -> None:
     server.says(asked, ended(name="a"))
@@ -74,7 +74,7 @@ def test_what_came_of_it_is_an_object_for_programs(
     assert (status, json.loads(out)["name"], err) == (0, "a", "")
 
 
-def test_waiting_too_long_is_6_and_waiting_in_vain_is_1(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_timeout_is_6_and_an_unreached_state_is_1(server: CannedServer, sokovan: Sokovan) -> None:
     server.streams("GET sessions/a/events", ("session", pending(id="a", name="a")))
     status, _, err = sokovan("wait", "a", "--timeout", "0.2")
     assert status == 6
@@ -83,7 +83,7 @@ def test_waiting_too_long_is_6_and_waiting_in_vain_is_1(server: CannedServer, so
     assert sokovan("wait", "a", "--for", "RUNNING")[0] == 1
 
 
-def test_every_session_that_is_named_is_stopped(server: CannedServer, sokovan: Sokovan) -> None:
+def test_every_given_session_is_stopped(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("DELETE sessions/a", session(name="a", status="terminating"), status=202)
     server.says("DELETE sessions/c", session(name="c", status="terminating"), status=202)
     status, out, err = sokovan("stop", "a", "b", "c")
@@ -91,7 +91,7 @@ def test_every_session_that_is_named_is_stopped(server: CannedServer, sokovan: S
     assert [line.split()[0] for line in err.splitlines()] == ["a", "error:", "hint:", "c"]
 
 
-def test_stopping_all_needs_a_yes(server: CannedServer, sokovan: Sokovan) -> None:
+def test_stopping_all_needs_a_confirmation(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session(id="s-1"), ended(id="s-2")]})
     server.says("DELETE sessions/s-1", session(status="terminating"))
     status, _, err = sokovan("stop", "--all")
@@ -102,19 +102,19 @@ def test_stopping_all_needs_a_yes(server: CannedServer, sokovan: Sokovan) -> Non
     assert server.lines[-1] == "DELETE sessions/s-1"
 
 
-def test_where_there_is_nothing_to_end_nobody_is_asked(server: CannedServer, sokovan: Sokovan) -> None:
+def test_stopping_no_sessions_needs_no_confirmation(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [ended(id="s-2")]})
     assert sokovan("stop", "--all") == (0, "", "no sessions to stop\n")
 
 
-def test_force_needs_a_yes_and_is_told_to_the_server(server: CannedServer, sokovan: Sokovan) -> None:
+def test_force_needs_a_confirmation(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("DELETE sessions/a", session(status="terminated"))
     assert sokovan("stop", "a", "--force")[0] == 2
     assert sokovan("stop", "a", "--force", "-y")[0] == 0
     assert server.lines == ["DELETE sessions/a?forced=true"]
 
 
-def test_only_what_waits_is_taken_back(server: CannedServer, sokovan: Sokovan) -> None:
+def test_only_pending_sessions_are_cancelled(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions/a/cancel", pending(name="a", status="cancelled"))
     assert sokovan("cancel", "a") == (0, "", "a  CANCELLED\n")
     server.refuses("POST sessions/a/cancel", 409, "conflict")
@@ -122,7 +122,7 @@ def test_only_what_waits_is_taken_back(server: CannedServer, sokovan: Sokovan) -
 
 
 @pytest.mark.parametrize("verb", ["stop", "wait", "cancel"])
-def test_naming_nobody_is_a_usage_error(server: CannedServer, sokovan: Sokovan, verb: str) -> None:
+def test_no_session_name_is_a_usage_error(server: CannedServer, sokovan: Sokovan, verb: str) -> None:
     status, _, err = sokovan(verb)
     assert status == 2
     assert "no session given" in err

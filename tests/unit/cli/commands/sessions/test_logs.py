@@ -1,4 +1,4 @@
-"""`sokovan logs`: what a session said."""
+"""`sokovan logs`: the output of a session."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ def test_one_kernel_of_several_has_no_rank_unless_asked_for(server: CannedServer
     assert server.lines[0] == "GET sessions/ddp/log?follow=true&tail=5&kernel=1"
 
 
-def test_a_machine_that_does_not_answer_is_told_with_the_words_of_the_server(
+def test_an_unreachable_agent_is_reported_with_the_message_of_the_server(
     server: CannedServer, sokovan: Sokovan
 ) -> None:
     server.says("GET sessions/ddp", session())
     server.refuses("GET sessions/ddp/log", 503, "agent-unreachable", detail="agent a1: it has no link")
-    assert sokovan("logs", "ddp") == (1, "", "error: agent a1: it has no link\n  hint: mend it [agent-unreachable]\n")
+    assert sokovan("logs", "ddp") == (1, "", "error: agent a1: it has no link\n  hint: fix it [agent-unreachable]\n")
 
 
-def test_who_follows_a_machine_that_does_not_answer_is_told_once(server: CannedServer, sokovan: Sokovan) -> None:
+def test_following_an_unreachable_agent_is_reported_once(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions/ddp", session())
     server.refuses("GET sessions/ddp/log", 503, "agent-unreachable", detail="agent a1: it has no link")
     server.answers["GET sessions/ddp/log"] *= 2
     server.streams("GET sessions/ddp/log", chunk(0, 0, "back\n", end=True), later=True)
-    told = "agent a1: it has no link; retrying until the session ends\n"
-    assert sokovan("logs", "ddp", "-f") == (0, "back\n", told)
+    message = "agent a1: it has no link; retrying until the session ends\n"
+    assert sokovan("logs", "ddp", "-f") == (0, "back\n", message)
 
 
-def test_a_machine_is_asked_again_for_as_long_as_the_session_goes_on() -> None:
+def test_an_unreachable_agent_is_retried_until_the_session_ends() -> None:
     looks = [session(), session(), ended(exit_code=0)]
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -77,7 +77,7 @@ def test_a_machine_is_asked_again_for_as_long_as_the_session_goes_on() -> None:
 
 
 @pytest.mark.parametrize("words", [("--tail", "-1"), ("--kernel", "-1"), ("--tail", "x")])
-def test_less_than_nothing_is_a_usage_error(server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]) -> None:
+def test_negative_numbers_are_a_usage_error(server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]) -> None:
     assert sokovan("logs", "ddp", *words)[0] == 2
     assert server.asked == []
 

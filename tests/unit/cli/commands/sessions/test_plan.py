@@ -1,4 +1,4 @@
-"""`sokovan plan`: what would become of a session."""
+"""`sokovan plan`: dry runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_plan_says_when_and_where() -> None:
     ]
 
 
-def test_many_places_are_cut_and_failed_checks_are_shown() -> None:
+def test_long_placements_are_cut_and_failed_checks_are_shown() -> None:
     places = [PlacementView(kernel=index, agent=f"a{index}") for index in range(20)]
     checks = [CheckView(name="quota", result="ok"), CheckView(name="room", result="short", detail="no agent")]
     lines = plan_lines(planned(size=20, placements=places, checks=checks, funnel={"all": 3, "alive": 2}))
@@ -51,7 +51,7 @@ def test_many_places_are_cut_and_failed_checks_are_shown() -> None:
 
 
 @pytest.mark.parametrize(("when", "status"), [("now", 0), ("waits", 0), ("never", 6)])
-def test_only_what_could_never_start_is_a_failure(
+def test_only_an_unschedulable_session_is_a_failure(
     server: CannedServer, sokovan: Sokovan, when: str, status: int
 ) -> None:
     server.says("POST sessions/plan", planned(would_start=when))
@@ -59,6 +59,6 @@ def test_only_what_could_never_start_is_a_failure(
     assert server.body("POST sessions/plan") == {"command": ["x"], "size": 2}
 
 
-def test_programs_get_the_object(server: CannedServer, sokovan: Sokovan) -> None:
+def test_json_prints_the_object(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions/plan", planned())
     assert json.loads(sokovan("plan", "--json", "--", "x")[1])["code"] == "PLACED"

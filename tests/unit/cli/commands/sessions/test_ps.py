@@ -30,7 +30,7 @@ def test_sessions_that_have_not_ended_are_listed(server: CannedServer, sokovan: 
     assert server.lines == [f"GET sessions?status={ALIVE}&limit=100"]
 
 
-def test_ended_ones_are_listed_too_for_those_who_ask(server: CannedServer, sokovan: Sokovan) -> None:
+def test_ended_sessions_are_listed_on_request(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
     sokovan("session", "ls", "--status", "RUNNING,cancelled")
@@ -56,16 +56,14 @@ def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) 
 
 
 @pytest.mark.parametrize("words", [("--status", "WALKING"), ("--limit", "0"), ("-o", "xml"), ("--columns", "colour")])
-def test_what_cannot_be_asked_for_is_a_usage_error(
-    server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]
-) -> None:
+def test_invalid_filters_are_a_usage_error(server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]) -> None:
     server.says("GET sessions", {"items": []})
     status, out, err = sokovan("ps", *words)
     assert (status, out) == (2, "")
     assert "hint:" in err
 
 
-def test_watching_until_all_are_there_is_a_line_for_every_change(server: CannedServer, sokovan: Sokovan) -> None:
+def test_watching_until_a_state_prints_a_line_for_every_change(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [pending(id="s-1"), session(id="s-2", name="old")]})
     server.streams("GET events", ("resync", {}), change("s-9"), change("s-1"), change("s-1"))
     server.says("GET sessions/s-1", pending(id="s-1"), pending(id="s-1", status="creating"), session(id="s-1"))
@@ -96,7 +94,7 @@ def test_a_watched_list_keeps_its_form(
     assert sokovan("ps", "--until", "ended", *words)[1].splitlines() == lines
 
 
-def test_there_is_nothing_to_watch_where_all_are_there_already(server: CannedServer, sokovan: Sokovan) -> None:
+def test_watching_ends_at_once_if_all_reached_the_state(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session()]})
     assert sokovan("ps", "--until", "RUNNING")[0] == 0
     assert len(server.asked) == 1

@@ -66,7 +66,7 @@ def test_a_session_may_depend_on_an_earlier_one_of_its_file(
     assert asked == [None, ["old"], None, ["a", "old"]]
 
 
-def test_who_fails_after_others_were_submitted_is_told_which(
+def test_a_late_failure_names_the_sessions_already_submitted(
     server: CannedServer, sokovan: Sokovan, tmp_path: Path
 ) -> None:
     (tmp_path / "f.yaml").write_text(f"{SPEC.format(name='a')}---\n{SPEC.format(name='b')}", encoding="utf-8")
@@ -95,7 +95,7 @@ def test_a_name_that_is_taken_is_a_conflict(server: CannedServer, sokovan: Sokov
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ((), "no command given"),
         (("--timeout", "soon", "--", "x"), "--timeout: 'soon' is not a duration"),
@@ -106,26 +106,24 @@ def test_a_name_that_is_taken_is_a_conflict(server: CannedServer, sokovan: Sokov
         (("python", "-c", "x"), "Unknown option: -c"),
     ],
 )
-def test_what_is_wrong_here_is_a_usage_error_and_nothing_is_sent(
-    server: CannedServer, sokovan: Sokovan, words: tuple[str, ...], told: str
+def test_invalid_options_are_a_usage_error_and_nothing_is_sent(
+    server: CannedServer, sokovan: Sokovan, words: tuple[str, ...], message: str
 ) -> None:
     status, out, err = sokovan("run", *words)
     assert (status, out, server.asked) == (2, "", [])
-    assert told in err
+    assert message in err
     assert "hint:" in err
 
 
 @pytest.mark.parametrize(("status", "code"), [(500, "internal"), (401, "unauthenticated"), (409, "conflict")])
-def test_a_failure_of_ours_is_125_where_every_other_status_is_the_commands(
-    server: CannedServer, sokovan: Sokovan, status: int, code: str
-) -> None:
+def test_a_client_failure_exits_with_125(server: CannedServer, sokovan: Sokovan, status: int, code: str) -> None:
     server.refuses("POST sessions", status, code)
     found, _, err = sokovan("run", "--", "x")
     assert found == 125
     assert f"[{code}]" in err
 
 
-def test_what_the_server_cannot_take_as_it_is_written_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_request_that_the_server_rejects_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
     server.refuses("POST sessions", 422, "invalid-request")
     found, out, err = sokovan("run", "--size", "0", "--", "x")
     assert (found, out) == (2, "")

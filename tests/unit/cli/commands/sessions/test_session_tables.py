@@ -29,7 +29,7 @@ def row(view: SessionView) -> dict[str, str]:
     return {column.name: column.cell(view) for column in session_columns(now_s=NOW)}
 
 
-def test_a_running_session_says_where_it_is_and_since_when() -> None:
+def test_a_running_session_has_agents_and_an_age() -> None:
     cells = row(session(size=1))
     assert [cells[name] for name in ("name", "state", "health", "queue", "kernels", "gpu", "where", "age", "note")] == [
         "ddp", "RUNNING", "ok", "research", "1/1", "32", "a1", "2m", "",
@@ -56,11 +56,11 @@ def test_a_waiting_session_says_why() -> None:
         (session(status="pulling"), "start"),
     ],
 )
-def test_health_is_a_word(view: SessionView, word: str) -> None:
+def test_health_is_one_term(view: SessionView, word: str) -> None:
     assert health(view) == word
 
 
-def test_many_machines_are_counted_under_their_roof() -> None:
+def test_many_agents_are_counted_under_their_hypernode() -> None:
     kernels = [replace(KERNEL, agent=f"r03n{index}") for index in range(4)]
     assert placed(session(kernels=kernels, hypernode="r03")) == "r03 (4 agents)"
     assert placed(session(kernels=kernels)) == "4 agents"
@@ -68,13 +68,13 @@ def test_many_machines_are_counted_under_their_roof() -> None:
 
 
 def test_the_note_of_a_pull_is_how_far_it_is() -> None:
-    told = "venv:tiny: Collecting numpy"
-    assert note(ended(status="pulling", reason="pulling", reason_detail=told)) == told
+    message = "venv:tiny: Collecting numpy"
+    assert note(ended(status="pulling", reason="pulling", reason_detail=message)) == message
     assert note(ended(status="pending", reason="NO_NODES", reason_detail="there are none")) == "NO_NODES"
     assert note(ended(status="running", reason=None)) == ""
 
 
-def test_facts_leave_out_what_there_is_not_to_say() -> None:
+def test_empty_fields_are_left_out() -> None:
     facts = dict(session_facts(ended(exit_code=3, reason="kernel-failed", reason_detail="exit 3"), now_s=NOW))
     assert facts["exit code"] == "3"
     assert facts["reason"] == "kernel-failed exit 3"
@@ -110,7 +110,7 @@ def test_kernels_and_moves_are_rows() -> None:
     assert (still["state"], still["times"]) == ("SCHEDULED", "")
 
 
-def test_a_story_calls_kernels_by_their_rank_and_tells_where_they_came_to() -> None:
+def test_a_history_names_kernels_by_rank_with_agent_and_exit_code() -> None:
     first = HistoryLine(
         subject="k-1", sequence=1, before="pending", after="scheduled", trigger="t", who="scheduler", code="allocated",
         detail="", at="2030-01-01T00:00:00.000Z", last_at="2030-01-01T00:00:00.000Z", times=1,
@@ -120,7 +120,7 @@ def test_a_story_calls_kernels_by_their_rank_and_tells_where_they_came_to() -> N
     lines = [first, again, last, replace(first, subject="s-1", sequence=2)]
     by_name = {column.name: column for column in history_columns(lines, [replace(KERNEL, exit_code=3)])}
     assert [by_name["subject"].cell(line) for line in lines] == ["kernel 0", "kernel 0", "kernel 0", "session"]
-    # Where it was before it had to wait again is not known any more.
+    # The agent before it was requeued is no longer recorded.
     assert [by_name["detail"].cell(line) for line in lines] == ["", "on a1", "exit 3; over", ""]
 
 

@@ -1,4 +1,4 @@
-"""`sokovan init` and `sokovan schema`: files to begin with."""
+"""`sokovan init` and `sokovan schema`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.cli.canned_server import Sokovan
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that one is in."""
+    """The current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -27,7 +27,7 @@ def test_a_spec_and_its_schema_are_written(sokovan: Sokovan, folder: Path) -> No
     assert json.loads((folder / "session.schema.json").read_text(encoding="utf-8")) == json.loads(sokovan("schema")[1])
 
 
-def test_a_file_that_is_there_is_kept_unless_said_otherwise(sokovan: Sokovan, folder: Path) -> None:
+def test_an_existing_file_is_kept_without_force(sokovan: Sokovan, folder: Path) -> None:
     (folder / "train.sokovan.yaml").write_text("mine", encoding="utf-8")
     assert sokovan("init", "train")[0] == 2
     assert (folder / "train.sokovan.yaml").read_text(encoding="utf-8") == "mine"
@@ -35,12 +35,12 @@ def test_a_file_that_is_there_is_kept_unless_said_otherwise(sokovan: Sokovan, fo
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a b", "/etc/passwd", "x" * 65])
-def test_a_name_that_leads_elsewhere_is_refused(sokovan: Sokovan, folder: Path, name: str) -> None:
+def test_a_name_that_is_a_path_is_refused(sokovan: Sokovan, folder: Path, name: str) -> None:
     status, _, err = sokovan("init", name)
     assert status == 2
     assert "is not a valid session name" in err
     assert list(folder.iterdir()) == []
 
 
-def test_only_kinds_that_there_are_have_a_schema(sokovan: Sokovan) -> None:
+def test_an_unknown_kind_has_no_schema(sokovan: Sokovan) -> None:
     assert sokovan("schema", "-k", "Deployment")[0] == 2

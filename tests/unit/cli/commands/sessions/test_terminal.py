@@ -22,7 +22,7 @@ from tests.unit.sdk.fake_websocket import fake_websocket
 
 @pytest.fixture
 def keyboard() -> Iterator[tuple[int, int]]:
-    """A terminal: the end at which somebody types, and ours."""
+    """A pseudo-terminal: the user's end and the program's end."""
     theirs, ours = pty.openpty()
     yield theirs, ours
     os.close(theirs)

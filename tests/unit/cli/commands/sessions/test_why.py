@@ -1,4 +1,4 @@
-"""`sokovan why`: why a session waits."""
+"""`sokovan why`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_verdict_comes_first_and_every_check_is_shown(server: CannedServer, 
         ("BROKEN FAILED", "report it to an administrator: something is broken"),
     ],
 )
-def test_what_to_do_depends_on_whose_matter_it_is(
+def test_advice_depends_on_verdict_and_reason(
     server: CannedServer, sokovan: Sokovan, about: str, help_text: str
 ) -> None:
     verdict, code = about.split()
@@ -66,18 +66,18 @@ def test_what_to_do_depends_on_whose_matter_it_is(
     assert f"  what to do: {help_text}\n" in sokovan("why", "tune-9")[1]
 
 
-def test_a_queue_that_others_want_their_part_of_has_its_turn_later(server: CannedServer, sokovan: Sokovan) -> None:
+def test_a_queue_over_its_share_waits(server: CannedServer, sokovan: Sokovan) -> None:
     checks = [{"name": "queue", "result": "short", "detail": "queue a uses 4 cpu and deserves 4"}]
     server.says("GET sessions/tune-9/why", {**WHY, "code": "QUEUE_OVER_SHARE", "checks": checks})
     assert "what to do: nothing; it starts when its turn comes" in sokovan("why", "tune-9")[1]
 
 
-def test_programs_get_the_object(server: CannedServer, sokovan: Sokovan) -> None:
+def test_json_prints_the_object(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions/tune-9/why", WHY)
     assert json.loads(sokovan("session", "why", "tune-9", "--json")[1])["funnel"]["all"] == 128
 
 
-def test_all_that_waits_is_counted_by_reason(server: CannedServer, sokovan: Sokovan) -> None:
+def test_pending_sessions_are_counted_by_reason(server: CannedServer, sokovan: Sokovan) -> None:
     reason = {"code": "QUOTA_GROUP", "verdict": "ASK_ADMIN", "sessions": 4, "slots": {"cuda.device": 16}}
     reason |= {"oldest": "2030-01-01T00:00:00Z", "meaning": "the group is at its limit"}
     server.says("GET sessions/waiting", {"items": [reason]})
@@ -85,7 +85,7 @@ def test_all_that_waits_is_counted_by_reason(server: CannedServer, sokovan: Soko
     assert out.splitlines()[1].split()[:3] == ["QUOTA_GROUP", "4", "16"]
 
 
-def test_one_is_named_or_all_are_meant(server: CannedServer, sokovan: Sokovan) -> None:
+def test_either_a_name_or_all_is_required(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("why")[0] == 2
     assert sokovan("why", "a", "--all")[0] == 2
     assert server.asked == []
