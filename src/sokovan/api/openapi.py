@@ -29,23 +29,23 @@ _EXEC = (
 
 def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """The document of these routes."""
-    made: dict[str, Any] = get_openapi(
+    schema: dict[str, Any] = get_openapi(
         title="Sokovan",
         version=__version__,
         description=_DESCRIPTION,
         routes=[route for route in routes if isinstance(route, OperationRoute)],
         separate_input_output_schemas=False,
     )
-    components = made.setdefault("components", {})
+    components = schema.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for kind in [ProblemView, *_own_types(routes)]:
         schemas.update(_schemas_of(kind))
     components["schemas"] = dict(sorted(schemas.items()))
     components["securitySchemes"] = {SECURITY: {"type": "http", "scheme": "bearer"}}
-    made["security"] = [{SECURITY: []}]
-    made["paths"][OPEN_PATH]["get"]["security"] = []
-    made["x-websockets"] = {EXEC_PATH.replace(":int", ""): {"description": _EXEC}}
-    return made
+    schema["security"] = [{SECURITY: []}]
+    schema["paths"][OPEN_PATH]["get"]["security"] = []
+    schema["x-websockets"] = {EXEC_PATH.replace(":int", ""): {"description": _EXEC}}
+    return schema
 
 
 def _own_types(routes: Sequence[BaseRoute]) -> list[Any]:

@@ -16,7 +16,7 @@ from sokovan.wire.api.sessions import SessionView
 PROGRESS_MAX = 20
 
 
-async def viewed(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
+async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
     """Views of sessions; waiting ones with their last pending reason."""
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
     reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}

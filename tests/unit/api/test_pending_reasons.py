@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.api.pending_reasons import PROGRESS_MAX, viewed
+from sokovan.api.pending_reasons import PROGRESS_MAX, session_views
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.ports.repositories.verdicts import StoredVerdict
@@ -24,7 +24,7 @@ async def pulling(cluster: StoredCluster, name: str) -> None:
 
 async def views(cluster: StoredCluster, *names: str) -> list[SessionView]:
     sessions = [await cluster.session(name) for name in names]
-    return await cluster.store.read(lambda unit: viewed(unit, sessions))
+    return await cluster.store.read(lambda unit: session_views(unit, sessions))
 
 
 async def test_each_session_has_its_own_reason() -> None:

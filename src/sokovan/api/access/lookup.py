@@ -24,7 +24,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
 
-def seen_by(principal: AuthenticatedPrincipal, wanted: SessionFilter | None = None) -> SessionFilter | None:
+def visible_filter(principal: AuthenticatedPrincipal, wanted: SessionFilter | None = None) -> SessionFilter | None:
     """The filter narrowed to what the caller may see; None if that is nothing."""
     wanted = wanted or SessionFilter()
     scope = session_scope(principal.subject)
@@ -40,9 +40,9 @@ async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrin
 
     Raises ObjectNotFound, AmbiguousName.
     """
-    scopes = [seen_by(principal)]
+    scopes = [visible_filter(principal)]
     if principal.subject.role is not Role.USER:
-        scopes.insert(0, seen_by(principal, SessionFilter(user=principal.user)))
+        scopes.insert(0, visible_filter(principal, SessionFilter(user=principal.user)))
     # Invalid names are not looked up: some databases reject such strings.
     for scope in scopes if is_name(ref) else []:
         found = await unit.sessions.named(ref, scope) if scope is not None else ()

@@ -54,8 +54,8 @@ class Resource(Generic[Item, Body]):
     body: type[Body]
     page: Callable[..., Any]
     view: Callable[[Item], Body]
-    made: Callable[[Body, Item | None], Item]
-    belongs: Callable[[Item], Ownership] = system_owned
+    build: Callable[[Body, Item | None], Item]
+    ownership: Callable[[Item], Ownership] = system_owned
     permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = permit_all
     holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Ownership]]] | None = None
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
@@ -118,9 +118,9 @@ class CatalogRoutes(Generic[Item, Body]):
         async def work(unit: UnitOfWork) -> tuple[Item, bool]:
             before = await self._found(unit, key)
             if before is not None:
-                require(principal, Action.CHANGE, of.kind, of.belongs(before), name=key)
-            item = of.made(body, before)
-            require(principal, Action.CHANGE, of.kind, of.belongs(item), name=key)
+                require(principal, Action.CHANGE, of.kind, of.ownership(before), name=key)
+            item = of.build(body, before)
+            require(principal, Action.CHANGE, of.kind, of.ownership(item), name=key)
             await of.permit(unit, principal, item, before)
             await _put(unit, item)
             await unit.audit.append(audit_entry(principal, f"{of.kind}.put", key))
@@ -136,7 +136,7 @@ class CatalogRoutes(Generic[Item, Body]):
 
         async def work(unit: UnitOfWork) -> None:
             item = await self._seen(unit, principal, key)
-            require(principal, Action.CHANGE, of.kind, of.belongs(item), name=key)
+            require(principal, Action.CHANGE, of.kind, of.ownership(item), name=key)
             _require_removable(of.kind, key)
             await of.permit(unit, principal, None, item)
             await _remove(unit, of.item, key)
@@ -162,7 +162,7 @@ class CatalogRoutes(Generic[Item, Body]):
 
     async def _ownership(self, unit: UnitOfWork, principal: AuthenticatedPrincipal) -> Callable[[Item], Ownership]:
         of = self._resource
-        return of.belongs if of.holders is None else await of.holders(unit, principal)
+        return of.ownership if of.holders is None else await of.holders(unit, principal)
 
     async def _found(self, unit: UnitOfWork, key: str) -> Item | None:
         # Invalid names are not looked up: some databases reject such strings.

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import read_session, seen_by, session_named
+from sokovan.api.access.lookup import read_session, session_named, visible_filter
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
@@ -53,7 +53,7 @@ class ExplanationRoutes:
 
     async def waiting(self, request: Request, query: Annotated[SessionChoice, Query()]) -> Response:
         """List the reasons of waiting sessions, with counts and slots."""
-        scope = seen_by(principal_of(request.scope), query.filter())
+        scope = visible_filter(principal_of(request.scope), query.filter())
         return json_response(
             waiting_view(await self._dependencies.controller.waiting(scope) if scope is not None else ())
         )

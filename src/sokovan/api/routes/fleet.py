@@ -32,7 +32,7 @@ from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
 
 QUEUES = Resource(
-    path="queues", kind=ObjectKind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, made=queue_of
+    path="queues", kind=ObjectKind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, build=queue_of
 )
 IMAGES = Resource(
     path="images",
@@ -41,7 +41,7 @@ IMAGES = Resource(
     body=ImageBody,
     page=ImagePage,
     view=image_view,
-    made=image_of,
+    build=image_of,
     key=lambda image: f"{image.name} {image.architecture}",
 )
 
@@ -97,7 +97,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
         body=ScalingGroupBody,
         page=ScalingGroupPage,
         view=scaling_group_view,
-        made=scaling_group_of,
+        build=scaling_group_of,
         permit=permit,
     )
 

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import read_session, seen_by, session_named
+from sokovan.api.access.lookup import read_session, session_named, visible_filter
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import cursor_of, number_of
-from sokovan.api.pending_reasons import viewed
+from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import Ref, SessionQuery
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.storage import UnitOfWork
@@ -79,7 +79,7 @@ class SessionRoutes:
         wanted = query.filter()
         if query.mine and wanted.user not in {"", principal.user}:
             return json_response(SessionPage(items=[]))
-        scope = seen_by(principal, replace(wanted, user=principal.user) if query.mine else wanted)
+        scope = visible_filter(principal, replace(wanted, user=principal.user) if query.mine else wanted)
         after = number_of(query.cursor)
         if scope is None:
             return json_response(SessionPage(items=[]))
@@ -88,7 +88,7 @@ class SessionRoutes:
             found = await unit.sessions.page(scope, limit=query.limit + 1, after=after, newest=True)
             page = found[: query.limit]
             return SessionPage(
-                items=await viewed(unit, page),
+                items=await session_views(unit, page),
                 next=cursor_of(page[-1].place) if len(found) > query.limit else None,
             )
 
@@ -99,7 +99,7 @@ class SessionRoutes:
         principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> SessionView:
-            [view] = await viewed(unit, [await session_named(unit, ref, principal)])
+            [view] = await session_views(unit, [await session_named(unit, ref, principal)])
             return view
 
         return json_response(await self._dependencies.store.read(work))

@@ -105,7 +105,7 @@ class SystemRoutes:
         """The state of the manager, and the number of agents with a fresh heartbeat."""
         try:
             async with asyncio.timeout(CHECK_S):
-                heard = await self._dependencies.agents.fresh()
+                fresh = await self._dependencies.agents.fresh()
         except (SokovanError, TimeoutError, RuntimeError):  # RuntimeError: the event loop has been closed
             return UNREACHABLE, "unknown"
-        return OK, f"{len(heard)} with a fresh heartbeat"
+        return OK, f"{len(fresh)} with a fresh heartbeat"

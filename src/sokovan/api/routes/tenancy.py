@@ -80,8 +80,8 @@ DOMAINS = Resource(
     body=DomainBody,
     page=DomainPage,
     view=domain_view,
-    made=domain_of,
-    belongs=lambda domain: Ownership(domain=domain.name),
+    build=domain_of,
+    ownership=lambda domain: Ownership(domain=domain.name),
 )
 GROUPS = Resource(
     path="groups",
@@ -90,8 +90,8 @@ GROUPS = Resource(
     body=GroupBody,
     page=GroupPage,
     view=group_view,
-    made=group_of,
-    belongs=lambda group: Ownership(domain=group.domain, group=group.name),
+    build=group_of,
+    ownership=lambda group: Ownership(domain=group.domain, group=group.name),
     permit=permit_group,
 )
 USERS = Resource(
@@ -101,8 +101,8 @@ USERS = Resource(
     body=UserBody,
     page=UserPage,
     view=user_view,
-    made=user_of,
-    belongs=lambda user: Ownership(domain=user.domain, user=user.name),
+    build=user_of,
+    ownership=lambda user: Ownership(domain=user.domain, user=user.name),
     permit=permit_user,
 )
 POLICIES = Resource(
@@ -112,7 +112,7 @@ POLICIES = Resource(
     body=PolicyBody,
     page=PolicyPage,
     view=policy_view,
-    made=policy_of,
+    build=policy_of,
     holders=held_policies,
 )
 

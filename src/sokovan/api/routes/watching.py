@@ -12,7 +12,7 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.mapping.sessions import is_final
 from sokovan.api.operations import EVENT_STREAM, ApiOperation
-from sokovan.api.pending_reasons import viewed
+from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.event_hub import EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, sse
@@ -67,7 +67,7 @@ class WatchRoutes:
     async def _changes(self, listener: EventListener, session_id: SessionId) -> Source:
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionView]:
             record = await unit.sessions.get(session_id)
-            [view] = await viewed(unit, [record])
+            [view] = await session_views(unit, [record])
             return record, view
 
         last, read_ms = b"", 0
@@ -83,7 +83,7 @@ class WatchRoutes:
                 return
             read_ms = self._dependencies.clock.monotonic_ms()
             due_ms = read_ms + self._streams.limits.reread_s * 1000
-            while not listener.heard and self._dependencies.clock.monotonic_ms() < due_ms:
+            while not listener.has_events and self._dependencies.clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
 
     async def _events(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
@@ -96,5 +96,5 @@ class WatchRoutes:
                 yield sse("resync", missed_view(self._dependencies.clock.now_ms()))
             for event in await visibility.of(events):
                 yield sse("change", event_view(event))
-            if not listener.heard:
+            if not listener.has_events:
                 yield UNTIL_WOKEN

@@ -37,7 +37,7 @@ class EventListener:
     def __init__(self, session_id: SessionId | None, *, queue_max: int) -> None:
         self.session_id = session_id
         self.woken = asyncio.Event()
-        self.heard = False
+        self.has_events = False
         self._lost = False
         self._events: deque[Event] = deque()
         self._queue_max = queue_max
@@ -49,19 +49,19 @@ class EventListener:
             self._lost = True
         elif self.session_id is None:
             self._events.append(event)
-        self.heard = True
+        self.has_events = True
         self.woken.set()
 
     def mark_lost(self) -> None:
         """Mark that events may have been lost."""
-        self.heard = self._lost = True
+        self.has_events = self._lost = True
         self.woken.set()
 
     def take(self) -> tuple[list[Event], bool]:
         """The events since the last call, and whether some were lost before them."""
         events, lost = list(self._events), self._lost
         self._events.clear()
-        self.heard = self._lost = False
+        self.has_events = self._lost = False
         return events, lost
 
 

@@ -86,7 +86,7 @@ class LogStream:
             # Kernels that have not started are awaited by events; silent ones are polled with backoff.
             yield pause_s if started else UNTIL_WOKEN
             pause_s = min(pause_s * 1.5, self._limits.log_poll_s_max)
-            if listener.heard or self._clock.monotonic_ms() - read_ms >= self._limits.reread_s * 1000:
+            if listener.has_events or self._clock.monotonic_ms() - read_ms >= self._limits.reread_s * 1000:
                 listener.take()
                 record, read_ms = await self._again(record.session_id), self._clock.monotonic_ms()
                 pause_s = self._limits.log_poll_s

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.api.access.lookup import seen_by
+from sokovan.api.access.lookup import visible_filter
 from sokovan.api.mapping.events import SHARED, event_view, session_of
 from sokovan.domain.events import Event
 from sokovan.domain.ids import SessionId
@@ -40,7 +40,7 @@ class EventVisibility:
     async def _lookup(self, unknown: Sequence[SessionId]) -> None:
         for start in range(0, len(unknown), LOOKUP_BATCH):
             ids = unknown[start : start + LOOKUP_BATCH]
-            own = await self._own(seen_by(self._principal, SessionFilter(ids=ids)))
+            own = await self._own(visible_filter(self._principal, SessionFilter(ids=ids)))
             self._known.update({one: one in own for one in ids})
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)

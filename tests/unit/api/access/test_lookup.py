@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.api.access.lookup import kernel_at, kind_text, read_session, require, require_role, seen_by
+from sokovan.api.access.lookup import kernel_at, kind_text, read_session, require, require_role, visible_filter
 from sokovan.api.errors import AmbiguousName, Forbidden
 from sokovan.domain.access import Action, ObjectKind, Ownership
 from sokovan.domain.errors import ObjectNotFound
@@ -28,15 +28,15 @@ ALICE, DOMAIN_ADMIN, ADMIN = (
 
 
 def test_a_filter_is_narrowed_to_what_the_caller_sees() -> None:
-    assert seen_by(ALICE) == SessionFilter(user="alice")
-    assert seen_by(DOMAIN_ADMIN, SessionFilter(queue="q")) == SessionFilter(queue="q", domain="north")
-    assert seen_by(ADMIN, SessionFilter(user="bob")) == SessionFilter(user="bob")
+    assert visible_filter(ALICE) == SessionFilter(user="alice")
+    assert visible_filter(DOMAIN_ADMIN, SessionFilter(queue="q")) == SessionFilter(queue="q", domain="north")
+    assert visible_filter(ADMIN, SessionFilter(user="bob")) == SessionFilter(user="bob")
 
 
 def test_a_filter_for_what_the_caller_does_not_see_leaves_nothing() -> None:
-    assert seen_by(ALICE, SessionFilter(user="bob")) is None
-    assert seen_by(DOMAIN_ADMIN, SessionFilter(domain="south")) is None
-    assert seen_by(DOMAIN_ADMIN, SessionFilter(user="bob")) == SessionFilter(user="bob", domain="north")
+    assert visible_filter(ALICE, SessionFilter(user="bob")) is None
+    assert visible_filter(DOMAIN_ADMIN, SessionFilter(domain="south")) is None
+    assert visible_filter(DOMAIN_ADMIN, SessionFilter(user="bob")) == SessionFilter(user="bob", domain="north")
 
 
 async def test_a_session_is_found_by_id_name_and_prefix_if_visible() -> None:

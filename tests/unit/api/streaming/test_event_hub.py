@@ -36,10 +36,10 @@ def test_a_listener_of_a_session_hears_of_it_alone() -> None:
     hub = hub_on(VirtualClock())
     with hub.listening("k", S1) as one, hub.listening("k", S2) as other, hub.listening("k") as all_of_it:
         hub.dispatch(Delivery(events=(moved(S1), ENROLLED)))
-        assert (one.heard, other.heard) == (True, False)
+        assert (one.has_events, other.has_events) == (True, False)
         assert all_of_it.take() == ([moved(S1), ENROLLED], False)
         assert one.take() == ([], False)
-        assert not one.heard
+        assert not one.has_events
 
 
 def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_the_rest() -> None:
@@ -47,7 +47,7 @@ def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_t
     waiting = tuple(SessionId(f"w{number}") for number in range(100))
     with hub.listening("k", waiting[99]) as one, hub.listening("k", S1) as other, hub.listening("k") as all_of_it:
         hub.dispatch(Delivery(events=(VerdictsChanged(at_ms=0, session_ids=waiting, code="NEVER_FITS"),)))
-        assert (one.heard, other.heard, all_of_it.heard) == (True, False, False)
+        assert (one.has_events, other.has_events, all_of_it.has_events) == (True, False, False)
 
 
 def test_a_slow_listener_loses_events_and_is_notified_once() -> None:
@@ -64,7 +64,7 @@ def test_events_lost_by_the_bus_are_reported_to_every_listener() -> None:
     hub = hub_on(VirtualClock())
     with hub.listening("k", S1) as one, hub.listening("k") as all_of_it:
         hub.dispatch(Delivery(lost=True))
-        assert one.heard
+        assert one.has_events
         assert one.take()[1]
         assert all_of_it.take() == ([], True)
 
@@ -95,7 +95,7 @@ async def test_while_running_it_receives_events_and_wakes_listeners_periodically
         with hub.listening("k", S1) as one:
             await clock.advance(0)
             await bus.publish([moved(S1)])
-            await elapsed(clock, lambda: one.heard)
+            await elapsed(clock, lambda: one.has_events)
             one.woken.clear()
             await elapsed(clock, one.woken.is_set)
 
@@ -108,7 +108,7 @@ async def test_two_processes_hear_everything_each() -> None:
         with first.listening("k") as one, second.listening("k") as other:
             await clock.advance(0)
             await bus.publish([moved(S1)])
-            await elapsed(clock, lambda: one.heard and other.heard)
+            await elapsed(clock, lambda: one.has_events and other.has_events)
 
 
 class FailingBus(InProcessEventBus):
@@ -129,13 +129,13 @@ async def test_an_ear_that_failed_listens_again_and_says_that_it_missed_somethin
     hub = hub_on(clock, bus)
     with hub.listening("k") as one:
         async with hub.running():
-            await elapsed(clock, lambda: one.heard)
+            await elapsed(clock, lambda: one.has_events)
             assert one.take() == ([], True)
             await elapsed(clock, lambda: bus.failures == 0)
             await clock.advance(2)
             one.take()
             await bus.publish([ENROLLED])
-            await elapsed(clock, lambda: one.heard)
+            await elapsed(clock, lambda: one.has_events)
             assert one.take() == ([ENROLLED], False)
 
 

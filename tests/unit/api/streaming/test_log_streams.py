@@ -24,7 +24,7 @@ def text_of(event: tuple[str, Any] | None) -> tuple[int, bytes, bool]:
     return chunk["kernel"], base64.b64decode(chunk["data"]), chunk["end"]
 
 
-async def heard(stream: Stream) -> list[tuple[int, bytes, bool]]:
+async def log_events(stream: Stream) -> list[tuple[int, bytes, bool]]:
     return [text_of(event) for event in await stream.rest()]
 
 
@@ -48,7 +48,7 @@ class TestFollowing:
         api.agents.says("there.0", b"zero\n")
         api.agents.says("there.1", b"one\n")
         async with api.stream("/sessions/there/log", user=NORTH) as stream:
-            assert await heard(stream) == [(0, b"zero\n", False), (1, b"one\n", False)]
+            assert await log_events(stream) == [(0, b"zero\n", False), (1, b"one\n", False)]
 
     async def test_a_follower_hears_what_comes_later_until_the_end(self, api: ApiHarness) -> None:
         await api.run("later", NORTH)
@@ -58,7 +58,7 @@ class TestFollowing:
             api.agents.says("later.0", b"second")
             assert text_of(await stream.event()) == (0, b"second", False)
             api.agents.says("later.0", ends=True)
-            assert await heard(stream) == [(0, b"", True)]
+            assert await log_events(stream) == [(0, b"", True)]
 
     async def test_a_kernel_that_has_not_started_is_waited_for(self, api: ApiHarness) -> None:
         await api.submit("pending", NORTH)
@@ -67,32 +67,32 @@ class TestFollowing:
             await api.cluster.start("pending")
             api.agents.says("pending.0", b"at last", ends=True)
             await api.flush()
-            assert await heard(stream) == [(0, b"at last", True)]
+            assert await log_events(stream) == [(0, b"at last", True)]
 
     async def test_a_kernel_that_has_not_started_has_nothing_for_who_does_not_follow(self, api: ApiHarness) -> None:
         await api.submit("silent", NORTH)
         async with api.stream("/sessions/silent/log", user=NORTH) as stream:
-            assert await heard(stream) == []
+            assert await log_events(stream) == []
 
     async def test_a_session_that_is_cancelled_ends_its_followers(self, api: ApiHarness) -> None:
         await api.submit("cancelled", NORTH)
         async with api.stream("/sessions/cancelled/log?follow=true", user=NORTH) as stream:
             await api.call("POST", "/sessions/cancelled/cancel", user=NORTH)
             await api.flush()
-            assert await heard(stream) == [(0, b"", True)]
+            assert await log_events(stream) == [(0, b"", True)]
 
     async def test_one_kernel_alone_may_be_followed(self, api: ApiHarness) -> None:
         await api.run("one-of-two", NORTH, kernels=2)
         api.agents.says("one-of-two.0", b"zero")
         api.agents.says("one-of-two.1", b"one", ends=True)
         async with api.stream("/sessions/one-of-two/log?follow=true&kernel=1", user=NORTH) as stream:
-            assert await heard(stream) == [(1, b"one", True)]
+            assert await log_events(stream) == [(1, b"one", True)]
 
     async def test_a_tail_begins_with_the_last_lines(self, api: ApiHarness) -> None:
         await api.run("tailed", NORTH)
         api.agents.says("tailed.0", b"1\n2\n3\n", ends=True)
         async with api.stream("/sessions/tailed/log?tail=2", user=NORTH) as stream:
-            assert await heard(stream) == [(0, b"2\n3\n", True)]
+            assert await log_events(stream) == [(0, b"2\n3\n", True)]
 
     async def test_a_stream_that_broke_goes_on_where_it_was(self, api: ApiHarness) -> None:
         await api.run("broken", NORTH, kernels=2)
@@ -102,7 +102,7 @@ class TestFollowing:
             block = await stream.block() or ""
             assert "id: 0:6" in block
         async with api.stream("/sessions/broken/log", user=NORTH, headers={"last-event-id": "0:4,1:3"}) as stream:
-            assert await heard(stream) == [(0, b"ef", True), (1, b"", True)]
+            assert await log_events(stream) == [(0, b"ef", True), (1, b"", True)]
 
     async def test_a_machine_that_stays_away_ends_the_stream_with_a_problem(
         self, api: ApiHarness, monkeypatch: pytest.MonkeyPatch
@@ -128,7 +128,7 @@ class TestFollowing:
             await api.cluster.free("cleared", FreeProof.AGENT_TOMBSTONE)
             del api.agents.logs[KernelId("cleared.0")]
             await api.flush()
-            assert await heard(stream) == [(0, b"", True)]
+            assert await log_events(stream) == [(0, b"", True)]
 
     async def test_a_silent_kernel_is_polled_at_most_ten_times_a_second(self, api: ApiHarness) -> None:
         limits = api.app.state.context.settings.streams
