@@ -87,7 +87,7 @@ async def test_an_image_that_cannot_be_had_ends_the_session_with_the_agents_word
     session = await cluster.session("s")
     assert (session.status.value, session.cause) == ("terminated", "image-unavailable")
     assert "no such image" in (session.cause_detail or "")
-    assert agent.asked["create"] == 0
+    assert agent.requests["create"] == 0
     assert await cluster.used("a1") == {}
 
 
@@ -111,7 +111,7 @@ async def test_an_image_is_asked_for_once_however_many_kernels_want_it(cluster: 
     for number in range(6):
         await cluster.submit(f"s{number}")
     await cluster.settle()
-    assert agent.asked["prepare"] == 1
+    assert agent.requests["prepare"] == 1
     assert len(agent.running()) == 6
 
 

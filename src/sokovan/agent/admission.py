@@ -78,25 +78,25 @@ def _insufficient_slots(table: KernelTable, launch: CreateKernel) -> AdmissionRe
     if table.kernels_max is not None and count >= table.kernels_max:
         return AdmissionRefusal("no-room", f"{count} kernels run here, the limit is {table.kernels_max}")
     try:
-        asked = ResourceSlot(launch.slots)
+        requested = ResourceSlot(launch.slots)
     except InvalidSlots as problem:
         return AdmissionRefusal("invalid-slots", problem.message)
     used, capacity = used_slots(table), table.capacity
     # Only requested slots are checked: an adopted kernel may exceed the capacity of others.
     missing = [
-        f"{slot} ({asked[slot]} requested, {used[slot]} of {capacity[slot]} in use)"
-        for slot in asked
-        if used[slot] + asked[slot] > capacity[slot]
+        f"{slot} ({requested[slot]} requested, {used[slot]} of {capacity[slot]} in use)"
+        for slot in requested
+        if used[slot] + requested[slot] > capacity[slot]
     ]
     return AdmissionRefusal("no-room", f"not enough {', '.join(missing)}") if missing else None
 
 
 def _unavailable_device(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
     taken = Counter(device for _, kernel in table.live() for ids in kernel.devices.values() for device in ids)
-    asked = [device for ids in launch.devices.values() for device in ids]
-    if len(set(asked)) < len(asked):
+    requested = [device for ids in launch.devices.values() for device in ids]
+    if len(set(requested)) < len(requested):
         return AdmissionRefusal("no-room", "a device is named twice")
-    for device in asked:
+    for device in requested:
         units = table.device_units.get(device, 0)
         if taken[device] >= units:
             return AdmissionRefusal(

@@ -126,8 +126,8 @@ def restored(fresh: KernelTable, state: JournalState) -> KernelTable:
 def reports(table: KernelTable) -> tuple[KernelReport, ...]:
     """Reports of every kernel for a heartbeat, orphans included."""
     own = [_report(key, kernel) for key, kernel in table.kernels.items()]
-    strange = [_orphan(key) for key in table.orphans]
-    return tuple(sorted(own + strange, key=lambda report: (report.kernel_id, report.attempt)))
+    orphans = [_orphan(key) for key in table.orphans]
+    return tuple(sorted(own + orphans, key=lambda report: (report.kernel_id, report.attempt)))
 
 
 def same_reports(before: KernelTable, after: KernelTable) -> bool:

@@ -94,11 +94,11 @@ def stop(table: KernelTable, event: StopRequested) -> AgentStep:
         return with_tombstone(table, event.token, key, kernel)
     if kernel.phase is KernelPhase.UNSTARTED:
         return with_tombstone(table, event.token, key, kernel, drop=True)
-    asked = with_kernel(table, key, replace(kernel, stop_grace_s=event.grace_s))
+    stopping = with_kernel(table, key, replace(kernel, stop_grace_s=event.grace_s))
     answer = SendAnswer(event.token, GoneProof(gone=False, detail={"phase": kernel.phase, "reason": kernel.reason}))
     if kernel.phase is KernelPhase.REQUESTED and kernel.settled is None:  # stopped as soon as its start has finished
-        return AgentStep(asked, instructions=(answer,))
-    return AgentStep(asked, instructions=(StopInstruction(key, event.grace_s), answer))
+        return AgentStep(stopping, instructions=(answer,))
+    return AgentStep(stopping, instructions=(StopInstruction(key, event.grace_s), answer))
 
 
 def _stop_unknown(table: KernelTable, event: StopRequested) -> AgentStep:

@@ -61,7 +61,7 @@ class Acted:
 
 
 @dataclass(slots=True)
-class Script:
+class AgentScript:
     """How an agent and its kernels behave.
 
     `exits` returns the exit code of a kernel that ends as soon as it begins, or None. A
@@ -81,12 +81,12 @@ class ActingAgent(InMemoryAgent):
     """One agent and its simulated machine."""
 
     def __init__(self, agent_id: str, *, slots: Mapping[str, int], clock: Clock, registry: AgentRegistry) -> None:
-        self.script = Script()
+        self.script = AgentScript()
         self.faults: dict[str, Fault] = {}
         self.labels: dict[str, str] = {}
         self.linked = self.speaking = False
         self.machine: dict[KernelKey, Acted] = {}
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.started: Counter[KernelKey] = Counter()
         self._slots, self._clock, self._registry = ResourceSlot(slots), clock, registry
         self._devices = tuple(Device(f"gpu{number}", "cuda.device") for number in range(slots.get("cuda.device", 0)))
@@ -175,7 +175,7 @@ class ActingAgent(InMemoryAgent):
 
     async def ask(self, kind: str, event: Callable[[Token], Event]) -> GoneProof | ImageReport | None:
         """Send a request from the manager, subject to the configured faults."""
-        self.asked[kind] += 1
+        self.requests[kind] += 1
         fault = self.faults.get(kind)
         if not self.linked or fault is Fault.REQUEST_LOST:
             raise AgentUnreachable(agent_id=self.agent_id, problem="it did not answer in time")

@@ -100,10 +100,10 @@ def test_a_second_attempt_waits_for_the_end_of_the_first() -> None:
 
 
 def test_nothing_starts_beside_an_orphan_of_unknown_usage() -> None:
-    haunted = replace(READY, orphans={key("x"): OrphanKernel(0)})
+    with_orphan = replace(READY, orphans={key("x"): OrphanKernel(0)})
 
-    assert code(admission_refusal(haunted, launch())) == "unknown-kernels"
-    assert admission_refusal(haunted, launch("x")) is None, "the orphan itself may be claimed"
+    assert code(admission_refusal(with_orphan, launch())) == "unknown-kernels"
+    assert admission_refusal(with_orphan, launch("x")) is None, "the orphan itself may be claimed"
 
 
 def test_an_attempt_that_is_over_or_outdated_is_refused_for_ever() -> None:

@@ -187,29 +187,29 @@ from pathlib import Path
 from sokovan.agent import journal
 from sokovan.agent.journal_records import KernelRequested, KernelEntombed, KernelForgotten, KernelKey
 journal.COMPACT_BYTES = 2048
-ours = journal.Journal.open(Path(sys.argv[1]))
-number = max((known.attempt for known in ours.state.tombstones), default=0)
+opened = journal.Journal.open(Path(sys.argv[1]))
+number = max((known.attempt for known in opened.state.tombstones), default=0)
 while True:
     number += 1
     key = KernelKey("k", number)
-    ours.append([KernelRequested(key, {"cpu": 1})])
-    ours.append([KernelEntombed(key, 1), KernelForgotten(key)])
+    opened.append([KernelRequested(key, {"cpu": 1})])
+    opened.append([KernelEntombed(key, 1), KernelForgotten(key)])
     sys.stdout.write(f"{number}\\n")
     sys.stdout.flush()
 """
 
 
 def test_acknowledged_records_survive_a_kill(path: Path) -> None:
-    told = 0
+    acknowledged = 0
     for lines in (1, 7, 23, 50, 90):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
             for _ in range(lines):
-                told = int(writer.stdout.readline())
+                acknowledged = int(writer.stdout.readline())
             writer.send_signal(signal.SIGKILL)
             rest = writer.stdout.read().splitlines()
-            told = int(rest[-1]) if rest else told
+            acknowledged = int(rest[-1]) if rest else acknowledged
         with opened(path) as journal:
             attempts = sorted(known.attempt for known in journal.state.tombstones)
             assert attempts == list(range(1, len(attempts) + 1))
-            assert len(attempts) >= told
+            assert len(attempts) >= acknowledged

@@ -127,7 +127,7 @@ def test_changed_kernels_decide_whether_the_reports_changed(
     strange: tuple[set[KernelKey], set[KernelKey]],
 ) -> None:
     before = replace(FRESH, kernels=kernels, orphans={one: OrphanKernel(0) for one in strange[0]})
-    merged = {one: held for one, held in {**kernels, **changes}.items() if held is not None}
+    merged = {one: kernel for one, kernel in {**kernels, **changes}.items() if kernel is not None}
     after = replace(before, kernels=merged, orphans={one: OrphanKernel(0) for one in strange[1]})
 
     assert same_reports(before, after) is (reports(before) == reports(after))

@@ -65,7 +65,7 @@ async def test_a_stopped_kernel_is_gone_for_good(cluster: OrchestratedCluster, a
 
 async def test_a_kernel_nobody_heard_of_is_gone_at_once(cluster: OrchestratedCluster, agent: ActingAgent) -> None:
     assert (await cluster.agents.stop_kernel(A1, 1, KernelId("k"), 1, grace_s=5)).gone
-    assert agent.asked["stop"] == 1
+    assert agent.requests["stop"] == 1
 
 
 async def test_a_lost_answer_is_lost_after_the_deed(cluster: OrchestratedCluster, agent: ActingAgent) -> None:

@@ -64,8 +64,8 @@ class ProcessImages:
         if image == HOST:
             return None
         lines = self._lines(image)
-        asked = "\n".join((sys.version, os.path.realpath(sys.executable), *lines))
-        digest = hashlib.sha256(asked.encode()).hexdigest()[:16]
+        contents = "\n".join((sys.version, os.path.realpath(sys.executable), *lines))
+        digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
         return self._layout.venvs / f"{image.removeprefix(VENV)}-{digest}"
 
     def _lines(self, image: str) -> tuple[str, ...]:

@@ -40,9 +40,9 @@ async def test_more_than_a_pipe_holds_goes_through_both_ways(tmp_path: Path) -> 
             await command.write(b"")
 
         speaking = asyncio.ensure_future(speak())
-        heard = b"".join([piece async for piece in command.output()])
+        received = b"".join([piece async for piece in command.output()])
         await speaking
-        assert heard == text
+        assert received == text
         assert await command.wait() == 0
 
 
@@ -62,8 +62,8 @@ async def test_the_end_of_input_reaches_a_terminal_too(tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT_S), execution(tmp_path, "cat", terminal=True) as command:
         await command.write(b"text\n")
         await command.write(b"")
-        heard = b"".join([piece async for piece in command.output()])
-        assert heard.count(b"text") == 2  # the terminal's echo, and cat
+        received = b"".join([piece async for piece in command.output()])
+        assert received.count(b"text") == 2  # the terminal's echo, and cat
         assert await command.wait() == 0
 
 
@@ -87,5 +87,5 @@ async def test_many_commands_run_side_by_side(runtime: ProcessRuntime) -> None:
             return b"".join([piece async for piece in command.output()])
 
     async with asyncio.timeout(LIMIT_S):
-        heard = await asyncio.gather(*(said_by(number) for number in range(12)))
-    assert heard == [b"%d\n" % number for number in range(12)]
+        received = await asyncio.gather(*(said_by(number) for number in range(12)))
+    assert received == [b"%d\n" % number for number in range(12)]

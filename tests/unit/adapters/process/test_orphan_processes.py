@@ -48,10 +48,10 @@ def numbers(found: list[processes.Process]) -> set[int]:
 
 
 def test_a_process_is_found_by_all_its_variables_and_so_are_its_children() -> None:
-    with process(variables=MARKS) as ours, process(variables={**MARKS, "SOKOVAN_ATTEMPT": "2"}), process():
-        assert numbers(remains().found()) == {ours.pid}
+    with process(variables=MARKS) as own, process(variables={**MARKS, "SOKOVAN_ATTEMPT": "2"}), process():
+        assert numbers(remains().found()) == {own.pid}
         assert remains().end() == []
-        assert not processes.is_alive(ours.pid, ours.start)
+        assert not processes.is_alive(own.pid, own.start)
 
 
 def test_a_process_is_found_by_its_session_while_the_leader_is_the_same() -> None:

@@ -54,14 +54,14 @@ def _settings(launch: CreateKernel, version: int, folders: dict[str, str]) -> li
             "cpu": [("cpu.max", f"{quota} {CPU_PERIOD_US}")],
         },
     }
-    wanted = {"pids": [("pids.max", str(launch.processes_max))]}
+    limits = {"pids": [("pids.max", str(launch.processes_max))]}
     if memory > 0:
-        wanted["memory"] = by_version.get(version, {}).get("memory", [])
+        limits["memory"] = by_version.get(version, {}).get("memory", [])
     if cpu > 0:
-        wanted["cpu"] = by_version.get(version, {}).get("cpu", [])
+        limits["cpu"] = by_version.get(version, {}).get("cpu", [])
     return [
         (Path(folders[controller]) / file, text)
-        for controller, files in wanted.items()
+        for controller, files in limits.items()
         if controller in folders
         for file, text in files
     ]
@@ -76,22 +76,22 @@ def _set(file: Path, text: str) -> None:
 
 def rlimits_for(launch: CreateKernel, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
     """Limits per process: general ones, and those without a control group."""
-    wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX}
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX}
     memory = launch.slots.get("mem", 0)
     if memory > 0 and "memory" not in hierarchies.controllers:
         # Not RLIMIT_AS: accelerator libraries reserve far more address space than they use.
-        wanted[resource.RLIMIT_DATA] = memory
+        limits[resource.RLIMIT_DATA] = memory
     if "pids" not in hierarchies.controllers and os.geteuid() != 0:
         # It counts the threads of the whole account, and does not apply to root.
-        wanted[resource.RLIMIT_NPROC] = launch.processes_max + _own_thread_count()
-    return tuple((kind, limit, limit) for kind, limit in _capped(wanted).items())
+        limits[resource.RLIMIT_NPROC] = launch.processes_max + _own_thread_count()
+    return tuple((kind, limit, limit) for kind, limit in _capped(limits).items())
 
 
-def _capped(wanted: dict[int, int]) -> dict[int, int]:
-    reach = {kind: resource.getrlimit(kind)[1] for kind in wanted}
+def _capped(limits: dict[int, int]) -> dict[int, int]:
+    hard_limits = {kind: resource.getrlimit(kind)[1] for kind in limits}
     return {
-        kind: limit if reach[kind] == resource.RLIM_INFINITY else min(limit, reach[kind])
-        for kind, limit in wanted.items()
+        kind: limit if hard_limits[kind] == resource.RLIM_INFINITY else min(limit, hard_limits[kind])
+        for kind, limit in limits.items()
     }
 
 

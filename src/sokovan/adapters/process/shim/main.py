@@ -37,7 +37,7 @@ _IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT
 
 
 class Shim:
-    """Supervises one kernel; single-threaded, wake_reader by output, requests and exits."""
+    """Supervises one kernel in a single thread driven by output, requests, exits."""
 
     def __init__(self, plan: dict[str, Any], folder: int) -> None:
         self.folder = folder

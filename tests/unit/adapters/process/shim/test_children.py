@@ -1,4 +1,4 @@
-"""Programs start with what they were given, and nothing else."""
+"""Programs start with exactly the given environment, limits and streams."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def child(*arguments: str, **changes: Any) -> Child:
 
 
 def run(started: Child) -> tuple[int, bytes]:
-    """Its exit status and what it said."""
-    heard, said = os.pipe()
-    pid = started.start_kernel(said)
-    os.close(said)
-    with os.fdopen(heard, "rb") as stream:
+    """Its exit status and its output."""
+    reader, writer = os.pipe()
+    pid = started.start_kernel(writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
         text = stream.read()
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
 
@@ -50,16 +50,16 @@ def children() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"arguments": ["/etc/passwd"]}, "Permission denied"),
         ({"folder": "/there/is/nothing"}, "No such file"),
         ({"arguments": ["true", "\0"]}, "null"),
     ],
 )
-def test_what_cannot_start_says_why_and_leaves_no_process(changes: dict[str, Any], words: str) -> None:
+def test_what_cannot_start_says_why_and_leaves_no_process(changes: dict[str, Any], message: str) -> None:
     before = children()
-    with pytest.raises(NotStarted, match=words):
+    with pytest.raises(NotStarted, match=message):
         run(child("true", **changes))
     assert children() <= before
 
@@ -70,10 +70,10 @@ def test_signals_are_as_a_program_expects_them(name: str) -> None:
     number = signal.Signals[f"SIG{name}"]
     before = signal.signal(number, signal.SIG_IGN)
     try:
-        ended, said = run(child("sh", "-c", f"kill -{name} $$; echo still here"))
+        ended, output = run(child("sh", "-c", f"kill -{name} $$; echo still here"))
     finally:
         signal.signal(number, before)
-    assert (ended, said) == (-number, b"")
+    assert (ended, output) == (-number, b"")
 
 
 def test_limits_hold_in_the_program() -> None:
@@ -85,23 +85,23 @@ def test_limits_hold_in_the_program() -> None:
 
 
 def test_a_command_uses_the_given_streams() -> None:
-    taken, given = os.pipe()
-    heard, said = os.pipe()
-    pid = child("cat").start_command(["cat"], (taken, said, said), terminal=False, inside=0)
-    for handle in (taken, said):
+    input_reader, input_writer = os.pipe()
+    reader, writer = os.pipe()
+    pid = child("cat").start_command(["cat"], (input_reader, writer, writer), terminal=False, inside=0)
+    for handle in (input_reader, writer):
         os.close(handle)
-    os.write(given, b"text")
-    os.close(given)
-    with os.fdopen(heard, "rb") as stream:
+    os.write(input_writer, b"text")
+    os.close(input_writer)
+    with os.fdopen(reader, "rb") as stream:
         assert stream.read() == b"text"
     os.waitpid(pid, 0)
 
 
 def test_a_command_on_a_terminal_has_it_as_its_own() -> None:
-    ours, theirs = os.openpty()
-    pid = child("x").start_command(["tty"], (theirs,) * 3, terminal=True, inside=0)
-    name = os.ttyname(theirs).encode()
-    os.close(theirs)
+    local, terminal_end = os.openpty()
+    pid = child("x").start_command(["tty"], (terminal_end,) * 3, terminal=True, inside=0)
+    name = os.ttyname(terminal_end).encode()
+    os.close(terminal_end)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert os.read(ours, 100).strip() == name
-    os.close(ours)
+    assert os.read(local, 100).strip() == name
+    os.close(local)

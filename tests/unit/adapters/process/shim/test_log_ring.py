@@ -93,8 +93,8 @@ def test_a_tiny_limit_keeps_something(folder: int, tmp_path: Path) -> None:
 
 
 def test_what_a_full_disk_refuses_is_dropped_and_counted(folder: int, tmp_path: Path) -> None:
-    told = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert told.stdout == "4000 1500\n"
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "4000 1500\n"
     assert everything(folder) == (0, b"a" * 1000 + b"b" * 500 + b"d" * 1000)
     assert segments(folder) == [0, 3000]
     assert read_from(folder, 2000, 10) == (3000, b"d" * 10, 4000)

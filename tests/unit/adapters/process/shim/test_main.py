@@ -29,8 +29,8 @@ def record(root: Path, name: str) -> dict[str, int]:
 def test_the_shim_imports_little() -> None:
     script = "import sys; sys.path.append(sys.argv[1]); import sokovan.adapters.process.shim.main; print(*sys.modules)"
     root = str(Path(sokovan.__file__).parent.parent)
-    told = subprocess.run([sys.executable, "-I", "-S", "-c", script, root], capture_output=True, text=True, check=True)
-    assert HEAVY & set(told.stdout.split()) == set()
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script, root], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stdout.split()) == set()
 
 
 async def test_a_shim_needs_little_memory(tmp_path: Path) -> None:

@@ -42,17 +42,17 @@ def accepted(listener: RequestListener) -> ShimRequest:
 
 
 def test_a_message_arrives_with_its_files_and_is_answered(folder: int, listener: RequestListener) -> None:
-    heard, said = os.pipe()
+    reader, writer = os.pipe()
     with connected(folder) as line:
-        socket.send_fds(line, [b'{"do": "it"}'], [said])
+        socket.send_fds(line, [b'{"do": "it"}'], [writer])
         caller = accepted(listener)
         message, files = caller.receive()
         assert message == {"do": "it"}
         os.write(files[0], b"x")
-        assert os.read(heard, 1) == b"x"
+        assert os.read(reader, 1) == b"x"
         caller.answer(done=True)
         assert line.recv(100) == b'{"done": true}'
-        for handle in (heard, said, *files):
+        for handle in (reader, writer, *files):
             os.close(handle)
 
 

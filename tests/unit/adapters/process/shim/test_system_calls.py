@@ -12,7 +12,7 @@ import pytest
 from tests.kernels import needs_root
 
 
-def told(script: str) -> str:
+def output_of(script: str) -> str:
     start = "import os, signal\nfrom sokovan.adapters.process.shim import system_calls\n"
     done = subprocess.run([sys.executable, "-c", start + script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -33,7 +33,7 @@ os.wait()
 os.write(write, b"x")
 print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
-    assert told(script) == "7"
+    assert output_of(script) == "7"
 
 
 def test_a_child_is_signalled_when_its_parent_dies() -> None:
@@ -50,7 +50,7 @@ if os.fork() == 0:
 os.wait()
 print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
-    assert told(script) == str(-signal.SIGUSR1)
+    assert output_of(script) == str(-signal.SIGUSR1)
 
 
 def test_privileges_are_given_up() -> None:
@@ -58,13 +58,13 @@ def test_privileges_are_given_up() -> None:
 system_calls.forbid_new_privileges()
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("NoNewPrivs")])
 """
-    assert told(script) == "['1']"
+    assert output_of(script) == "['1']"
 
 
 @needs_root
 def test_the_next_program_has_no_capability() -> None:
     script = 'system_calls.drop_capabilities(); os.execvp("grep", ["grep", "CapEff", "/proc/self/status"])'
-    assert told(script).split()[1] == "0" * 16
+    assert output_of(script).split()[1] == "0" * 16
 
 
 def test_a_call_that_is_refused_raises() -> None:
@@ -74,7 +74,7 @@ try:
 except OSError as error:
     print(error.errno)
 """
-    assert int(told(script)) > 0
+    assert int(output_of(script)) > 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the superuser")
@@ -88,4 +88,4 @@ with subprocess.Popen(["unshare", "--uts", "--ipc", "cat"], stdin=subprocess.PIP
     other.stdin.close()
 print(same[0] == same[1])
 """
-    assert told(script) == "True"
+    assert output_of(script) == "True"

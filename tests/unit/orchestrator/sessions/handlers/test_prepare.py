@@ -10,7 +10,7 @@ async def test_an_image_that_is_known_to_be_there_is_not_asked_for(cluster: Orch
     await cluster.settle()
     await cluster.submit("second")
     await cluster.settle()
-    assert agent.asked["prepare"] == 1
+    assert agent.requests["prepare"] == 1
     assert await cluster.status("second") == "running"
 
 
@@ -18,7 +18,7 @@ async def test_a_kernel_without_an_image_needs_none(cluster: OrchestratedCluster
     agent = await cluster.agent("a1")
     await cluster.submit("s", image="")
     await cluster.settle()
-    assert agent.asked["prepare"] == 0
+    assert agent.requests["prepare"] == 0
     assert await cluster.status("s") == "running"
 
 
@@ -30,7 +30,7 @@ async def test_the_progress_of_a_pull_is_noted_at_intervals(cluster: Orchestrate
     notes = [entry for entry in await cluster.history("s") if entry.change.code == "pulling"]
     assert len(notes) == 1
     assert 4 <= notes[0].times <= 6
-    assert agent.asked["prepare"] <= 4
+    assert agent.requests["prepare"] <= 4
 
 
 async def test_changed_progress_of_a_pull_is_noted_soon_and_once(cluster: OrchestratedCluster) -> None:

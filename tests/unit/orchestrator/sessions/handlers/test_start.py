@@ -64,14 +64,14 @@ async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: Orches
     agent.speaking = False
     await cluster.submit("s")
     await cluster.pass_time(5)
-    assert agent.asked["create"] >= 3
+    assert agent.requests["create"] >= 3
     assert sum(agent.started.values()) == 1
     agent.speaking = True
     await cluster.pass_time(1)
-    before = agent.asked["create"]
+    before = agent.requests["create"]
     assert await cluster.status("s") == "running"
     await cluster.pass_time(30)
-    assert agent.asked["create"] == before
+    assert agent.requests["create"] == before
 
 
 async def test_a_full_disk_on_the_agent_ends_the_session_with_its_message(cluster: OrchestratedCluster) -> None:

@@ -20,7 +20,7 @@ async def test_what_was_never_sent_is_freed_without_asking_anybody(cluster: Orch
     await cluster.stop("s")
     await cluster.settle()
     assert await cluster.status("s") == "terminated"
-    assert agent.asked["stop"] == 0
+    assert agent.requests["stop"] == 0
     assert await proofs(cluster, "s.0") == {FreeProof.NEVER_SENT}
 
 
@@ -65,10 +65,10 @@ async def test_a_slow_termination_is_noticed_when_it_ends(cluster: OrchestratedC
     await cluster.settle()
     await cluster.stop("s")
     await cluster.settle()
-    assert agent.asked["stop"] == 1
+    assert agent.requests["stop"] == 1
     await agent.ends("s.0", 0)
     await cluster.settle()
-    assert agent.asked["stop"] == 2
+    assert agent.requests["stop"] == 2
     assert await cluster.status("s") == "terminated"
 
 
@@ -79,7 +79,7 @@ async def test_a_stubborn_kernel_is_not_asked_more_often_than_every_few_seconds(
     await cluster.settle()
     await cluster.stop("s")
     await cluster.pass_time(30)
-    assert 4 <= agent.asked["stop"] <= 8
+    assert 4 <= agent.requests["stop"] <= 8
 
 
 async def test_the_grace_is_the_sessions_and_none_by_force(cluster: OrchestratedCluster) -> None:
