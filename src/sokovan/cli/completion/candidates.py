@@ -1,4 +1,4 @@
-"""Completion candidates for the word at the cursor."""
+"""Completion candidates for the argument at the cursor."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sokovan.cli.output import print_data
 if TYPE_CHECKING:
     from sokovan.cli.completion.command_options import CommandOption
 
-# Exit code that tells the completion script to complete file names.
+# Exit code on which the completion script completes file names.
 FILES = 1
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print the candidates for the last word; errors print nothing."""
+    """Print the candidates for the last argument; errors print nothing."""
     try:
         found = candidates(words)
     except Exception:  # noqa: BLE001  # an error message would garble the command line being typed
@@ -41,7 +41,7 @@ def complete(words: Sequence[str]) -> int:
 
 
 def candidates(words: Sequence[str]) -> list[Candidate] | None:
-    """The candidates for the last word; None for files. Raises ClientProblem."""
+    """The candidates for the last argument; None for files. Raises ClientProblem."""
     # A shell may split --queue=re into three words, and --queue= into two.
     before = [word for word in words[:-1] if word != "="]
     current = words[-1] if words and words[-1] != "=" else ""
@@ -59,7 +59,7 @@ def candidates(words: Sequence[str]) -> list[Candidate] | None:
 
 @dataclass(frozen=True, slots=True)
 class _CommandLine:
-    """A command, the words after it, and the word at the cursor."""
+    """A command, the arguments before the cursor, and the one at the cursor."""
 
     command: str
     before: Sequence[str]

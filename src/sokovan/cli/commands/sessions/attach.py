@@ -117,7 +117,10 @@ class AttachedSession:
         raise CannotBePlaced(f"{view.name} cannot be placed: {reason}", hint=hint)
 
     def _why(self, view: SessionView) -> WhyView | None:
-        """The explanation, which tells a used-up quota from one that is too low; once per reason."""
+        """The explanation, requested once per reason.
+
+        It distinguishes a quota that is used up from one that is lower than the request.
+        """
         if self._explained == view.reason_detail:
             return None
         self._explained = view.reason_detail
