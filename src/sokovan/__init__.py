@@ -17,13 +17,13 @@ _CLIENT = frozenset({"AsyncClient", "Client", "ClientProblem", "SessionHandle"})
 
 
 def run(command: object = (), **options: object) -> object:
-    """Ask the server of the current context for a session; returns its handle."""
+    """Submit a session to the server of the current context and return its handle."""
     client: object = __getattr__("Client")
     return client().run(command, **options)  # type: ignore[operator]  # a class, loaded by its name
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name the first time somebody asks for it."""
+    """Load a public name on first access."""
     if name not in _CLIENT:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415  # only for those who ask

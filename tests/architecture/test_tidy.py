@@ -24,7 +24,7 @@ from tools.tidy.__main__ import main
 from tools.tidy.rules import RULES, check
 from tools.tidy.tree import read_tree
 
-ALL_CASES = [case for case in [*CASES, *VOCABULARY_CASES] if case.rule != "plain-words"]
+ALL_CASES = [*CASES, *VOCABULARY_CASES]
 
 
 def apply(root: Path, changes: Mapping[str, str | None]) -> None:

@@ -45,6 +45,7 @@ RULES = (
     ),
     Rule("glossary", "remove or correct the entry", vocabulary.stale_glossary),
     Rule("class-name", "one term per thing: rename one of them", vocabulary.repeated_classes),
+    Rule("plain-words", "use the field's term, subject first", vocabulary.mannered_texts),
     Rule("architecture", "one paragraph of its own for each top folder", architecture.undescribed_folders),
     Rule("docstring", "say it in one short sentence, the rest below", prose.long_summaries),
     Rule(
