@@ -5,8 +5,8 @@
     session = sokovan.run("python train.py", gpus=8, size=4, topology="hard:rack")
     session.wait("RUNNING")
 
-The client loads when it is first asked for: `import sokovan` costs nothing. Its types
-are in `__init__.pyi`, so that no layer below the client comes to depend on it.
+The client is loaded on first access, so `import sokovan` is cheap. Its types
+are in `__init__.pyi`, so that no layer below the client depends on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def __getattr__(name: str) -> object:
     """Load a public name on first access."""
     if name not in _CLIENT:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415  # only for those who ask
+    from importlib import import_module  # noqa: PLC0415  # loaded on first access
 
     found: object = getattr(import_module("sokovan.sdk"), name)
     return found
