@@ -18,7 +18,7 @@ STOPS = re.findall(r"^\d+\. `[\w/]+\.py::[\w.]+`", TOUR, flags=re.MULTILINE)
 FUNCTIONS = re.findall(r"`([\w/]+\.py)::([\w.]+)`", TOUR)
 # A paragraph that starts with a folder, and the files that it names relative to it.
 PARAGRAPHS = re.findall(
-    r"^`([\w/]+)/`(.*?)(?=\n\n)", SECTIONS["The package, `src/sokovan`"], flags=re.MULTILINE | re.DOTALL
+    r"^`([\w/]+)/`(.*?)(?=\n\n|\Z)", SECTIONS["The package, `src/sokovan`"], flags=re.MULTILINE | re.DOTALL
 )
 FILES = [(folder, file) for folder, text in PARAGRAPHS for file in re.findall(r"`([\w/]+\.py)`", text)]
 
