@@ -9,10 +9,10 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 

@@ -29,11 +29,11 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.domain.records import Device
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.ports.allocation import AllocationContext, Assignment
 from sokovan.testing.servers import PostgresServer
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment, session_spec, submit_all

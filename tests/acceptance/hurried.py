@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import serve_links
 from sokovan.adapters.sql import leases
@@ -103,7 +105,7 @@ def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:
 def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[CreateKernel]]:
     def limited(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
         found = launches(session, addresses)
-        return [dataclasses.replace(one, processes_max=processes_max) for one in found]
+        return [msgspec.structs.replace(one, processes_max=processes_max) for one in found]
 
     return limited
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from sokovan.domain.tenancy import Domain, Group, Keypair, User
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.repositories.sessions import SessionFilter
 from tests.unit.api.api_harness import ADMIN, TENANTS, ApiHarness, api_harness, domain_admin, member
 

@@ -33,14 +33,14 @@ from sokovan.domain.ids import (
 )
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import SessionIntent
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.health import HealthPolicy
 from sokovan.domain.serving.route import Endpoint, RouteSpec
 from sokovan.domain.session import KernelSpec, Partition, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_amount, parse_slots, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User
 from tests.property.strategies import junk
 
 CPU = ResourceSlot({"cpu": 1000})

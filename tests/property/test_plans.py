@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.codec import plan_from_json, plan_to_json, snapshot_from_json, snapshot_to_json
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile

@@ -13,10 +13,10 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import Partition, SessionType, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.profile import VALIDATORS_DEFAULT, SchedulingProfile
 from sokovan.scheduling.snapshot import (
     FairSharePolicy,

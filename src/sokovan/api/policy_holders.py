@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.domain.access import UNOWNED, Ownership
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.domain.owners.access import UNOWNED, Ownership
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
 
 

@@ -22,8 +22,8 @@ from sokovan.domain.ids import (
     checked_name,
 )
 from sokovan.domain.labels import require_session_labels
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.domain.tenancy import Owner
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sokovan.domain.owners.tenancy import Owner, Role
 from sokovan.domain.session import EndPolicy, SessionOptions, SessionType
-from sokovan.domain.tenancy import Owner, Role
 
 # An amount as users write it: 4, 0.5, "16GiB".
 Amount = int | float | str

@@ -13,10 +13,10 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import Partition, Preemption, SessionSpec, SessionType, TopologyConstraint
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.domain.tenancy import Owner
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, quoted
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId, checked_name
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_amount, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.scheduling.profile import SchedulingProfile, profile_from
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
 from sokovan.simulator.documents import ScenarioLocation, ScenarioValue, read_documents

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import group_of

@@ -8,10 +8,10 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, QueueName
 from sokovan.domain.lifecycle.agent import AGENT, AgentTrigger
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Keypair, User
 from sokovan.domain.records import Change
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import Domain, Keypair, User
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation

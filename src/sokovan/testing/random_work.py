@@ -13,8 +13,8 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, S
 from sokovan.domain.lifecycle.kernel import KERNEL, FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, KernelMove, SessionRecord
-from sokovan.domain.tenancy import Owner
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import StoredCluster

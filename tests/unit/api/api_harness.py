@@ -23,7 +23,7 @@ from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings, StreamLimits
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, QueueName
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of

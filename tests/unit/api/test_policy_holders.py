@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from tests.unit.api.api_harness import ADMIN, ApiHarness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.api.uncancellable_store import UncancellableStore
 from sokovan.domain.errors import ObjectNotFound
-from sokovan.domain.tenancy import Domain
+from sokovan.domain.owners.tenancy import Domain
 from sokovan.testing.stored_cluster import StoredCluster
 
 

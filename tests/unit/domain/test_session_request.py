@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from sokovan.domain.owners.tenancy import Owner, Role
 from sokovan.domain.session import LostPolicy, Mount, SessionOptions, SessionSpec, SessionType
 from sokovan.domain.session_request import Caller, KernelGroupRequest, SessionRequest
-from sokovan.domain.tenancy import Owner, Role
 
 
 def test_a_request_that_says_nothing_is_one_batch_kernel_of_the_systems_choice() -> None:

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan

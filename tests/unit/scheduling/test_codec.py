@@ -12,8 +12,8 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.plain_values import to_plain
-from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.codec import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SessionWorkload

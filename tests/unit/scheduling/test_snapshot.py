@@ -9,6 +9,7 @@ import pytest
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidSpec, InvalidTopology
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import (
     KernelSpec,
     Partition,
@@ -19,7 +20,6 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, Reservation, SessionWorkload, workload_of
 from tests.unit.scheduling.little_cluster import agent, session, snapshot
 

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import Preemption, SessionType, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.profile import SchedulingProfile

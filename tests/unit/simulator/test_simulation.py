@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.registry import UnknownPlugin
 from sokovan.scheduling.snapshot import OwnerUsage

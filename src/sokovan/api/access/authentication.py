@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from sokovan.api.errors import Unauthenticated
-from sokovan.domain.access import AccessSubject
 from sokovan.domain.ids import AccessKey
+from sokovan.domain.owners.access import AccessSubject
+from sokovan.domain.owners.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.domain.session_request import Caller
-from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.ports.storage import Store

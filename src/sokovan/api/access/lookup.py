@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.errors import AmbiguousName, Forbidden
-from sokovan.domain.access import (
+from sokovan.domain.errors import ObjectNotFound, quoted
+from sokovan.domain.ids import AgentId, is_name
+from sokovan.domain.owners.access import (
     UNOWNED,
     AccessDecision,
     Action,
@@ -16,10 +18,8 @@ from sokovan.domain.access import (
     role_may,
     session_scope,
 )
-from sokovan.domain.errors import ObjectNotFound, quoted
-from sokovan.domain.ids import AgentId, is_name
+from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.records import AgentRecord, KernelRecord, SessionRecord
-from sokovan.domain.tenancy import Role
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 

@@ -9,10 +9,10 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.ids import QueueName, ScalingGroupName
+from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.records import AgentRecord
 from sokovan.domain.slot_notation import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
-from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
 from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.bodies import Amount

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sokovan.api.mapping.fleet import amounts, read_limits
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.wire.api.tenancy import DomainBody, GroupBody, KeyView, NewKeyView, PolicyBody, UserBody, WhoamiView
 
 

@@ -18,7 +18,7 @@ from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
-from sokovan.domain.access import Action, ObjectKind
+from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.records import AgentRecord
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork

@@ -16,9 +16,9 @@ from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.access import UNOWNED, Action, ObjectKind, Ownership, may
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import is_name
+from sokovan.domain.owners.access import UNOWNED, Action, ObjectKind, Ownership, may
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
 

@@ -22,10 +22,10 @@ from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.api.scaling_group_policy import require_runnable
-from sokovan.domain.access import ObjectKind
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.registry import PluginRegistry

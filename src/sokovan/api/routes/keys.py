@@ -13,10 +13,10 @@ from sokovan.api.mapping.tenancy import key_view, new_key_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.access import Action, ObjectKind, Ownership, may, may_act_for
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, is_name
-from sokovan.domain.tenancy import Keypair, Role, User
+from sokovan.domain.owners.access import Action, ObjectKind, Ownership, may, may_act_for
+from sokovan.domain.owners.tenancy import Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.tenancy import KeyPage, KeyRequest, NewKeyView
 

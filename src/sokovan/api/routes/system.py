@@ -16,9 +16,9 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.tenancy import whoami_view
 from sokovan.api.middleware import OPEN_PATH
 from sokovan.api.operations import ApiOperation, json_response
-from sokovan.domain.access import Action, ObjectKind
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
+from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.wire.api.system import HealthView
 from sokovan.wire.api.tenancy import WhoamiView
 

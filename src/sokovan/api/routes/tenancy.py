@@ -20,10 +20,10 @@ from sokovan.api.mapping.tenancy import (
 from sokovan.api.operations import ApiOperation
 from sokovan.api.policy_holders import held_policies
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.domain.access import ObjectKind, Ownership, may_act_for, may_grant
 from sokovan.domain.errors import Conflict, ObjectNotFound
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain, Group, Role, User
+from sokovan.domain.owners.access import ObjectKind, Ownership, may_act_for, may_grant
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Role, User
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.tenancy import (
     DomainBody,

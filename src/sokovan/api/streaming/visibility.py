@@ -10,7 +10,7 @@ from sokovan.api.access.lookup import visible_filter
 from sokovan.api.mapping.events import SHARED, event_view, session_of
 from sokovan.domain.events import Event
 from sokovan.domain.ids import SessionId
-from sokovan.domain.tenancy import Role
+from sokovan.domain.owners.tenancy import Role
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store
 

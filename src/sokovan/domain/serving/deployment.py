@@ -16,8 +16,8 @@ from sokovan.domain.ids import (
     ScalingGroupName,
     checked_name,
 )
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 
 REPLICAS_MAX = 10_000
 PORT_RANGE = (1, 65_535)

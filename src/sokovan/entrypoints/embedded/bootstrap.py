@@ -10,7 +10,7 @@ from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
-from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Role, User
+from sokovan.domain.owners.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Role, User
 from sokovan.ports.environment import IdSource
 from sokovan.ports.storage import Store, UnitOfWork
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sokovan.domain.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT

@@ -9,8 +9,8 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain, Group, Keypair, User
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 
 CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | HyperNode | Image
 Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, HyperNode, Image)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Keypair, User
+from sokovan.domain.owners.tenancy import Keypair, User
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldSlot, KernelRecord
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.scheduling.engine.workspace import ONE
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
 from sokovan.scheduling.snapshot import SessionWorkload

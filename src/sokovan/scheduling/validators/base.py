@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerAccount, OwnerLedger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.scheduling.validators.base import ResourceLimitRule
 
 

@@ -13,10 +13,10 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, S
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.domain.session import KernelSpec, SessionSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.ports.allocation import (
     AgentChanged,
     AllocationContext,

@@ -18,8 +18,8 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingG
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.tenancy import Domain, Keypair, Owner, User
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Domain, Keypair, Owner, User
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.testing.clock import until

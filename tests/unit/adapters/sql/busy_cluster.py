@@ -9,13 +9,13 @@ from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.route import RouteTrigger
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Keypair, Owner, User
 from sokovan.domain.records import Change, Device
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.route import Endpoint, RouteSpec
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Domain, Keypair, Owner, User
 from sokovan.ports.allocation import AllocationContext
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import RequestKey

@@ -7,7 +7,7 @@ import pytest
 from sokovan.api.access.auditing import DENIED_PER_MINUTE, TEXT_MAX, audit_entry
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Keypair, User
+from sokovan.domain.owners.tenancy import Keypair, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.api_harness import ApiHarness, api_harness, member

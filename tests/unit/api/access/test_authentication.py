@@ -16,7 +16,7 @@ from sokovan.api.access.authentication import (
     token_of,
 )
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Domain, Keypair, Role, User
+from sokovan.domain.owners.tenancy import Domain, Keypair, Role, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster

@@ -7,10 +7,10 @@ import pytest
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.access.lookup import kernel_at, kind_text, read_session, require, require_role, visible_filter
 from sokovan.api.errors import AmbiguousName, Forbidden
-from sokovan.domain.access import Action, ObjectKind, Ownership
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Keypair, Owner, Role, User
+from sokovan.domain.owners.access import Action, ObjectKind, Ownership
+from sokovan.domain.owners.tenancy import Keypair, Owner, Role, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import StoredCluster

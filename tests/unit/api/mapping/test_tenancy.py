@@ -16,9 +16,9 @@ from sokovan.api.mapping.tenancy import (
     whoami_view,
 )
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.wire.api.tenancy import UserBody
 
 POLICY = ResourcePolicy("small", SlotLimits({"cuda.device": 0}), 3, 4, SlotLimits({"cpu": 500}), 5, 6)

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Keypair, Role, User
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Keypair, Role, User
 from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.tenancy import Role, User
+from sokovan.domain.owners.tenancy import Role, User
 from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -14,7 +14,7 @@ from sokovan.api.app import close_streams
 from sokovan.api.streaming.event_hub import EventHub, EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, Streams, sse
 from sokovan.domain.errors import Conflict
-from sokovan.domain.tenancy import Role, User
+from sokovan.domain.owners.tenancy import Role, User
 from tests.unit.api.api_harness import ADMIN, PEPPER, ApiHarness, add_key, api_harness, member, quick
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -10,7 +10,7 @@ from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssue
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.tenancy import Keypair, Owner, Role, User
+from sokovan.domain.owners.tenancy import Keypair, Owner, Role, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.stored_cluster import StoredCluster
 

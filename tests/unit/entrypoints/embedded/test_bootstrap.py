@@ -7,7 +7,7 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.api.access.authentication import token_digest
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, QueueName
-from sokovan.domain.tenancy import Role, User
+from sokovan.domain.owners.tenancy import Role, User
 from sokovan.entrypoints.embedded.bootstrap import ADMIN, admin_key, bootstrap
 from sokovan.testing.stored_cluster import StoredCluster
 

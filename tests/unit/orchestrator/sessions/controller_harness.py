@@ -13,10 +13,10 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, AgentId, QueueName, SessionId
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns

@@ -11,11 +11,11 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.engine.agent_choice import KeyedChoice
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, KernelBatch, PendingSession

@@ -7,7 +7,7 @@ import pytest
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.cycle_validators import CycleValidators

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sokovan.domain.tenancy import Owner
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.sequencers.base import SequencingContext

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerLedger
 from sokovan.scheduling.registry import BUILT_IN

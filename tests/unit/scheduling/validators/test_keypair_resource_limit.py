@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.scheduling.trace import Code
 from sokovan.scheduling.validators.keypair_resource_limit import KeypairResourceLimitValidator
 from tests.unit.scheduling.validators.quota_rules import QuotaRules

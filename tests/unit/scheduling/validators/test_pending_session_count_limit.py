@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code

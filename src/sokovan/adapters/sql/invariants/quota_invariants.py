@@ -11,7 +11,7 @@ from sokovan.adapters.sql.invariants.violations import Check, Violations
 from sokovan.adapters.sql.repositories.owner_limits import OWNED, OwnerLimitCache
 from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, OWNER_USAGE, POLICIES, SESSIONS, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 
 # On PostgreSQL an allocation and a change of a limit may overlap; the allocation in progress is not reported.
 UNDER_WAY_MS = 30_000

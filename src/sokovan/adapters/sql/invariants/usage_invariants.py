@@ -22,7 +22,7 @@ from sokovan.adapters.sql.schema.tables import (
 )
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 
 # The column of a session that names its owner, by scope.
 OWNER_COLUMNS = {

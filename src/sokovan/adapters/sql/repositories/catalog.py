@@ -34,9 +34,9 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.plain_values import from_plain, to_plain
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.repositories.catalog import CatalogItem, Item
 
 

@@ -16,7 +16,7 @@ from sokovan.adapters.sql.schema.tables import CREDENTIALS, KEYPAIRS, USERS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, is_name
-from sokovan.domain.tenancy import Keypair, User
+from sokovan.domain.owners.tenancy import Keypair, User
 from sokovan.ports.repositories.credentials import Principal
 
 

@@ -24,7 +24,7 @@ from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldSlot, KernelRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.repositories.ledger import UnprovenFree

@@ -18,8 +18,8 @@ from sokovan.adapters.sql.schema.tables import (
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.plain_values import from_plain
-from sokovan.domain.policy import ResourcePolicy, Scope
 
 OWNED = {Scope.KEYPAIR: KEYPAIRS, Scope.USER: USERS, Scope.GROUP: GROUPS, Scope.DOMAIN: DOMAINS}
 _KINDS = [table.name for table in (*OWNED.values(), POLICIES)]

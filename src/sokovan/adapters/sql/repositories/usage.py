@@ -21,7 +21,7 @@ from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slots import ResourceSlot
 
 

@@ -18,7 +18,7 @@ from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, FreeProof, KernelStatus
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.session import SessionType
 

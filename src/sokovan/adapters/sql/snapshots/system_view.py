@@ -17,7 +17,7 @@ from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.snapshot import OwnerUsage, Reservation, SessionWorkload, SystemSnapshot

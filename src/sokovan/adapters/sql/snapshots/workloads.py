@@ -12,9 +12,9 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import from_plain
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
 _NO_LABELS: Mapping[str, str] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.orchestrator.sessions.explain.explanations import ABOVE_LIMIT, PlannedSession, When

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from sokovan.domain.ids import checked_name
+from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import PRIORITY_RANGE, Mount, SessionType
-from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery
 

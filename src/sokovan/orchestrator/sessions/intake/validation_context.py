@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
-from sokovan.domain.access import AccessSubject, session_scope
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import DEFAULT_QUEUE, DEFAULT_SCALING_GROUP, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.access import AccessSubject, session_scope
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool

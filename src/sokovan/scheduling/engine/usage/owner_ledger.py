@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload, SystemSnapshot
 
 Accounts = tuple["OwnerAccount", "OwnerAccount", "OwnerAccount", "OwnerAccount"]

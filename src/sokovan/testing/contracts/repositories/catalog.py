@@ -12,10 +12,10 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.ids import AccessKey, DeploymentId, QueueName, ScalingGroupName
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.ports.repositories.catalog import CatalogItem
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Domain, Keypair, Role, User
+from sokovan.domain.owners.tenancy import Domain, Keypair, Role, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import StoredCluster, refusal

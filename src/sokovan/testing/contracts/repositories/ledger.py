@@ -13,10 +13,10 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.ports.repositories.ledger import UnprovenFree
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.agents import agent_now, walked

@@ -12,12 +12,12 @@ from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, I
 from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, QueueName, RouteId, ScalingGroupName
 from sokovan.domain.lifecycle.deployment import DeploymentStatus, DeploymentTrigger
 from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, DeploymentRecord, HistoryEntry, RouteRecord
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.health import Health
 from sokovan.domain.serving.route import Endpoint, RouteSpec
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal
 

@@ -13,6 +13,7 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingG
 from sokovan.domain.labels import LabelSelector
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import HistoryEntry, SessionRecord
 from sokovan.domain.session import (
     EndPolicy,
@@ -27,7 +28,6 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.ports.repositories.sessions import RequestKey, SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect

@@ -20,8 +20,8 @@ from sokovan.domain.events import KernelMoved, SessionMoved
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, KernelMove, SessionRecord, SessionResult
-from sokovan.domain.tenancy import Owner
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect

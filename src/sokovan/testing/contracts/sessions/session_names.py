@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.tenancy import Owner
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.ports.repositories.sessions import RequestKey, SessionFilter
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal, session_spec

@@ -22,9 +22,9 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.events import Event, NoticeIssued
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Owner, User
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import Domain, Owner, User
 from sokovan.ports.allocation import (
     AllocationContext,
     AllocationRefused,

@@ -9,9 +9,9 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Owner, User
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import Domain, Owner, User
 from sokovan.ports.allocation import AllocationContext, Assignment
 from sokovan.testing.contracts.repositories.agents import walked
 from sokovan.testing.stored_cluster import StoredCluster, assignment

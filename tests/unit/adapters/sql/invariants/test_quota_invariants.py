@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sokovan.adapters.sql.invariants.auditor import audit
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Owner
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Owner
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.broken import Break, each, see

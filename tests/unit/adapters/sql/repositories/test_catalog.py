@@ -10,8 +10,8 @@ from sokovan.adapters.sql.schema.tables import CATALOG_MARKS, POLICIES
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain, Keypair, User
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Keypair, User
 from sokovan.ports.repositories.catalog import CatalogItem
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster

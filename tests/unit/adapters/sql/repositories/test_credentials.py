@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Domain, Keypair, User
+from sokovan.domain.owners.tenancy import Domain, Keypair, User
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.statements import recorded_statements
 

@@ -4,9 +4,9 @@ from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, Owne
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.testing.stored_cluster import StoredCluster
 
 POLICY = ResourcePolicy("p", slots_max=SlotLimits({"cpu": 0, "mem": 7}), sessions_max=3)

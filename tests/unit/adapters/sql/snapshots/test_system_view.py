@@ -13,7 +13,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.snapshot import OwnerUsage, Reservation, SystemSnapshot
 from sokovan.testing.stored_cluster import session_spec

@@ -7,6 +7,7 @@ import msgspec
 
 from sokovan.adapters.sql.snapshots.workloads import session_workload
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import to_plain
 from sokovan.domain.session import (
     KernelSpec,
@@ -18,7 +19,6 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.snapshot import workload_of
 
 KERNELS = tuple(

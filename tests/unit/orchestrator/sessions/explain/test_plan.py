@@ -12,10 +12,10 @@ import pytest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import User
 from sokovan.domain.session import SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import User
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, When
 from sokovan.orchestrator.sessions.explain.plan import DryRunBusy, DryRunLimits, DryRuns
 from sokovan.orchestrator.sessions.scheduler import decide_in_thread

@@ -11,9 +11,9 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.orchestrator.sessions.explain.reasons import (
     PROBLEM_S,
     SHOWN_MAX,

@@ -10,10 +10,10 @@ from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import User
 from sokovan.domain.records import Change
 from sokovan.domain.slots import SlotLimits
-from sokovan.domain.tenancy import User
 from sokovan.orchestrator.sessions.explain import why
 from sokovan.orchestrator.sessions.explain.plan import DryRunLimits, DryRuns
 from sokovan.orchestrator.sessions.explain.why import WhyService

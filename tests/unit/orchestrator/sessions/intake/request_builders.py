@@ -6,7 +6,7 @@ from typing import Any
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.domain.tenancy import Group
+from sokovan.domain.owners.tenancy import Group
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeContext, IntakeQuery
 from sokovan.testing.clock import EPOCH_MS
 from tests.unit.orchestrator.sessions.controller_harness import ALICE, session_request

@@ -13,6 +13,7 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import (
     EndPolicy,
@@ -26,7 +27,6 @@ from sokovan.domain.session import (
 )
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.preparer import IDLE, Preparer, Resolution, resolve
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.session import Mount
 from sokovan.domain.session_request import KernelGroupRequest
-from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.sessions.intake import shape_validators as shape
 from tests.unit.orchestrator.sessions.intake.request_builders import query_for
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.session_request import Caller
-from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.validation_context import (
     UNKNOWN_MAX,

@@ -12,12 +12,12 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import QueueName, ScalingGroupName
-from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Group
 from sokovan.domain.problems import InvalidRequest, NameTaken
 from sokovan.domain.session import Mount, ServicePort, SessionType
 from sokovan.domain.session_request import Caller, KernelGroupRequest
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Group
 from sokovan.orchestrator.sessions.intake.validators import VALIDATORS, problems_with
 from sokovan.testing.clock import EPOCH_MS
 from tests.unit.orchestrator.sessions.controller_harness import (

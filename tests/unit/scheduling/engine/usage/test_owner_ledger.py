@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.policy import Scope
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklog, KeypairBacklogs, OwnerLedger
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from tests.unit.scheduling.engine.builders import gang, kernel, limited, owner, session, snapshot, using

@@ -19,7 +19,7 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.tenancy import Owner
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
 from tests.unit.adapters.sql.statements import recorded_statements

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from sokovan.domain.tenancy import Role
+from sokovan.domain.owners.tenancy import Role
 
 
 class ObjectKind(StrEnum):

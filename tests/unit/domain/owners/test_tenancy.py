@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.errors import InvalidName, InvalidSpec
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
 
 
 def test_a_user_is_in_one_domain_and_in_several_groups_of_it() -> None:

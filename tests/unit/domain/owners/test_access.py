@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.domain.access import (
+from sokovan.domain.owners.access import (
     RULES,
     UNOWNED,
     AccessDecision,
@@ -21,7 +21,7 @@ from sokovan.domain.access import (
     role_may,
     session_scope,
 )
-from sokovan.domain.tenancy import Role
+from sokovan.domain.owners.tenancy import Role
 
 ALICE = AccessSubject(user="alice", domain="north", role=Role.USER, groups=("lab",))
 DOMAIN_ADMIN = AccessSubject(user="sam", domain="north", role=Role.DOMAIN_ADMIN)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.slots import NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits
 
 

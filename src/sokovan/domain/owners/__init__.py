@@ -1,0 +1,1 @@
+"""Owners of work: tenancy, access rules and resource policies."""
