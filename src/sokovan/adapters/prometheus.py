@@ -31,10 +31,10 @@ METRICS: Mapping[str, Metric] = {
     ),
     "api_failures_total": Metric("counter", "Requests that failed with an internal error."),
     "api_seconds": Metric("histogram", "Response time of a request.", ("method", "route", "status")),
-    "cycle_seconds": Metric("histogram", "Duration of one round of a coordinator.", ("coordinator",)),
+    "cycle_seconds": Metric("histogram", "Duration of one cycle of a coordinator.", ("coordinator",)),
     "decide_seconds": Metric("histogram", "Duration of one decision of the scheduling core."),
     "handler_failures_total": Metric(
-        "counter", "Objects or rounds that a handler failed to process.", ("handler", "kind")
+        "counter", "Objects or cycles that a handler failed to process.", ("handler", "kind")
     ),
     "invariant_violations": Metric(
         "gauge", "Rows that violate an invariant of the store, as of the last audit.", ("invariant",)

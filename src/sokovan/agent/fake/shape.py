@@ -19,8 +19,8 @@ GPUS_MAX = 64
 CUDA_SLOT = "cuda.device"
 RACK_LABEL = "rack"
 # Stored in data folders and used in agent selectors; the values cannot change.
-FAKE_LABEL = "sokovan.pretended"
-ROOT = "pretended"
+FAKE_LABEL = "sokovan.fake"
+ROOT = "fake"
 
 _CPU_MILLICORES = 64_000
 _MEMORY_BYTES = 512 << 30

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
 # The label of fake agents.
-_FAKE_LABEL = "sokovan.pretended"
+_FAKE_LABEL = "sokovan.fake"
 
 
 def ls(

@@ -55,7 +55,7 @@ class ControlPlane:
         return self._ready
 
     def stop(self) -> None:
-        """Let the current round end, and wait for the thread."""
+        """Let the current cycle end, and wait for the thread."""
         if self._loop is not None and self._stopping is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended already
                 self._loop.call_soon_threadsafe(self._stopping.set)

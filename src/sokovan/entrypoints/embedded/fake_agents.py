@@ -23,14 +23,14 @@ from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.storage import Store, UnitOfWork
 
-# Stored in histories; the value cannot change.
-FAKE_ENDED = "pretended-no-more"
+FAKE_ENDED = "fake-agent-ended"
 _ACTOR = "sokovan up"
 _REASON = "the process that simulated this fake agent has ended"
 # Agents per transaction: a start must not lock the store for long.
 _BATCH = 128
-# All fake agents share one stored identity, so that none replaces a real agent.
+# All fake agents share one identity, so that none replaces a real agent. Stored by earlier versions, hence the name.
 IDENTITY = "pretended"
+_EARLIER_ROOT = "pretended"
 
 
 class FakeEnrolment:
@@ -74,9 +74,9 @@ class FakeEnrolment:
 async def replace_racks(unit: UnitOfWork, hypernodes: Sequence[HyperNode]) -> None:
     """Replace the racks of an earlier fleet; the last of `hypernodes` is the root."""
     known = {one.name: one for one in await unit.catalog.all(HyperNode)}
-    above = known.get(hypernodes[-1].name)
-    if above is not None:
-        for name in (above.name, *(member for member in above.members if member in known)):
+    for root in (hypernodes[-1].name, _EARLIER_ROOT):
+        above = known.get(root)
+        for name in () if above is None else (root, *(member for member in above.members if member in known)):
             await unit.catalog.remove(HyperNode, name)
     await unit.catalog.put(*hypernodes)
 

@@ -17,7 +17,7 @@ def test_agents_are_listed_with_their_usage(server: CannedServer, sokovan: Sokov
 
 
 def test_agents_that_are_gone_are_listed_only_on_request(server: CannedServer, sokovan: Sokovan) -> None:
-    fake_label = {"sokovan.pretended": "yes"}
+    fake_label = {"sokovan.fake": "yes"}
     agents = [
         AGENT,
         replace(AGENT, id="burnt", status="terminated"),

@@ -36,17 +36,27 @@ async def test_agents_stand_in_racks_once_all_have_enrolled() -> None:
         agents = await cluster.store.read(lambda unit: unit.fleet.all())
         assert len(agents) == 20
         assert agents[0].info.available_slots["cuda.device"] == 8
-        assert await racks(cluster) == {"r00": 8, "r01": 8, "r02": 4, "pretended": 3}
+        assert await racks(cluster) == {"r00": 8, "r01": 8, "r02": 4, "fake": 3}
 
 
 async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=20, gpus=8))
         await enrol(cluster, FleetShape(count=8, gpus=4))
-        assert await racks(cluster) == {"r00": 8, "pretended": 1}
+        assert await racks(cluster) == {"r00": 8, "fake": 1}
         agents = {agent.info.agent_id: agent.info for agent in await cluster.store.read(lambda unit: unit.fleet.all())}
         assert agents[AgentId("r00n0")].incarnation == 2
         assert agents[AgentId("r00n0")].available_slots["cuda.device"] == 4
+
+
+async def test_racks_below_the_root_of_an_earlier_version_are_replaced() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=8, gpus=8))
+        earlier = [HyperNode("pretended", 2, ("r00",), tier_name="root")]
+        await cluster.store.run(lambda unit: unit.catalog.remove(HyperNode, "fake"))
+        await cluster.store.run(lambda unit: unit.catalog.put(*earlier))
+        await enrol(cluster, FleetShape(count=20, gpus=8))
+        assert await racks(cluster) == {"r00": 8, "r01": 8, "r02": 4, "fake": 3}
 
 
 async def test_a_fake_agent_takes_no_name_of_a_real_one() -> None:
@@ -70,7 +80,7 @@ async def statuses(cluster: StoredCluster) -> dict[str, AgentStatus]:
 async def test_fake_agents_of_an_earlier_process_are_lost_at_once() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=3, gpus=0))
-        await cluster.agent("real", labels={"sokovan.pretended": "yes"})
+        await cluster.agent("real", labels={"sokovan.fake": "yes"})
 
         assert await lose_leftovers(cluster.store, None) == 3
 
@@ -78,8 +88,8 @@ async def test_fake_agents_of_an_earlier_process_are_lost_at_once() -> None:
         assert await statuses(cluster) == {"real": AgentStatus.ALIVE, **dict.fromkeys(lost, AgentStatus.LOST)}
         story = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("r00n0")))
         assert [(entry.after, entry.change.code) for entry in story[1:]] == [
-            ("suspect", "pretended-no-more"),
-            ("lost", "pretended-no-more"),
+            ("suspect", "fake-agent-ended"),
+            ("lost", "fake-agent-ended"),
         ]
         trail = await cluster.store.read(lambda unit: unit.audit.page(limit=9))
         assert {(entry.who, entry.action, entry.target) for _, _, entry in trail} == {
