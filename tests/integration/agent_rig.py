@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sokovan.adapters.agentlink.connection import LinkLimits
 from sokovan.adapters.agentlink.duplex import Duplex
-from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, LinkedAgents
+from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.inventory import Inventory
@@ -25,7 +25,7 @@ from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import KernelRuntime
 from sokovan.testing.clock import until
-from sokovan.wire.frames import CreateKernel, Hello, HelloRefused, Welcome
+from sokovan.wire.frames import SUPERSEDED, CreateKernel, Hello, HelloRefused, Welcome
 from tests.integration.tiny_runtime import TinyRuntime
 
 AGENT = AgentId("a1")

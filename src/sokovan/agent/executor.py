@@ -17,11 +17,10 @@ from sokovan.agent.messages import (
     StopInstruction,
 )
 from sokovan.domain.errors import SokovanError
+from sokovan.domain.records import DETAIL_MAX
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import ImageUnavailable, KernelRuntime, RuntimeFailure
 from sokovan.wire.frames import CreateKernel
-
-DETAIL_MAX = 2_000
 
 
 class Executor:

@@ -19,12 +19,11 @@ from sokovan.agent import machine
 from sokovan.agent.kernel_table import KernelTable
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import CUDA_SLOT, ResourceSlot
 
 # Other names of the same architecture.
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
-CUDA_SLOT = "cuda.device"
 MODEL_LABEL = "nvidia.model"
 MEMORY_LABEL = "nvidia.memory-bytes"
 DRIVER_LABEL = "nvidia.driver"

@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
 
 class KernelPhase(StrEnum):
-    """The lifecycle of a kernel as the agent knows it."""
+    """The lifecycle of a kernel as seen by the agent."""
 
     REQUESTED = auto()  # in the journal; the runtime is starting it, or has not listed it yet
     RUNNING = auto()

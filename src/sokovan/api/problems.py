@@ -29,6 +29,7 @@ from sokovan.domain.errors import (
     quoted,
 )
 from sokovan.domain.problems import InvalidRequest, NameTaken
+from sokovan.domain.records import DETAIL_MAX
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
 from sokovan.ports.events import BusUnavailable
@@ -39,7 +40,6 @@ MEDIA_TYPE = "application/problem+json"
 # RFC 9457 requires a URI as type; the error reference is generated from the same codes.
 KIND = "urn:sokovan:error:"
 RETRY_AFTER_S = 1
-DETAIL_MAX = 2_000
 
 # A class without an entry has the status of its nearest base class.
 STATUSES: dict[type[SokovanError], HTTPStatus] = {

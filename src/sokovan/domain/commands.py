@@ -15,6 +15,8 @@ ARGUMENTS_MAX = 1_000
 COMMAND_BYTES_MAX = 128 << 10
 ENVIRONMENT_BYTES_MAX = 64 << 10
 PATH_MAX = 1_024
+# Top-level folders that are private to a kernel, unless a mount keeps its path.
+SCRATCH_FOLDERS = frozenset({"tmp", "var"})
 # Set by the system for every kernel; users may not set them.
 RESERVED_PREFIX = "SOKOVAN_"
 

@@ -16,6 +16,7 @@ from sokovan.domain.errors import InvalidSlots, SlotUnderflow, UnknownSlot, quot
 AMOUNT_MAX = 2**53
 UNLIMITED = 2**62
 NAME_MAX = 64
+CUDA_SLOT = "cuda.device"
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*", re.ASCII)
 

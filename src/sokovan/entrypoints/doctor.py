@@ -17,8 +17,8 @@ from sokovan.adapters.process.isolation.confinement import confinement
 from sokovan.agent.inventory import nvidia_devices
 from sokovan.entrypoints.embedded.data_folder import data_home, server_of
 from sokovan.ports.environment import Clock
+from sokovan.wire.api.system import DEFAULT_PORT
 
-PORT = 7646
 SPACE_LEAST = 2 << 30
 # Controllers needed for hard limits.
 HARD_LIMITS = frozenset({"memory", "pids"})
@@ -116,17 +116,17 @@ def _space(home: Path) -> DoctorFinding:
 
 def _port(home: Path) -> DoctorFinding:
     own = server_of(home)
-    if own is not None and str(own.get("url", "")).endswith(f":{PORT}"):
-        return DoctorFinding("port", ok=True, detail=f"{PORT} is in use by your own server")
+    if own is not None and str(own.get("url", "")).endswith(f":{DEFAULT_PORT}"):
+        return DoctorFinding("port", ok=True, detail=f"{DEFAULT_PORT} is in use by your own server")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", PORT))
+            probe.bind(("127.0.0.1", DEFAULT_PORT))
         except OSError:
             return DoctorFinding(
-                "port", None, f"{PORT} is in use", "`sokovan up` uses the next free port and prints it"
+                "port", None, f"{DEFAULT_PORT} is in use", "`sokovan up` uses the next free port and prints it"
             )
-    return DoctorFinding("port", ok=True, detail=f"{PORT} is free")
+    return DoctorFinding("port", ok=True, detail=f"{DEFAULT_PORT} is free")
 
 
 def _docker() -> DoctorFinding:

@@ -45,9 +45,9 @@ from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.sdk.config import save_context
+from sokovan.wire.api.system import DEFAULT_PORT
 
 HOST = "127.0.0.1"
-PORT = 7646
 LINK_PORT = 7647
 CONTEXT = "local"
 UP_FILE = "up.json"
@@ -68,7 +68,7 @@ class UpOptions:
     default is the host name.
     """
 
-    port: int = PORT
+    port: int = DEFAULT_PORT
     data: Path | None = None
     fake_agents: tuple[int, int] | None = None
     fake_gpus: int = 0

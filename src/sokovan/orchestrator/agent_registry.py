@@ -22,8 +22,8 @@ from sokovan.ports.agent_states import AgentState, AgentStateCache
 from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
 from sokovan.ports.storage import Store, UnitOfWork
+from sokovan.wire.frames import SUPERSEDED
 
-SUPERSEDED = "superseded"
 LEFT = "agent-left"
 NAME_TAKEN = "name-taken"
 # The agent label that stores its identity.

@@ -17,14 +17,14 @@ class DeadlinePassed(SokovanError):
     """Work exceeded its timeout."""
 
     code = "handler-timeout"
-    hint = "it is retried automatically; if it persists, check the machine that it waits for"
+    hint = "the work is retried automatically; if it fails again, check the agent or database that it waited for"
 
 
 class WorkCancelled(SokovanError):
     """Work cancelled itself, not at the request of its caller."""
 
     code = "work-cancelled"
-    hint = "it is retried automatically; if it persists, report the defect"
+    hint = "the work is retried automatically; if it fails again, report the defect"
 
 
 class Handler(Protocol[Input_contra]):

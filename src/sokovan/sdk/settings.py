@@ -15,8 +15,9 @@ from pathlib import Path
 
 from sokovan.sdk.config import ClientConfig, checked_url, config_path, read_config
 from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
+from sokovan.wire.api.system import DEFAULT_PORT
 
-DEFAULT_URL = "http://127.0.0.1:7646"
+DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 PROJECT_FILE = ".sokovan.toml"
 # Keys a project file may set; address and key are not among them, for safety.
 PROJECT_KEYS = ("queue", "image", "group", "scaling_group")

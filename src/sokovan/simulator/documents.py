@@ -1,4 +1,4 @@
-"""Reads scenario files: every value knows its file, line, scenario and key."""
+"""Reads scenario files: every value carries its file, line, scenario and key."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ PROTOCOL = 1
 # Paths that agents connect to: for the link, and for each stream, followed by its id.
 LINK_PATH = "/agent/v1/link"
 STREAM_PATH = "/agent/v1/stream/"
+# Code of a refusal: another process runs as this agent, with a later incarnation.
+SUPERSEDED = "superseded"
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 ShortText: TypeAlias = Annotated[str, Meta(max_length=512)]

@@ -8,7 +8,7 @@ from http import HTTPStatus
 import pytest
 
 from sokovan.api import errors
-from sokovan.api.problems import DETAIL_MAX, STATUSES, problem_of, problem_response, status_of
+from sokovan.api.problems import STATUSES, problem_of, problem_response, status_of
 from sokovan.domain.errors import (
     Conflict,
     IdempotencyConflict,
@@ -21,6 +21,7 @@ from sokovan.domain.errors import (
     StoreUnavailable,
 )
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
+from sokovan.domain.records import DETAIL_MAX
 from tests.unit.api.api_harness import ApiHarness
 
 

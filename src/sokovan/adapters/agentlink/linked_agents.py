@@ -20,7 +20,7 @@ from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelExecution, LogPart
 from sokovan.wire import frames
-from sokovan.wire.frames import CreateKernel
+from sokovan.wire.frames import SUPERSEDED, CreateKernel
 from sokovan.wire.link_codec import MalformedFrame
 from sokovan.wire.link_session import BUSY, LinkBusy, LinkNotOpen
 
@@ -29,7 +29,6 @@ Admit: TypeAlias = Callable[[frames.Hello, str], Awaitable[frames.Welcome | fram
 # Takes the state of an agent from a heartbeat.
 OnHeartbeat: TypeAlias = Callable[[AgentId, AgentState, tuple[ImageReport, ...]], Awaitable[None]]
 
-SUPERSEDED = "superseded"
 UNAVAILABLE = "unavailable"
 
 W = TypeVar("W", frames.Done, frames.KernelGone, frames.ImageStatus, frames.LogData)

@@ -18,9 +18,8 @@ from sokovan.adapters.process.launch.environment import check_command
 from sokovan.adapters.process.shim.request_listener import MESSAGE_MAX
 from sokovan.adapters.process.shim_client import connected, send_request
 from sokovan.adapters.process.threads import Threads, Work
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.ports.runtime import KILLED, RuntimeFailure
 
-KILLED = 137
 READ_BYTES = 65536
 END_OF_INPUT = b"\x04"
 

@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from sokovan.adapters.process.layout import KernelLayout, remove_tree, sync_folder
+from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import ImageUnavailable
 
-HOST = "host"
 VENV = "venv:"
 COMPLETE = ".complete"
 TROUBLE_LINES = 15
@@ -61,7 +61,7 @@ class ProcessImages:
 
         The name contains a digest of the requirements: another list is another folder.
         """
-        if image == HOST:
+        if image == HOST_IMAGE:
             return None
         lines = self._lines(image)
         contents = "\n".join((sys.version, os.path.realpath(sys.executable), *lines))

@@ -91,7 +91,7 @@ class KernelLayout:
         """A temporary folder in which a kernel's folder is prepared."""
         return self.kernels / f"{UNFINISHED}{name}-{secrets.token_hex(8)}"
 
-    def clear_leftovers(self, older_than_ms: int) -> None:
+    def remove_unfinished_folders(self, older_than_ms: int) -> None:
         """Remove what a killed runtime was creating or removing.
 
         A folder that is being created has no lock at first; recent ones are kept.

@@ -19,14 +19,13 @@ from sokovan.adapters.process.shim.processes import Process, boot_id, is_alive, 
 from sokovan.adapters.process.shim.state_files import read_record, write_record
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelState, Observation
+from sokovan.ports.runtime import KILLED, KernelState, Observation
 
 NEVER_STARTED = "never started"
 SHIM_LOST = "shim lost"
 MACHINE_RESTARTED = "machine restarted"
 # Creating or removing a folder takes less time than this.
-LEFTOVER_AGE_MS = 60_000
-KILLED = 137
+UNFINISHED_AGE_MS = 60_000
 NOT_STARTED = 127
 
 Record = Mapping[str, Any]
@@ -43,7 +42,7 @@ class Observer:
 
     def all(self) -> list[Observation]:
         """Every kernel that was not forgotten, by id and attempt."""
-        self.layout.clear_leftovers(self.clock.now_ms() - LEFTOVER_AGE_MS)
+        self.layout.remove_unfinished_folders(self.clock.now_ms() - UNFINISHED_AGE_MS)
         names = list(self.layout.names())
         for gone in self.over.keys() - set(names):
             self.over.pop(gone, None)

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Self
 
-from sokovan.agent.fake.fake_agent import KILLED, FakeKernel
+from sokovan.agent.fake.fake_agent import FakeKernel
 from sokovan.agent.fake.script import SHELLS, script_of
 from sokovan.ports.environment import Clock
+from sokovan.ports.runtime import KILLED
 
 # Programs that echo their input.
 ECHOES = SHELLS | {"cat"}

@@ -19,11 +19,10 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.records import Device
 from sokovan.ports.agent_gateway import AgentRefused, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
-from sokovan.ports.runtime import KernelState, LogPart, Observation
+from sokovan.ports.runtime import KILLED, KernelState, LogPart, Observation
 from sokovan.wire.frames import CreateKernel
 
 TERMINATED = 143
-KILLED = 137
 # Requests are answered before the next one is applied, so that all share one token.
 TOKEN = Token(1, 1)
 

@@ -12,14 +12,13 @@ from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.records import Device
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import CUDA_SLOT, ResourceSlot
+from sokovan.wire.api.fleet import FAKE_LABEL
 
 AGENTS_MAX = 10_000
 GPUS_MAX = 64
-CUDA_SLOT = "cuda.device"
 RACK_LABEL = "rack"
 # Stored in data folders and used in agent selectors; the values cannot change.
-FAKE_LABEL = "sokovan.fake"
 ROOT = "fake"
 
 _CPU_MILLICORES = 64_000

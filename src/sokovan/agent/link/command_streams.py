@@ -48,7 +48,7 @@ class CommandStreams:
         self._open = 0
 
     async def run(self, address: ManagerAddress, request: OpenStream, opened: Callable[[], None]) -> None:
-        """Run a command to its end; `opened` is called once tasks ends are connected.
+        """Run a command to its end; `opened` is called once both ends are connected.
 
         Raises StreamUnavailable and the runtime's errors before that.
         """

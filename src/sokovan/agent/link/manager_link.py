@@ -37,7 +37,7 @@ REASON_MAX = 500
 # Changes within this time share a heartbeat.
 HEARTBEAT_GAP_MS = 10
 # A link that was open for at least this long counts as successful.
-STEADY_MS = 5_000
+STABLE_AFTER_MS = 5_000
 
 
 class UnsafeAddress(InvalidInput):
@@ -123,7 +123,7 @@ class Reconnects:
         if lasted_ms is None:
             self._failed += 1
             return self.backoff.delay_s(self._failed - 1, jitter=jitter)
-        self._failed, self._short_lived = 0, 0 if lasted_ms >= STEADY_MS else self._short_lived + 1
+        self._failed, self._short_lived = 0, 0 if lasted_ms >= STABLE_AFTER_MS else self._short_lived + 1
         return self.backoff.delay_s(max(0, self._short_lived - 1), jitter=jitter, welcomed=True)
 
 

@@ -9,12 +9,12 @@ from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.kernel_table import KernelTable, Token, reports
 from sokovan.agent.messages import CreateRequested, Event, ForgetRequested, PrepareRequested, StopRequested
+from sokovan.domain.records import DETAIL_MAX
 from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.runtime import LogPart
 from sokovan.wire import frames
 
-DETAIL_MAX = 2_000
 REASON_MAX = 500
 
 

@@ -16,13 +16,12 @@ from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
 from sokovan.sdk.environment import SystemEnvironment
-from sokovan.wire.api.fleet import AgentView
+from sokovan.wire.api.fleet import FAKE_LABEL, AgentView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
 # The label of fake agents.
-_FAKE_LABEL = "sokovan.fake"
 
 
 def ls(
@@ -51,7 +50,7 @@ def ls(
 
 def is_gone(agent: AgentView) -> bool:
     """Whether an agent will not return: declared gone, or a fake agent that is lost."""
-    fake = _FAKE_LABEL in agent.labels
+    fake = FAKE_LABEL in agent.labels
     return agent.status == "terminated" or (agent.status == "lost" and fake and agent.kernels == 0)
 
 
@@ -137,7 +136,7 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
     allocated twice.
 
     For example:
-      sokovan agent declare-gone gpu2 --reason "burnt" --yes
+      sokovan agent declare-gone gpu2 --reason "hardware failure" --yes
 
     Parameters
     ----------

@@ -11,14 +11,14 @@ from sokovan.cli.commands.options import Flag
 from sokovan.cli.errors import usage_error
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
+from sokovan.wire.api.system import DEFAULT_PORT
 
-PORT = 7646
 _FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
 
 
 def up(
     *,
-    port: int = PORT,
+    port: int = DEFAULT_PORT,
     data: Path | None = None,
     fake: str | None = None,
     fake_gpus: int = 0,
@@ -61,7 +61,7 @@ def up(
     running = server_of(data or data_home(os.environ))
     if running is not None:  # checked before the server modules load
         given = {"--fake": fake, "--fake-gpus": fake_gpus, "--no-agent": no_agent, "--name": name}
-        _report_running(str(running.get("url")), {"--port": port if port != PORT else 0, **given})
+        _report_running(str(running.get("url")), {"--port": port if port != DEFAULT_PORT else 0, **given})
         return OK
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 

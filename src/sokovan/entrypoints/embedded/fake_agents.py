@@ -81,7 +81,7 @@ async def replace_racks(unit: UnitOfWork, hypernodes: Sequence[HyperNode]) -> No
     await unit.catalog.put(*hypernodes)
 
 
-async def lose_leftovers(store: Store, shape: FleetShape | None) -> int:
+async def declare_previous_fakes_lost(store: Store, shape: FleetShape | None) -> int:
     """Declare fake agents of an earlier process lost; returns how many.
 
     They enrol without kernels and are then lost. This proves that their kernels have ended
@@ -89,13 +89,13 @@ async def lose_leftovers(store: Store, shape: FleetShape | None) -> int:
     """
     current = frozenset(info.agent_id for info in shape.agents()) if shape is not None else frozenset()
     every = await store.read(lambda unit: unit.fleet.all())
-    left = [one.info.agent_id for one in every if _is_leftover(one) and one.info.agent_id not in current]
+    left = [one.info.agent_id for one in every if _is_previous_fake(one) and one.info.agent_id not in current]
     for start in range(0, len(left), _BATCH):
         await store.run(partial(_lose, agents=left[start : start + _BATCH]))
     return len(left)
 
 
-def _is_leftover(agent: AgentRecord) -> bool:
+def _is_previous_fake(agent: AgentRecord) -> bool:
     info = agent.info
     if info.labels.get(IDENTITY_LABEL) != IDENTITY or info.status is AgentStatus.TERMINATED:
         return False

@@ -27,7 +27,7 @@ from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.agent_links import admission, known_token
 from sokovan.entrypoints.embedded.background_tasks import start_agent, start_task
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
-from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, lose_leftovers
+from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_previous_fakes_lost
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.store_audit import StoreAuditor
 from sokovan.entrypoints.plugins import installed_plugins
@@ -89,7 +89,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
     written = _event_hint(hints)
     notifying = NotifyingStore(store, written)
-    await lose_leftovers(notifying, options.fake_agents)
+    await declare_previous_fakes_lost(notifying, options.fake_agents)
     registry = AgentRegistry(notifying, states, hints=hints, clock=clock)
     linked = LinkedAgents(
         clock, admit=admission(registry, options.agent_token), on_heartbeat=registry.heartbeat, log=options.log

@@ -7,6 +7,9 @@ from typing import Any
 
 from sokovan.wire.api.bodies import Amount, StrictBody
 
+# The label of fake agents.
+FAKE_LABEL = "sokovan.fake"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+# The port of the API.
+DEFAULT_PORT = 7646
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:

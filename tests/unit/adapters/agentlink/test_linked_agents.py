@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sokovan.adapters.agentlink.connection import LinkLimits
-from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, UNAVAILABLE, LinkedAgents
+from sokovan.adapters.agentlink.linked_agents import UNAVAILABLE, LinkedAgents
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import (
+    SUPERSEDED,
     Done,
     Frame,
     Heartbeat,

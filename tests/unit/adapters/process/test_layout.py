@@ -89,7 +89,7 @@ def test_leftovers_of_a_killed_runtime_are_removed_unless_they_are_locked(layout
     (layout.kernels / f"{UNFINISHED}young").mkdir()
     lock = open_lock(layout.kernels / f"{UNFINISHED}under-way", wait=False)
     os.utime(layout.kernels / f"{UNFINISHED}under-way", (1, 1))
-    layout.clear_leftovers(older_than_ms=5_000)
+    layout.remove_unfinished_folders(older_than_ms=5_000)
     os.close(lock)
     assert sorted(entry.name for entry in layout.kernels.iterdir()) == [
         f"{UNFINISHED}under-way",

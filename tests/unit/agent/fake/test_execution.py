@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from sokovan.agent.fake.execution import FakeExecution
-from sokovan.agent.fake.fake_agent import KILLED, FakeKernel
+from sokovan.agent.fake.fake_agent import FakeKernel
 from sokovan.agent.fake.script import KernelScript
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentRefused
+from sokovan.ports.runtime import KILLED
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import CreateKernel
 

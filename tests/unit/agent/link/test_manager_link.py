@@ -20,7 +20,14 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Response as HttpResponse
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.agent.link.manager_link import STEADY_MS, Backoff, ManagerAddress, ManagerLink, Reconnects, UnsafeAddress
+from sokovan.agent.link.manager_link import (
+    STABLE_AFTER_MS,
+    Backoff,
+    ManagerAddress,
+    ManagerLink,
+    Reconnects,
+    UnsafeAddress,
+)
 from sokovan.wire.frames import (
     LINK_PATH,
     PROTOCOL,
@@ -371,7 +378,7 @@ def test_a_manager_that_crashes_after_each_welcome_is_retried_with_a_bounded_del
 def test_a_link_that_lasted_forgives_everything() -> None:
     redialling = Reconnects(Backoff(first_s=1.0))
 
-    assert pauses(redialling, 100, 100, 100, STEADY_MS, 100) == [1.0, 2.0, 4.0, 1.0, 1.0]
+    assert pauses(redialling, 100, 100, 100, STABLE_AFTER_MS, 100) == [1.0, 2.0, 4.0, 1.0, 1.0]
 
 
 def test_an_agent_with_a_short_patience_keeps_to_it() -> None:

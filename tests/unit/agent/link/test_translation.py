@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from sokovan.agent.inventory import Inventory
 from sokovan.agent.kernel_table import Token
 from sokovan.agent.link.translation import (
-    DETAIL_MAX,
     REASON_MAX,
     event_of,
     heartbeat_of,
@@ -21,7 +20,7 @@ from sokovan.agent.link.translation import (
 from sokovan.agent.messages import CreateRequested, ForgetRequested, PrepareRequested, StopRequested
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId
-from sokovan.domain.records import Device
+from sokovan.domain.records import DETAIL_MAX, Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import KernelState

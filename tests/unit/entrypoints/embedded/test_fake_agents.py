@@ -11,7 +11,7 @@ from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
-from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, lose_leftovers
+from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_previous_fakes_lost
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_registry import AgentRegistry, EnrolmentRequest
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
@@ -82,7 +82,7 @@ async def test_fake_agents_of_an_earlier_process_are_lost_at_once() -> None:
         await enrol(cluster, FleetShape(count=3, gpus=0))
         await cluster.agent("real", labels={"sokovan.fake": "yes"})
 
-        assert await lose_leftovers(cluster.store, None) == 3
+        assert await declare_previous_fakes_lost(cluster.store, None) == 3
 
         lost = {"r00n0", "r00n1", "r00n2"}
         assert await statuses(cluster) == {"real": AgentStatus.ALIVE, **dict.fromkeys(lost, AgentStatus.LOST)}
@@ -100,7 +100,7 @@ async def test_fake_agents_of_an_earlier_process_are_lost_at_once() -> None:
 async def test_a_fake_agent_of_this_process_is_left_alone() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=3, gpus=0))
-        assert await lose_leftovers(cluster.store, FleetShape(count=2, gpus=4)) == 1
+        assert await declare_previous_fakes_lost(cluster.store, FleetShape(count=2, gpus=4)) == 1
         assert await statuses(cluster) == {
             "r00n0": AgentStatus.ALIVE,
             "r00n1": AgentStatus.ALIVE,
@@ -111,8 +111,8 @@ async def test_a_fake_agent_of_this_process_is_left_alone() -> None:
 async def test_who_is_lost_already_and_holds_nothing_is_lost_once() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=2, gpus=0))
-        assert await lose_leftovers(cluster.store, None) == 2
-        assert await lose_leftovers(cluster.store, None) == 0
+        assert await declare_previous_fakes_lost(cluster.store, None) == 2
+        assert await declare_previous_fakes_lost(cluster.store, None) == 0
 
 
 async def test_a_later_fleet_uses_the_same_names_again_and_what_was_drained_stays_so() -> None:
@@ -120,7 +120,7 @@ async def test_a_later_fleet_uses_the_same_names_again_and_what_was_drained_stay
         await enrol(cluster, FleetShape(count=2, gpus=0))
         record = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("r00n0")))
         await cluster.store.run(lambda unit: unit.fleet.move(record, AgentTrigger.DRAIN_REQUESTED, BY_USER))
-        assert await lose_leftovers(cluster.store, None) == 2
+        assert await declare_previous_fakes_lost(cluster.store, None) == 2
 
         await enrol(cluster, FleetShape(count=2, gpus=0))
 
@@ -134,7 +134,7 @@ async def test_what_ran_on_them_is_over_by_proof() -> None:
         await cluster.place("s", "r00n0")
         await cluster.start("s")
 
-        assert await lose_leftovers(cluster.store, None) == 1
+        assert await declare_previous_fakes_lost(cluster.store, None) == 1
 
         agent = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("r00n0")))
         [kernel] = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId("r00n0")))

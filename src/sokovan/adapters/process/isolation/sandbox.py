@@ -12,13 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.slots import CUDA_SLOT
 from sokovan.wire.frames import CreateKernel
 
 # System folders that programs need. Homes, data, sockets and everything else are absent unless mounted.
 SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
 # Readable for root even without capabilities, and therefore hidden.
 SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers")
-CUDA_SLOT = "cuda.device"
 _PROBE_LIMIT_S = 10.0
 _CUDA_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 

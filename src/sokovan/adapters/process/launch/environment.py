@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from sokovan.adapters.process.isolation.sandbox import CUDA_SLOT
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
+from sokovan.domain.slots import CUDA_SLOT
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from sokovan.adapters.process.layout import opened
+from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.domain.errors import quoted
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import MountEntry
@@ -19,7 +20,6 @@ SYSTEM = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
 # Mounts below these are allowed at their own path: the sandbox runs nothing from there.
-SCRATCH = frozenset({"tmp", "var"})
 
 
 def parts_below(path: str, *, what: str) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def check_mounts(mounts: Sequence[MountEntry]) -> None:
 
 
 def _is_in_place(mount: MountEntry, top: str) -> bool:
-    return top in SCRATCH and mount.source == mount.target
+    return top in SCRATCH_FOLDERS and mount.source == mount.target
 
 
 def require_not_hidden(mounts: Sequence[MountEntry], hidden: Sequence[Path]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import DEFAULT_ACTION, TABLE_OUTPUT, ActionOptions, Flag, OutputOptions, Yes
-from sokovan.cli.commands.sessions.session_tables import KERNEL_HEADINGS, history_columns, kernel_rows, session_facts
+from sokovan.cli.commands.sessions.session_tables import KERNEL_HEADINGS, history_columns, kernel_rows, session_fields
 from sokovan.cli.exit_codes import OK, exit_code_of
 from sokovan.cli.output import flush_output, print_data, print_error, print_status, table
 from sokovan.cli.prompts import confirm
@@ -180,7 +180,7 @@ def cancel(*names: str, server: ActionOptions = DEFAULT_ACTION) -> int:
 
 def _show(view: SessionView, output: OutputOptions) -> None:
     fmt = output.format()
-    show_one(view, session_facts(view, utc=output.utc), fmt, name=view.name)
+    show_one(view, session_fields(view, utc=output.utc), fmt, name=view.name)
     if fmt.is_table and view.kernels and not fmt.columns:
         print_data("")
         print_data(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))

@@ -109,7 +109,7 @@ def note(view: SessionView) -> str:
     return view.reason or ""
 
 
-def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
+def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
     """The fields of a session, in the order in which they are printed."""
     now = SystemEnvironment().wall_s() if now_s is None else now_s
 

@@ -18,7 +18,7 @@ _FORGET_AT_A_TIME = 100
 
 
 class GarbageCollector:
-    """Stops kernels that the store does not know as alive, and forgets old ended ones.
+    """Stops kernels that are not alive in the store, and forgets old ended ones.
 
     Runs in long cycles only, and reads the ledger after the reports: a kernel is recorded
     before its creation is requested, so an unknown one is an orphan.

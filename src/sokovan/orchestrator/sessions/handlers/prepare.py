@@ -32,7 +32,7 @@ class PrepareImages:
         self._context, self._images = context, images
         self._sessions, self._writer, self._clock = context.sessions, context.writer, context.clock
         self._requests, self._backoff, self._gateway = context.requests, context.backoff, context.gateway
-        # Replies of this cycle: a failure that was reported earlier does not reply a new request.
+        # Requests answered in this cycle; a failure reported earlier does not answer a new request.
         self._answered: set[AgentRequestKey] = set()
         # The last note on the progress of each pull, and its time.
         self._noted: dict[AgentRequestKey, tuple[str, int]] = {}

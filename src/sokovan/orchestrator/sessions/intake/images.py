@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, HOST_IMAGE, Image
 from sokovan.domain.ids import is_name
 
 # Images of the process runtime need no entry in the catalog: the machine itself, and virtual environments.
-HOST = "host"
 _VENV = re.compile(r"venv:[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 def is_process_image(name: str) -> bool:
     """Whether this is an image of the process runtime, which needs no catalog entry."""
-    return name == HOST or _VENV.fullmatch(name) is not None
+    return name == HOST_IMAGE or _VENV.fullmatch(name) is not None
 
 
 def choose_image(name: str, known: Sequence[Image], *, architecture: str, preferred: str) -> Image | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.domain.session_request import Amount, KernelGroupRequest, SessionRequest
-from sokovan.orchestrator.sessions.intake.images import HOST
 
 MAIN = "main"
 SUB = "sub"
@@ -54,4 +54,4 @@ def _inherited(request: SessionRequest, group: KernelGroupRequest, where: str) -
     inherits = frozenset(name for name, value in values.items() if value is None and name in INHERITED)
     values.update({name: getattr(request, name) for name in inherits})
     values.update({name: {**getattr(request, name), **values[name]} for name in MERGED})
-    return KernelGroup(**{**values, "image": values["image"] or HOST}, where=where, inherits=inherits)
+    return KernelGroup(**{**values, "image": values["image"] or HOST_IMAGE}, where=where, inherits=inherits)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.domain.ids import checked_name
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
@@ -28,7 +29,6 @@ SYSTEM_TARGETS = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
 # Mounts from here to the same path are allowed: a sandbox executes nothing from these folders.
-SCRATCH = frozenset({"tmp", "var"})
 # Folders that hold secrets, devices and kernel interfaces are never mounted.
 SYSTEM_SOURCES = frozenset({"boot", "dev", "etc", "proc", "run", "sys"})
 
@@ -158,7 +158,7 @@ def dependency_count(query: IntakeQuery) -> Iterator[Problem]:
 
 def _misplaced(index: int, mount: Mount) -> Iterator[Problem]:
     target, source = PurePosixPath(mount.target).parts, PurePosixPath(mount.source).parts
-    stays = target == source and len(target) > 1 and target[1] in SCRATCH
+    stays = target == source and len(target) > 1 and target[1] in SCRATCH_FOLDERS
     if len(target) < 2 or (target[1] in SYSTEM_TARGETS and not stays):
         yield Problem(f"mounts/{index}/target", f"{mount.target} is a system folder; choose one such as /data")
     if len(source) < 2 or source[1] in SYSTEM_SOURCES:

@@ -21,7 +21,7 @@ from sokovan.adapters.process.launch import starter as starting
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
 from sokovan.adapters.process.launch.starter import KernelTombstoned, Starter
 from sokovan.adapters.process.layout import KernelLayout, open_lock
-from sokovan.adapters.process.observer import LEFTOVER_AGE_MS, Observer
+from sokovan.adapters.process.observer import UNFINISHED_AGE_MS, Observer
 from sokovan.adapters.process.shim import processes
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure
@@ -70,7 +70,7 @@ async def test_a_start_that_fails_leaves_neither_folder_nor_groups(
     starter.start(launch("k", SLEEP))
 
 
-@pytest.mark.parametrize("ahead_ms", [0, LEFTOVER_AGE_MS + 60_000])
+@pytest.mark.parametrize("ahead_ms", [0, UNFINISHED_AGE_MS + 60_000])
 async def test_a_look_that_comes_in_between_does_not_disturb_a_start(
     starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_ms: int
 ) -> None:

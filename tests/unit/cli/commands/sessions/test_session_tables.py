@@ -15,7 +15,7 @@ from sokovan.cli.commands.sessions.session_tables import (
     note,
     placed,
     session_columns,
-    session_facts,
+    session_fields,
 )
 from sokovan.wire.api.explanations import CheckView
 from sokovan.wire.api.sessions import HistoryLine, SessionView
@@ -75,18 +75,18 @@ def test_the_note_of_a_pull_is_how_far_it_is() -> None:
 
 
 def test_empty_fields_are_left_out() -> None:
-    facts = dict(session_facts(ended(exit_code=3, reason="kernel-failed", reason_detail="exit 3"), now_s=NOW))
+    facts = dict(session_fields(ended(exit_code=3, reason="kernel-failed", reason_detail="exit 3"), now_s=NOW))
     assert facts["exit code"] == "3"
     assert facts["reason"] == "kernel-failed exit 3"
     assert facts["submitted"] == "2m ago"
     assert "topology" not in facts
-    assert dict(session_facts(session(minimum=2, size=4), utc=True))["kernels"] == "4, can start with 2"
+    assert dict(session_fields(session(minimum=2, size=4), utc=True))["kernels"] == "4, can start with 2"
 
 
 def test_labels_are_shown_as_they_are_given() -> None:
     labelled = session(labels={"team": "vision", "nightly": ""})
-    assert dict(session_facts(labelled, now_s=NOW))["labels"] == row(labelled)["labels"] == "team=vision, nightly="
-    assert "labels" not in dict(session_facts(session(), now_s=NOW))
+    assert dict(session_fields(labelled, now_s=NOW))["labels"] == row(labelled)["labels"] == "team=vision, nightly="
+    assert "labels" not in dict(session_fields(session(), now_s=NOW))
 
 
 def test_kernels_and_moves_are_rows() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.session import Mount
@@ -91,7 +92,7 @@ def test_two_targets_clash_exactly_if_one_lies_in_the_other(first: list[str], se
     assert bool(list(shape.mounts(query_for(mounts=given_mounts)))) is clash
 
 
-@pytest.mark.parametrize("top", sorted(shape.SCRATCH))
+@pytest.mark.parametrize("top", sorted(SCRATCH_FOLDERS))
 def test_what_is_shown_where_it_is_may_lie_in_a_scratch_place(top: str) -> None:
     place, near = f"/{top}/x", f"/{top}/y"
     assert list(shape.mounts(query_for(mounts=(Mount(place, f"{place}/"),)))) == []
