@@ -29,14 +29,14 @@ class LabelSelector:
     value: str | None = None
 
     def __post_init__(self) -> None:
-        _require_label(self.name, self.value or "", what="listing", field="label")
+        _require_label(self.name, self.value or "", what="listing", field="label", hint="write NAME or NAME=VALUE")
 
 
 def require_session_labels(labels: object, *, what: str, field: str = "labels") -> None:
     """Require at most SESSION_LABELS_MAX valid labels. Raises InvalidSpec."""
     if not isinstance(labels, Mapping) or len(labels) > SESSION_LABELS_MAX:
         problem = f"must be a mapping of at most {SESSION_LABELS_MAX} labels"
-        raise InvalidSpec(what=what, field=field, value=labels, problem=problem)
+        raise InvalidSpec(what=what, field=field, value=_size_of(labels), problem=problem)
     for name, value in labels.items():
         _require_label(name, value, what=what, field=field)
 
@@ -59,8 +59,13 @@ def _selector(text: str) -> LabelSelector:
     return LabelSelector(name, value if equals else None)
 
 
-def _require_label(name: object, value: object, *, what: str, field: str) -> None:
+def _size_of(labels: object) -> object:
+    """The number of labels, which is shorter than all of them; other values as they are."""
+    return len(labels) if isinstance(labels, Mapping) else labels
+
+
+def _require_label(name: object, value: object, *, what: str, field: str, hint: str = "") -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidSpec(what=what, field=field, value=name, problem=_NAME_RULE)
+        raise InvalidSpec(what=what, field=field, value=name, problem=_NAME_RULE, hint=hint)
     if not isinstance(value, str) or not _VALUE.fullmatch(value):
-        raise InvalidSpec(what=what, field=f"{field}.{name}", value=value, problem=_VALUE_RULE)
+        raise InvalidSpec(what=what, field=f"{field}.{name}", value=value, problem=_VALUE_RULE, hint=hint)

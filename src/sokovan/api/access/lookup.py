@@ -88,7 +88,7 @@ def require(
 def require_role(principal: AuthenticatedPrincipal, act: Action, kind: ObjectKind) -> None:
     """Raises Forbidden if the caller's role allows this for no object."""
     if not role_may(principal.subject, act, kind):
-        raise Forbidden(f"the role {principal.subject.role} may not {act} a {kind_text(kind)}")
+        raise Forbidden(f"the role {principal.subject.role} may not {act} any {kind_text(kind)}")
 
 
 def kind_text(kind: ObjectKind) -> str:

@@ -49,7 +49,7 @@ async def permit_user(
         raise Forbidden(f"user {before.name} is {before.role}, a higher role than {subject.role}")
     if before is not None and before.name == principal.user and (user is None or user.role is not before.role):
         hint = "have another administrator do it, so that at least one remains"
-        raise Conflict(f"{before.name} cannot remove their own role", hint=hint)
+        raise Conflict(f"{before.name} cannot remove or demote their own user", hint=hint)
     if user is None:
         return
     if not may_grant(subject, user.role, user.domain):

@@ -93,7 +93,9 @@ class QueueTree:
             self._queues[queue.name] = queue
         for queue in self._queues.values():
             if queue.parent != ROOT_QUEUE and queue.parent not in self._queues:
-                raise InvalidQueues(queue=queue.name, problem=f"has a parent {quoted(queue.parent)} that is not there")
+                raise InvalidQueues(
+                    queue=queue.name, problem=f"has a parent {quoted(queue.parent)} that does not exist"
+                )
         self._refuse_cycles()
         self._parents = {queue.parent for queue in self._queues.values() if queue.name != ROOT_QUEUE}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
@@ -139,7 +139,8 @@ def _entry(action: str, session_id: SessionId, change: Change) -> AuditEntry:
 
 def _not_waiting(session: SessionRecord) -> Conflict:
     name = session.spec.name or session.session_id
+    ended = session.status in SESSION.terminal
     return Conflict(
         f"session {name} is {session.status}; only a pending session can be cancelled",
-        hint="stop it instead: `sokovan stop NAME`",
+        hint="it has already ended" if ended else "stop it instead: `sokovan stop NAME`",
     )

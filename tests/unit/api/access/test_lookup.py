@@ -78,7 +78,7 @@ def test_what_may_not_be_seen_is_not_there_and_what_may_not_be_done_is_forbidden
 
 def test_what_a_role_never_does_is_refused_before_anything_is_looked_up() -> None:
     require_role(DOMAIN_ADMIN, Action.CHANGE, ObjectKind.USER)
-    with pytest.raises(Forbidden, match="domain-admin may not change a scaling group"):
+    with pytest.raises(Forbidden, match="domain-admin may not change any scaling group"):
         require_role(DOMAIN_ADMIN, Action.CHANGE, ObjectKind.SCALING_GROUP)
 
 

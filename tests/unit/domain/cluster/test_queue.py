@@ -78,7 +78,7 @@ def test_guarantee_deserved_and_capability_may_be_the_same_and_are_compared_slot
     [
         (("a < b", "b < c", "c < a"), "queue 'a' is under itself: 'a in b in c in a'"),
         (("x < a", "a < b", "b < a"), "queue 'a' is under itself: 'a in b in a'"),
-        (("a < b",), "queue 'a' has a parent 'b' that is not there"),
+        (("a < b",), "queue 'a' has a parent 'b' that does not exist"),
         (("a", "a"), "queue 'a' is given twice"),
         (("a < a",), "queue 'a' is its own parent"),
         (("root < a", "a"), "queue 'root' is above all and cannot be under 'a'"),

@@ -49,6 +49,8 @@ class SessionSelection:
         """The query to the server. Raises InvalidSetting."""
         if self.limit < 1:
             raise InvalidSetting(f"--limit {self.limit} is less than 1", hint="use 1 or more")
+        if not all(self.label):
+            raise InvalidSetting("--label is empty", hint="write --label NAME or --label NAME=VALUE")
         states = (
             [state for each in self.status.split(",") for state in _states(each)] if self.status is not None else []
         )

@@ -8,6 +8,7 @@ from sokovan.domain.checks import require_labels
 from sokovan.domain.commands import ENVIRONMENT_BYTES_MAX, require_command, require_environment
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import is_name
+from sokovan.domain.labels import require_session_labels
 from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.intake.images import is_process_image
@@ -70,8 +71,11 @@ def environment(query: IntakeQuery) -> Iterator[Problem]:
 
 def labels(query: IntakeQuery) -> Iterator[Problem]:
     """Labels and requirements have valid names and values."""
+    of_session = list(problems_of("labels", require_session_labels, query.request.labels, what="session"))
+    yield from of_session
     for group in kernel_groups(query.request):
-        yield from problems_of(group.place("labels"), require_labels, group.labels, what="kernel")
+        if not of_session:  # Kernels inherit the labels of their session.
+            yield from problems_of(group.place("labels"), require_labels, group.labels, what="kernel")
         yield from problems_of(group.place("require"), require_labels, group.require, what="kernel")
 
 

@@ -98,3 +98,8 @@ def test_watching_ends_at_once_if_all_reached_the_state(server: CannedServer, so
     server.says("GET sessions", {"items": [session()]})
     assert sokovan("ps", "--until", "RUNNING")[0] == 0
     assert len(server.asked) == 1
+
+
+def test_an_empty_label_is_rejected(sokovan: Sokovan) -> None:
+    status, _, errors = sokovan("ps", "-l", "")
+    assert (status, "--label is empty" in errors) == (2, True)

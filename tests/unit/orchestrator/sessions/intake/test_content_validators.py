@@ -55,3 +55,15 @@ def test_what_all_kernels_carry_is_counted_together() -> None:
 
     assert [one.where for one in content.spec_size(query_for(groups=(worker,)))] == ["environment"]
     assert list(content.spec_size(query_for(size=100))) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ({f"n{number}": "" for number in range(33)}, "33 must be a mapping of at most 32 labels"),
+        ({"team": "v" * 129}, "is not at most 128 letters"),
+    ],
+)
+def test_labels_of_a_session_are_reported_once_and_with_its_limits(labels: dict[str, str], problem: str) -> None:
+    [found] = content.labels(query_for(labels=labels))
+    assert problem in found.problem
