@@ -50,12 +50,13 @@ class RequestMiddleware:
     def __init__(
         self, app: ASGIApp, *, dependencies: ApiDependencies, settings: ApiSettings, authenticator: Authenticator
     ) -> None:
-        self._app, self._dependencies, self._settings, self._authenticator = app, dependencies, settings, authenticator
+        self._app, self._settings, self._authenticator = app, settings, authenticator
+        self._clock, self._ids, self._telemetry = dependencies.clock, dependencies.ids, dependencies.telemetry
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
-        self._requests = Buckets(dependencies.clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
+        self._requests = Buckets(self._clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
         per_minute = settings.failures_per_minute
-        self._failures = Buckets(dependencies.clock, per_s=per_minute / 60, burst=per_minute)
-        self._lookups = Buckets(dependencies.clock, per_s=LOOKUPS_PER_S, burst=LOOKUPS_PER_S)
+        self._failures = Buckets(self._clock, per_s=per_minute / 60, burst=per_minute)
+        self._lookups = Buckets(self._clock, per_s=LOOKUPS_PER_S, burst=LOOKUPS_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Admit or reject a request."""
@@ -65,7 +66,7 @@ class RequestMiddleware:
         headers = Headers(scope=scope)
         scope[REQUEST_ID] = self._request_id(headers)
         response = _Response(send, scope[REQUEST_ID])
-        began_ms = self._dependencies.clock.monotonic_ms()
+        began_ms = self._clock.monotonic_ms()
         try:
             scope[PRINCIPAL] = await self._admit(scope, headers)
             await self._app(scope, LimitedBody(receive, self._settings.body_bytes_max), response)
@@ -73,21 +74,19 @@ class RequestMiddleware:
             if not isinstance(error, SokovanError):
                 # The client gets the request id; the log has the details under it.
                 _logger.exception("request %s failed", scope[REQUEST_ID])
-                self._dependencies.telemetry.count("api_failures_total")
+                self._telemetry.count("api_failures_total")
             if response.begun:
                 raise
             await refuse(scope, receive, response, error)
         finally:
-            seconds = (self._dependencies.clock.monotonic_ms() - began_ms) / 1000
+            seconds = (self._clock.monotonic_ms() - began_ms) / 1000
             route = getattr(scope.get("route"), "path_format", UNMATCHED)
             method = str(scope.get("method", "WEBSOCKET"))
-            self._dependencies.telemetry.observe(
-                "api_seconds", seconds, route=route, method=method, status=str(response.status)
-            )
+            self._telemetry.observe("api_seconds", seconds, route=route, method=method, status=str(response.status))
 
     def _request_id(self, headers: Headers) -> str:
         given = headers.get("x-request-id", "")
-        return given if _REQUEST_ID.fullmatch(given) else self._dependencies.ids.new("req")
+        return given if _REQUEST_ID.fullmatch(given) else self._ids.new("req")
 
     async def _admit(self, scope: Scope, headers: Headers) -> AuthenticatedPrincipal | None:
         require_own(headers.get("host"), headers.get("origin"), self._hosts)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,9 +14,10 @@ from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
-from sokovan.api.routes.parameters import NAME_PATTERN, Name
+from sokovan.api.routes.parameters import InScalingGroup, Name
 from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.records import AgentRecord
+from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import AgentChange, AgentPage, AgentView
@@ -30,7 +28,9 @@ class AgentRoutes:
     """Routes of agents."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._dependencies = context.dependencies
+        dependencies = context.dependencies
+        self._store, self._hints = dependencies.store, dependencies.hints
+        self._agents, self._gateway = dependencies.agents, dependencies.gateway
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -52,24 +52,22 @@ class AgentRoutes:
     async def list(
         self,
         request: Request,
-        scaling_group: Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this scaling group.")] = None,
+        scaling_group: InScalingGroup = None,
         limit: Limit = PAGE_DEFAULT,
         cursor: Cursor = None,
     ) -> Response:
         """List agents, by id."""
         after, group = name_after(cursor), scaling_group or ""
-        found = await self._dependencies.store.read(
-            lambda unit: unit.fleet.all(scaling_group=group, after=after, limit=limit + 1)
-        )
+        found = await self._store.read(lambda unit: unit.fleet.all(scaling_group=group, after=after, limit=limit + 1))
         page, following = page_by_name(found, lambda one: one.info.agent_id, limit=limit, cursor=cursor)
-        states = await self._dependencies.agents.fresh()
+        states = await self._agents.fresh()
         items = [self._view(request, one, states.get(one.info.agent_id)) for one in page]
         return json_response(AgentPage(items=items, next=following))
 
     async def show(self, request: Request, name: Name) -> Response:
         """Show an agent."""
-        record = await self._dependencies.store.read(lambda unit: agent_named(unit, name))
-        state = await self._dependencies.agents.get(record.info.agent_id)
+        record = await self._store.read(lambda unit: agent_named(unit, name))
+        state = await self._agents.get(record.info.agent_id)
         return json_response(self._view(request, record, state))
 
     async def history(self, name: Name) -> Response:
@@ -79,7 +77,7 @@ class AgentRoutes:
             record = await agent_named(unit, name)
             return [history_line(name, entry) for entry in await unit.fleet.history(record.info.agent_id)]
 
-        return json_response(await self._dependencies.store.read(work))
+        return json_response(await self._store.read(work))
 
     async def change(self, request: Request, name: Name) -> Response:
         """Drain an agent, undo that, or declare it gone; administrators only."""
@@ -95,10 +93,10 @@ class AgentRoutes:
             await unit.audit.append(audit_entry(principal, f"agent.{body.action}", name, reason=body.reason))
             return record
 
-        record = await self._dependencies.store.run(work)
-        await self._dependencies.hints.set("sessions")
-        return json_response(self._view(request, record, await self._dependencies.agents.get(record.info.agent_id)))
+        record = await self._store.run(work)
+        await self._hints.set(SESSIONS_HINT)
+        return json_response(self._view(request, record, await self._agents.get(record.info.agent_id)))
 
     def _view(self, request: Request, record: AgentRecord, state: AgentState | None) -> AgentView:
-        connected = self._dependencies.gateway.connected(record.info.agent_id)
+        connected = self._gateway.connected(record.info.agent_id)
         return agent_view(record, state, connected=connected, seen_as=principal_of(request.scope).subject.role)

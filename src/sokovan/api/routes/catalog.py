@@ -20,11 +20,12 @@ from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import is_name
 from sokovan.domain.owners.access import UNOWNED, Action, ObjectKind, Ownership, may
 from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.ports.storage import UnitOfWork
 
-# The default of requests that name none, so it must exist.
-USUAL = "default"
-ALWAYS_THERE = frozenset({ObjectKind.DOMAIN, ObjectKind.GROUP, ObjectKind.QUEUE, ObjectKind.SCALING_GROUP})
+# Requests that name none use it, so it must exist.
+DEFAULT_NAME = "default"
+REQUIRED_KINDS = frozenset({ObjectKind.DOMAIN, ObjectKind.GROUP, ObjectKind.QUEUE, ObjectKind.SCALING_GROUP})
 
 Item = TypeVar("Item")
 Body = TypeVar("Body")
@@ -65,39 +66,41 @@ class CatalogRoutes(Generic[Item, Body]):
     """List, show, put and remove items of one kind."""
 
     def __init__(self, context: ApiContext, resource: Resource[Item, Body]) -> None:
-        self._dependencies, self._authenticator, self._resource = context.dependencies, context.authenticator, resource
+        dependencies = context.dependencies
+        self._store, self._hints = dependencies.store, dependencies.hints
+        self._authenticator, self._resource = context.authenticator, resource
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
-        of = self._resource
-        tag, all_of = of.path, f"/api/v1/{of.path}"
+        resource = self._resource
+        tag, all_of = resource.path, f"/api/v1/{resource.path}"
         one = f"{all_of}/{{name:path}}"
         return [
-            ApiOperation(method="GET", path=all_of, endpoint=self.list, tag=tag, answer=of.page),
-            ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=of.body, fails=(404,)),
+            ApiOperation(method="GET", path=all_of, endpoint=self.list, tag=tag, answer=resource.page),
+            ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=resource.body, fails=(404,)),
             ApiOperation(
                 method="PUT", path=one, endpoint=self.put, tag=tag,
-                body=of.body, answer=of.body, also={201: of.body}, fails=(404, 409),
+                body=resource.body, answer=resource.body, also={201: resource.body}, fails=(404, 409),
             ),
             ApiOperation(method="DELETE", path=one, endpoint=self.remove, tag=tag, status=204, fails=(404, 409)),
         ]  # fmt: skip
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
         """List the items that the caller may see, by name."""
-        principal, of = principal_of(request.scope), self._resource
+        principal, resource = principal_of(request.scope), self._resource
 
         async def work(unit: UnitOfWork) -> tuple[Sequence[Item], Callable[[Item], Ownership]]:
-            return await _all(unit, of.item), await self._ownership(unit, principal)
+            return await _all(unit, resource.item), await self._ownership(unit, principal)
 
-        every, whose = await self._dependencies.store.read(work)
-        seen = [item for item in every if may(principal.subject, Action.SEE, of.kind, whose(item))]
-        page, following = page_by_name(seen, of.key, limit=limit, cursor=cursor)
-        return json_response(of.page(items=[of.view(item) for item in page], next=following))
+        items, ownership = await self._store.read(work)
+        seen = [item for item in items if may(principal.subject, Action.SEE, resource.kind, ownership(item))]
+        page, following = page_by_name(seen, resource.key, limit=limit, cursor=cursor)
+        return json_response(resource.page(items=[resource.view(item) for item in page], next=following))
 
     async def show(self, request: Request, name: Name) -> Response:
         """Show one item."""
         principal = principal_of(request.scope)
-        item = await self._dependencies.store.read(lambda unit: self._seen(unit, principal, name))
+        item = await self._store.read(lambda unit: self._seen(unit, principal, name))
         return json_response(self._resource.view(item))
 
     async def put(self, request: Request, name: Name) -> Response:
@@ -112,37 +115,37 @@ class CatalogRoutes(Generic[Item, Body]):
         return await self._remove(principal_of(request.scope), name)
 
     async def _put(self, principal: AuthenticatedPrincipal, body: Body, key: str) -> Response:
-        of = self._resource
-        require_role(principal, Action.CHANGE, of.kind)
+        resource = self._resource
+        require_role(principal, Action.CHANGE, resource.kind)
 
         async def work(unit: UnitOfWork) -> tuple[Item, bool]:
             before = await self._found(unit, key)
             if before is not None:
-                require(principal, Action.CHANGE, of.kind, of.ownership(before), name=key)
-            item = of.build(body, before)
-            require(principal, Action.CHANGE, of.kind, of.ownership(item), name=key)
-            await of.permit(unit, principal, item, before)
+                require(principal, Action.CHANGE, resource.kind, resource.ownership(before), name=key)
+            item = resource.build(body, before)
+            require(principal, Action.CHANGE, resource.kind, resource.ownership(item), name=key)
+            await resource.permit(unit, principal, item, before)
             await _put(unit, item)
-            await unit.audit.append(audit_entry(principal, f"{of.kind}.put", key))
+            await unit.audit.append(audit_entry(principal, f"{resource.kind}.put", key))
             return item, before is None
 
-        item, is_new = await self._dependencies.store.run(work)
+        item, is_new = await self._store.run(work)
         await self._notify(key)
-        return json_response(of.view(item), status=201 if is_new else 200)
+        return json_response(resource.view(item), status=201 if is_new else 200)
 
     async def _remove(self, principal: AuthenticatedPrincipal, key: str) -> Response:
-        of = self._resource
-        require_role(principal, Action.CHANGE, of.kind)
+        resource = self._resource
+        require_role(principal, Action.CHANGE, resource.kind)
 
         async def work(unit: UnitOfWork) -> None:
             item = await self._seen(unit, principal, key)
-            require(principal, Action.CHANGE, of.kind, of.ownership(item), name=key)
-            _require_removable(of.kind, key)
-            await of.permit(unit, principal, None, item)
-            await _remove(unit, of.item, key)
-            await unit.audit.append(audit_entry(principal, f"{of.kind}.remove", key))
+            require(principal, Action.CHANGE, resource.kind, resource.ownership(item), name=key)
+            _require_removable(resource.kind, key)
+            await resource.permit(unit, principal, None, item)
+            await _remove(unit, resource.item, key)
+            await unit.audit.append(audit_entry(principal, f"{resource.kind}.remove", key))
 
-        await self._dependencies.store.run(work)
+        await self._store.run(work)
         await self._notify(key)
         return Response(status_code=204)
 
@@ -150,19 +153,19 @@ class CatalogRoutes(Generic[Item, Body]):
         """Notify the components that depend on the item."""
         if self._resource.kind is ObjectKind.USER:
             self._authenticator.forget_user(key)
-        await self._dependencies.hints.set("sessions")
+        await self._hints.set(SESSIONS_HINT)
 
     async def _seen(self, unit: UnitOfWork, principal: AuthenticatedPrincipal, key: str) -> Item:
         item = await self._found(unit, key)
         if item is None:
             raise ObjectNotFound(what=kind_text(self._resource.kind), name=key)
-        whose = await self._ownership(unit, principal)
-        require(principal, Action.SEE, self._resource.kind, whose(item), name=key)
+        ownership = await self._ownership(unit, principal)
+        require(principal, Action.SEE, self._resource.kind, ownership(item), name=key)
         return item
 
     async def _ownership(self, unit: UnitOfWork, principal: AuthenticatedPrincipal) -> Callable[[Item], Ownership]:
-        of = self._resource
-        return of.ownership if of.holders is None else await of.holders(unit, principal)
+        resource = self._resource
+        return resource.ownership if resource.holders is None else await resource.holders(unit, principal)
 
     async def _found(self, unit: UnitOfWork, key: str) -> Item | None:
         # Invalid names are not looked up: some databases reject such strings.
@@ -176,9 +179,9 @@ class CatalogRoutes(Generic[Item, Body]):
 
 def _require_removable(kind: ObjectKind, key: str) -> None:
     """Raises Conflict for a default item."""
-    if kind in ALWAYS_THERE and key == USUAL:
+    if kind in REQUIRED_KINDS and key == DEFAULT_NAME:
         hint = "change it instead; it is the default"
-        raise Conflict(f"{kind_text(kind)} {USUAL} cannot be removed", hint=hint)
+        raise Conflict(f"{kind_text(kind)} {DEFAULT_NAME} cannot be removed", hint=hint)
 
 
 # The port's methods are typed per kind; here the kind is only known at run time.

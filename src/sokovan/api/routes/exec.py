@@ -40,7 +40,9 @@ class ExecSocket:
     """Runs commands for callers that may change the session."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._dependencies, self._streams, self._auditor = context.dependencies, context.streams, context.auditor
+        dependencies = context.dependencies
+        self._store, self._gateway = dependencies.store, dependencies.gateway
+        self._streams, self._auditor = context.streams, context.auditor
 
     async def run(self, websocket: WebSocket) -> None:
         """Run one command, from its request to its exit code."""
@@ -66,7 +68,7 @@ class ExecSocket:
             await send_last(websocket, {"exit_code": code}, NORMAL)
 
     async def _running(self, principal: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
-        record = await read_session(self._dependencies.store, ref, principal)
+        record = await read_session(self._store, ref, principal)
         kernel = kernel_at(record, index)
         if kernel.status is not KernelStatus.RUNNING or kernel.agent_id is None:
             hint = "commands can run only in a running kernel"
@@ -80,8 +82,8 @@ class ExecSocket:
             request = read_request(await next_message(websocket))
         # Only the program: arguments may contain secrets.
         entry = audit_entry(principal, "session.exec", kernel.kernel_id, program=request.command[0])
-        await self._dependencies.store.run(lambda unit: unit.audit.append(entry))
-        execution = self._dependencies.gateway.execute(
+        await self._store.run(lambda unit: unit.audit.append(entry))
+        execution = self._gateway.execute(
             agent_id, kernel.kernel_id, kernel.attempt, request.command, terminal=request.terminal
         )
         async with execution:

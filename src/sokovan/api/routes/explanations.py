@@ -25,7 +25,8 @@ class ExplanationRoutes:
     """Routes that explain sessions."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._dependencies = context.dependencies
+        dependencies = context.dependencies
+        self._store, self._controller = dependencies.store, dependencies.controller
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -48,20 +49,18 @@ class ExplanationRoutes:
     async def plan(self, request: Request) -> Response:
         """Plan a session without storing it (dry run)."""
         wanted = session_request(body_of(request, SessionBody))
-        planned = await self._dependencies.controller.plan(wanted, principal_of(request.scope).caller)
+        planned = await self._controller.plan(wanted, principal_of(request.scope).caller)
         return json_response(plan_view(planned))
 
     async def waiting(self, request: Request, query: Annotated[SessionChoice, Query()]) -> Response:
         """List the reasons of waiting sessions, with counts and slots."""
         scope = visible_filter(principal_of(request.scope), query.filter())
-        return json_response(
-            waiting_view(await self._dependencies.controller.waiting(scope) if scope is not None else ())
-        )
+        return json_response(waiting_view(await self._controller.waiting(scope) if scope is not None else ()))
 
     async def why(self, request: Request, ref: Ref) -> Response:
         """Explain the status of a session, and what would let it start."""
-        record = await read_session(self._dependencies.store, ref, principal_of(request.scope))
-        return json_response(why_view(await self._dependencies.controller.why(record.session_id)))
+        record = await read_session(self._store, ref, principal_of(request.scope))
+        return json_response(why_view(await self._controller.why(record.session_id)))
 
     async def history(self, request: Request, ref: Ref) -> Response:
         """Show the history of a session and of its kernels."""
@@ -71,4 +70,4 @@ class ExplanationRoutes:
             record = await session_named(unit, ref, principal)
             return history_view(record, await unit.sessions.history(record.session_id, kernels=True))
 
-        return json_response(await self._dependencies.store.read(work))
+        return json_response(await self._store.read(work))

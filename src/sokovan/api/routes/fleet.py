@@ -76,7 +76,7 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
     async def _key(self, name: str, architecture: str | None) -> str:
         if architecture is not None:
             return f"{name} {architecture}"
-        images = await self._dependencies.store.read(lambda unit: unit.catalog.all(Image))
+        images = await self._store.read(lambda unit: unit.catalog.all(Image))
         found = [image.architecture for image in images if image.name == name]
         return f"{name} {found[0] if len(found) == 1 else ARCHITECTURE_DEFAULT}"
 

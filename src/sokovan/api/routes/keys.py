@@ -27,8 +27,9 @@ class KeyRoutes:
     """API keys without secrets; a token is shown once, on creation."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._dependencies, self._authenticator = context.dependencies, context.authenticator
-        self._pepper = context.settings.pepper
+        dependencies = context.dependencies
+        self._store, self._ids = dependencies.store, dependencies.ids
+        self._authenticator, self._pepper = context.authenticator, context.settings.pepper
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -49,7 +50,7 @@ class KeyRoutes:
         """Create a key for the caller, or for a user the caller administers."""
         principal = principal_of(request.scope)
         body = body_of(request, KeyRequest)
-        access_key = AccessKey(self._dependencies.ids.new("AK"))
+        access_key = AccessKey(self._ids.new("AK"))
         token = new_token(access_key)
 
         async def work(unit: UnitOfWork) -> Keypair:
@@ -62,7 +63,7 @@ class KeyRoutes:
             await unit.audit.append(audit_entry(principal, "key.create", access_key, user=user.name))
             return keypair
 
-        keypair = await self._dependencies.store.run(work)
+        keypair = await self._store.run(work)
         return json_response(new_key_view(keypair, token), status=201)
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
@@ -82,7 +83,7 @@ class KeyRoutes:
                 )
             ]
 
-        seen = await self._dependencies.store.read(work)
+        seen = await self._store.read(work)
         page, following = page_by_name(seen, lambda one: one.access_key, limit=limit, cursor=cursor)
         return json_response(KeyPage(items=[key_view(one) for one in page], next=following))
 
@@ -103,7 +104,7 @@ class KeyRoutes:
             await unit.catalog.remove(Keypair, access_key)
             await unit.audit.append(audit_entry(principal, "key.remove", access_key, user=user.name))
 
-        await self._dependencies.store.run(work)
+        await self._store.run(work)
         self._authenticator.forget(AccessKey(access_key))
         return Response(status_code=204)
 

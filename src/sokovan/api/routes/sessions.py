@@ -30,7 +30,8 @@ class SessionRoutes:
     """Routes that create, show and end sessions."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._dependencies = context.dependencies
+        dependencies = context.dependencies
+        self._store, self._controller = dependencies.store, dependencies.controller
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -68,7 +69,7 @@ class SessionRoutes:
         """
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller
-        submission = await self._dependencies.controller.submit(wanted, caller, key=idempotency_key)
+        submission = await self._controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
         return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
@@ -92,7 +93,7 @@ class SessionRoutes:
                 next=cursor_of(page[-1].place) if len(found) > query.limit else None,
             )
 
-        return json_response(await self._dependencies.store.read(work))
+        return json_response(await self._store.read(work))
 
     async def show(self, request: Request, ref: Ref) -> Response:
         """Show a session."""
@@ -102,7 +103,7 @@ class SessionRoutes:
             [view] = await session_views(unit, [await session_named(unit, ref, principal)])
             return view
 
-        return json_response(await self._dependencies.store.read(work))
+        return json_response(await self._store.read(work))
 
     async def end(
         self,
@@ -115,15 +116,13 @@ class SessionRoutes:
         """End a session; it ends asynchronously."""
         record = await self._found(request, ref)
         caller = principal_of(request.scope).caller
-        marked = await self._dependencies.controller.mark_for_termination(
-            record.session_id, caller, forced=forced, reason=reason
-        )
+        marked = await self._controller.mark_for_termination(record.session_id, caller, forced=forced, reason=reason)
         return json_response(session_view(marked), status=202)
 
     async def cancel(self, request: Request, ref: Ref) -> Response:
         """Cancel a pending session; a started one is not affected."""
         record = await self._found(request, ref)
-        cancelled = await self._dependencies.controller.cancel(record.session_id, principal_of(request.scope).caller)
+        cancelled = await self._controller.cancel(record.session_id, principal_of(request.scope).caller)
         return json_response(session_view(cancelled))
 
     async def kernels(self, request: Request, ref: Ref) -> Response:
@@ -132,4 +131,4 @@ class SessionRoutes:
         return json_response([kernel_view(one, record.spec.kernels[one.index]) for one in record.kernels])
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
-        return await read_session(self._dependencies.store, ref, principal_of(request.scope))
+        return await read_session(self._store, ref, principal_of(request.scope))

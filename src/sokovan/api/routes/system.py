@@ -34,7 +34,9 @@ class SystemRoutes:
     """Routes of the system; `document` returns the OpenAPI document."""
 
     def __init__(self, context: ApiContext, document: Callable[[], dict[str, Any]]) -> None:
-        self._dependencies, self._document = context.dependencies, document
+        dependencies = context.dependencies
+        self._store, self._agents = dependencies.store, dependencies.agents
+        self._metrics, self._document = dependencies.metrics, document
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -74,7 +76,7 @@ class SystemRoutes:
     async def metrics(self, request: Request) -> Response:
         """Export Prometheus metrics; administrators only."""
         require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="metrics")
-        return Response(self._dependencies.metrics(), media_type=FIGURES)
+        return Response(self._metrics(), media_type=FIGURES)
 
     async def openapi(self) -> Response:
         """Return the OpenAPI document."""
@@ -86,26 +88,26 @@ class SystemRoutes:
         return json_response(whoami_view(principal.user, principal.keypair))
 
     async def _check_health(self) -> HealthView:
-        store, (manager, agents) = await asyncio.gather(self._store(), self._manager())
+        store, (manager, agents) = await asyncio.gather(self._check_store(), self._check_manager())
         parts = {"api": OK, "store": store, "manager": manager, "agents": agents}
         status = OK if store == manager == OK else "degraded"
         return HealthView(status=status, version=__version__, parts=parts)
 
-    async def _store(self) -> str:
+    async def _check_store(self) -> str:
         try:
             async with asyncio.timeout(CHECK_S):
-                await self._dependencies.store.read(lambda unit: unit.catalog.all(ScalingGroup))
+                await self._store.read(lambda unit: unit.catalog.all(ScalingGroup))
         except SokovanError as error:
             return error.code
         except TimeoutError:
             return f"no answer within {CHECK_S:g} s"
         return OK
 
-    async def _manager(self) -> tuple[str, str]:
+    async def _check_manager(self) -> tuple[str, str]:
         """The state of the manager, and the number of agents with a fresh heartbeat."""
         try:
             async with asyncio.timeout(CHECK_S):
-                fresh = await self._dependencies.agents.fresh()
+                fresh = await self._agents.fresh()
         except (SokovanError, TimeoutError, RuntimeError):  # RuntimeError: the event loop has been closed
             return UNREACHABLE, "unknown"
         return OK, f"{len(fresh)} with a fresh heartbeat"

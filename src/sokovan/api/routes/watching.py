@@ -30,7 +30,8 @@ class WatchRoutes:
     """Streams of changes."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._dependencies, self._streams = context.dependencies, context.streams
+        dependencies = context.dependencies
+        self._store, self._clock, self._streams = dependencies.store, dependencies.clock, context.streams
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -51,7 +52,7 @@ class WatchRoutes:
         Server-sent events `session`; after an error the last event is a `problem`.
         """
         principal = principal_of(request.scope)
-        record = await read_session(self._dependencies.store, ref, principal)
+        record = await read_session(self._store, ref, principal)
         session_id = record.session_id
         return self._streams.response(principal, lambda ear: self._changes(ear, session_id), session_id=session_id)
 
@@ -74,26 +75,26 @@ class WatchRoutes:
         while True:
             # Cleared before the store is read, so that a concurrent change triggers another read.
             listener.take()
-            record, view = await self._dependencies.store.read(work)
+            record, view = await self._store.read(work)
             text = msgspec.json.encode(view)
             if text != last:
                 yield sse("session", view, event_id=str(record.version))
                 last = text
             if is_final(record):
                 return
-            read_ms = self._dependencies.clock.monotonic_ms()
+            read_ms = self._clock.monotonic_ms()
             due_ms = read_ms + self._streams.limits.reread_s * 1000
-            while not listener.has_events and self._dependencies.clock.monotonic_ms() < due_ms:
+            while not listener.has_events and self._clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
 
     async def _events(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
-        visibility = EventVisibility(self._dependencies.store, principal)
+        visibility = EventVisibility(self._store, principal)
         # Confirms the connection: from here on nothing is missed unless `resync` is sent.
         yield CONNECTED
         while True:
             events, lost = listener.take()
             if lost:
-                yield sse("resync", missed_view(self._dependencies.clock.now_ms()))
+                yield sse("resync", missed_view(self._clock.now_ms()))
             for event in await visibility.of(events):
                 yield sse("change", event_view(event))
             if not listener.has_events:
