@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 
 T = TypeVar("T")
 
@@ -37,8 +37,8 @@ SMALL = {"cpu": 0.2, "mem": "64MiB"}
 class Embedded:
     """One data folder, the server on it, and a shell beside it; `path` replaces the PATH of both."""
 
-    def __init__(self, folder: Path, *, hurry: Hurry | None = None, path: str = "") -> None:
-        self.folder, self.hurry, self._path = folder, hurry, path
+    def __init__(self, folder: Path, *, timings: FastTimings | None = None, path: str = "") -> None:
+        self.folder, self.timings, self._path = folder, timings, path
         self.data = folder / "data" / "sokovan"
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx2.Client(trust_env=False, timeout=LIMIT_S)
@@ -65,8 +65,8 @@ class Embedded:
             self._process = subprocess.Popen(
                 [*self._program(), "up", "--port", "0", *options],
                 env=self.environment,
-                # A hurried one is a module of the tests.
-                cwd=self.folder if self.hurry is None else ROOT,
+                # With fast timings, the program is a module of the tests.
+                cwd=self.folder if self.timings is None else ROOT,
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
@@ -80,9 +80,9 @@ class Embedded:
         assert self.is_up, self.said
 
     def _program(self) -> list[str]:
-        if self.hurry is None:
+        if self.timings is None:
             return [SOKOVAN]
-        return [sys.executable, "-m", "tests.acceptance.hurried", self.hurry.as_argument()]
+        return [sys.executable, "-m", "tests.acceptance.fast_timings", self.timings.as_argument()]
 
     @property
     def said(self) -> str:
@@ -139,9 +139,9 @@ class Embedded:
 
     @contextlib.contextmanager
     def held(self, work: str) -> Iterator[None]:
-        """Hold back a kind of work of a server in a hurry, for as long as the context is open."""
-        assert self.hurry is not None
-        file = Path(self.hurry.holds) / work
+        """Hold back a kind of work of a server with fast timings, for as long as the context is open."""
+        assert self.timings is not None
+        file = Path(self.timings.holds) / work
         file.parent.mkdir(exist_ok=True)
         file.touch()
         try:

@@ -12,7 +12,7 @@ from tests.acceptance.claims import shows
 from tests.acceptance.counted import counted
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 from tests.acceptance.package_index import package_index
 from tests.kernels import kernels_alive, relatives
 
@@ -24,8 +24,8 @@ SILENCE_S = 4.0
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     folder = tmp_path_factory.mktemp("agents")
-    hurry = Hurry(heartbeat_s=0.5, silence_s=SILENCE_S, holds=str(folder / "holds"))
-    server = Embedded(folder, hurry=hurry)
+    timings = FastTimings(heartbeat_s=0.5, silence_s=SILENCE_S, holds=str(folder / "holds"))
+    server = Embedded(folder, timings=timings)
     agent = AgentProcess(server)
     with ended_well(server, agent):
         server.start("--no-agent")

@@ -1,7 +1,7 @@
 """A stop and a deadline in every state of a session's life, also in those that last for a moment only.
 
 An agent that is paused answers nothing, so that whatever waits for it waits on. What does not
-wait for an agent is held back in the server; see hurried.py.
+wait for an agent is held back in the server; see fast_timings.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.acceptance.agent_process import AgentProcess
 from tests.acceptance.claims import shows
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 from tests.acceptance.package_index import PackageIndex, package_index
 from tests.kernels import relatives
 
@@ -34,7 +34,7 @@ def index() -> Iterator[PackageIndex]:
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     folder = tmp_path_factory.mktemp("states")
-    server = Embedded(folder, hurry=Hurry(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds")))
+    server = Embedded(folder, timings=FastTimings(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds")))
     agent = AgentProcess(server)
     with ended_well(server, agent):
         server.start("--no-agent")
