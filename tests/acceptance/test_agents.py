@@ -57,7 +57,9 @@ def test_a_kernel_outlives_a_killed_agent_and_is_adopted_by_the_next(
     assert relatives(agent.kernels) == []
 
 
-def test_an_exit_that_no_agent_saw_is_told_by_the_next(server: Embedded, agent: AgentProcess, tmp_path: Path) -> None:
+def test_an_exit_that_no_agent_saw_is_reported_by_the_next(
+    server: Embedded, agent: AgentProcess, tmp_path: Path
+) -> None:
     session = counted(server, tmp_path / "unseen")
     server.says(session.id, "up")
     agent.kill()
@@ -105,7 +107,7 @@ def test_a_stop_that_was_asked_for_while_no_agent_was_there_is_carried_out_by_th
     session="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
     kernel="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
 )
-def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_put_back_as_it_wished(
+def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_requeued_as_configured(
     server: Embedded, agent: AgentProcess, tmp_path: Path
 ) -> None:
     with package_index() as index:

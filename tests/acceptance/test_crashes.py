@@ -111,7 +111,7 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
 
 def outlived(server: Embedded, session: Counted, *, code: int) -> None:
     """The session is what it would have been without the death of its server."""
-    session.submit()  # whoever got no answer asks again
+    session.submit()  # a client that got no response retries
     assert server.settles(session.id)["exit_code"] == code
     assert len(session.starts) == 1
 
