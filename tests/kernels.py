@@ -70,7 +70,7 @@ async def ended(runtime: ProcessRuntime, name: str, *, limit_s: float = LIMIT_S)
 
 
 async def output(runtime: ProcessRuntime, name: str) -> bytes:
-    """What is kept of a kernel's output, from its start."""
+    """The stored output of a kernel, from its start."""
     return (await runtime.read_log(KernelId(name), 1, offset=0, limit=1 << 20)).data
 
 

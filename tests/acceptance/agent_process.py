@@ -40,7 +40,7 @@ class AgentProcess:
 
     @property
     def said(self) -> str:
-        """What the agent wrote."""
+        """The output of the agent."""
         return (self.root / "agent.out").read_text(encoding="utf-8")
 
     @property
@@ -54,7 +54,7 @@ class AgentProcess:
         return answer.status_code == 200 and answer.json()["connected"] and answer.json()["status"] == "alive"
 
     def used(self) -> dict[str, int]:
-        """What the server holds to be in use on this machine."""
+        """The slots in use on this machine, by the server's account."""
         found: dict[str, int] = self.server.api("GET", f"/agents/{self.name}").json()["used"]
         return {slot: amount for slot, amount in found.items() if amount}
 

@@ -30,7 +30,7 @@ CLAIMED: dict[Row, list[str]] = {}
 def shows(**claims: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Say which rows a test shows: `session="pending:allocated running:kernel_exited"`.
 
-    After the test, the stories of the sessions that it submitted must have them all.
+    After the test, the histories of the sessions that it submitted must have them all.
     """
     rows = {Row(table, *claim.split(":")) for table, text in claims.items() for claim in text.split()}
     assert rows <= ROWS, f"no such rows: {sorted(rows - ROWS)}"
@@ -53,7 +53,7 @@ def shows(**claims: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
 
 
 def rows_seen(server: Embedded, sessions: list[str]) -> set[Row]:
-    """The rows that the stories of these sessions tell of."""
+    """The rows in the histories of these sessions."""
     lines: list[dict[str, Any]] = [line for one in sessions for line in server.history(one)]
     found = set()
     for line in lines:

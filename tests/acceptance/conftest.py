@@ -1,4 +1,4 @@
-"""Servers for whole modules; when one is left, the store keeps its laws and nothing runs."""
+"""Servers for whole modules; at their end no kernel is left and the invariants hold."""
 
 from __future__ import annotations
 

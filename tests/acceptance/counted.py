@@ -1,4 +1,4 @@
-"""Sessions whose starts can be counted, and which end when they are told to."""
+"""Sessions whose starts can be counted, and which end on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ raise SystemExit(int(end.read_text()))
 
 
 class Counted:
-    """One such session. A folder of its own, mounted into the kernel, is how it is told."""
+    """One such session, controlled by files in a folder mounted into the kernel."""
 
     def __init__(self, server: Embedded, folder: Path, **body: Any) -> None:
         folder.mkdir()

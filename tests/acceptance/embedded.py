@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
-# What may be said from outside: where programs are, and how much a failing server tells.
+# Variables passed through: where programs are, and how much a failing server logs.
 KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
 READY_LIMIT_S = 60
 LIMIT_S = 60
@@ -37,8 +37,8 @@ SMALL = {"cpu": 0.2, "mem": "64MiB"}
 class Embedded:
     """One data folder, the server on it, and a shell beside it; `path` replaces the PATH of both."""
 
-    def __init__(self, folder: Path, *, hurry: Hurry | None = None, path: str = "") -> None:
-        self.folder, self.hurry, self._path = folder, hurry, path
+    def __init__(self, folder: Path, *, timings: FastTimings | None = None, path: str = "") -> None:
+        self.folder, self.timings, self._path = folder, timings, path
         self.data = folder / "data" / "sokovan"
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx2.Client(trust_env=False, timeout=LIMIT_S)
@@ -65,8 +65,8 @@ class Embedded:
             self._process = subprocess.Popen(
                 [*self._program(), "up", "--port", "0", *options],
                 env=self.environment,
-                # A hurried one is a module of the tests.
-                cwd=self.folder if self.hurry is None else ROOT,
+                # With fast timings, the program is a module of the tests.
+                cwd=self.folder if self.timings is None else ROOT,
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
@@ -80,19 +80,19 @@ class Embedded:
         assert self.is_up, self.said
 
     def _program(self) -> list[str]:
-        if self.hurry is None:
+        if self.timings is None:
             return [SOKOVAN]
-        return [sys.executable, "-m", "tests.acceptance.hurried", self.hurry.as_argument()]
+        return [sys.executable, "-m", "tests.acceptance.fast_timings", self.timings.as_argument()]
 
     @property
     def said(self) -> str:
-        """What the server wrote."""
+        """The output of the server."""
         file = self.folder / "up.out"
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What the server left about itself."""
+        """The contents of the server's up.json."""
         found: dict[str, Any] = json.loads((self.data / "up.json").read_text(encoding="utf-8"))
         return found
 
@@ -115,7 +115,7 @@ class Embedded:
         return process.wait(timeout=LIMIT_S)
 
     def kill(self) -> None:
-        """End the server without a word."""
+        """Kill the server with SIGKILL."""
         self.stop(signal.SIGKILL)
 
     def quit(self) -> None:
@@ -139,9 +139,9 @@ class Embedded:
 
     @contextlib.contextmanager
     def held(self, work: str) -> Iterator[None]:
-        """Hold back a kind of work of a server in a hurry, for as long as the context is open."""
-        assert self.hurry is not None
-        file = Path(self.hurry.holds) / work
+        """Hold back a kind of work of a server with fast timings, for as long as the context is open."""
+        assert self.timings is not None
+        file = Path(self.timings.holds) / work
         file.parent.mkdir(exist_ok=True)
         file.touch()
         try:
@@ -164,7 +164,7 @@ class Embedded:
         )
 
     def cli_json(self, *arguments: str) -> Any:
-        """What a command that succeeds gives to programs."""
+        """Run a command with --json, which must succeed, and parse its output."""
         done = self.cli(*arguments, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -220,7 +220,7 @@ class Embedded:
             return found if found["status"] in statuses else None
 
         return until(
-            there, limit_s=limit_s, what=f"{reference} is {' or '.join(statuses)}", tell=self._story(reference)
+            there, limit_s=limit_s, what=f"{reference} is {' or '.join(statuses)}", tell=self._failure_report(reference)
         )
 
     def settles(self, reference: str) -> dict[str, Any]:
@@ -229,12 +229,12 @@ class Embedded:
         until(
             lambda: all(kernel["status"] in ENDED for kernel in self.session(reference)["kernels"]),
             what=f"nothing of {reference} is left",
-            tell=self._story(reference),
+            tell=self._failure_report(reference),
         )
         return self.session(reference)
 
     def output(self, reference: str, kernel: int = 0) -> str:
-        """What a kernel has said."""
+        """The output of a kernel."""
         answer = self.api("GET", f"/sessions/{reference}/kernels/{kernel}/log")
         if answer.status_code == SERVICE_UNAVAILABLE and answer.json()["code"] == "agent-unreachable":
             return ""
@@ -248,10 +248,10 @@ class Embedded:
             found = self.output(reference, kernel)
             return found if text in found else None
 
-        return until(said, what=f"{reference} says {text!r}", tell=self._story(reference))
+        return until(said, what=f"{reference} says {text!r}", tell=self._failure_report(reference))
 
     def history(self, reference: str) -> list[dict[str, Any]]:
-        """The whole story of a session and its kernels."""
+        """The whole history of a session and its kernels."""
         lines: list[dict[str, Any]] = self.api("GET", f"/sessions/{reference}/history").json()["lines"]
         return lines
 
@@ -273,18 +273,18 @@ class Embedded:
         ]
 
     def audit(self) -> None:
-        """Every law of the store holds."""
+        """Check that every invariant of the store holds."""
         done = self.cli("audit")
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def _story(self, reference: str) -> Callable[[], str]:
+    def _failure_report(self, reference: str) -> Callable[[], str]:
         return lambda: json.dumps(self.history(reference), indent=1)[-4000:] + self.said[-2000:]
 
 
 def until(
     found: Callable[[], T | None], *, limit_s: float = LIMIT_S, what: str, tell: Callable[[], str] = lambda: ""
 ) -> T:
-    """What `found` gives, as soon as it gives something that is true."""
+    """Poll `found` until it returns a true value, and return that."""
     waiting = threading.Event()
     for _ in range(int(limit_s / STEP_S)):
         answer = found()

@@ -1,4 +1,4 @@
-"""How every server of a test is left: nothing runs, and the store keeps its laws."""
+"""Ends the server of a test: no kernel is left, and the store's invariants hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kernels import kill, relatives
 
 @contextmanager
 def ended_well(server: Embedded, *agents: AgentProcess) -> Iterator[None]:
-    """Whatever happens meanwhile, nothing is left of it; and it must not have broken a law."""
+    """End everything the test started, and check the invariants if it passed."""
     folders = [server.kernels, *(agent.kernels for agent in agents)]
     try:
         yield

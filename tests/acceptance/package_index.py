@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class PackageIndex:
-    """Answers 404 to everything; not before it is told to."""
+    """Answers 404 to every request, once `answers` is set."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -19,7 +19,7 @@ class PackageIndex:
 
     @property
     def requirements(self) -> str:
-        """A list that can be had from here only, which is nowhere."""
+        """Requirements that only this index could serve, and it has none of them."""
         return f"--index-url http://127.0.0.1:{self.port}/simple\nno-such-package-at-all\n"
 
 

@@ -12,7 +12,7 @@ from tests.acceptance.claims import shows
 from tests.acceptance.counted import counted
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 from tests.acceptance.package_index import package_index
 from tests.kernels import kernels_alive, relatives
 
@@ -24,8 +24,8 @@ SILENCE_S = 4.0
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     folder = tmp_path_factory.mktemp("agents")
-    hurry = Hurry(heartbeat_s=0.5, silence_s=SILENCE_S, holds=str(folder / "holds"))
-    server = Embedded(folder, hurry=hurry)
+    timings = FastTimings(heartbeat_s=0.5, silence_s=SILENCE_S, holds=str(folder / "holds"))
+    server = Embedded(folder, timings=timings)
     agent = AgentProcess(server)
     with ended_well(server, agent):
         server.start("--no-agent")
@@ -57,7 +57,9 @@ def test_a_kernel_outlives_a_killed_agent_and_is_adopted_by_the_next(
     assert relatives(agent.kernels) == []
 
 
-def test_an_exit_that_no_agent_saw_is_told_by_the_next(server: Embedded, agent: AgentProcess, tmp_path: Path) -> None:
+def test_an_exit_that_no_agent_saw_is_reported_by_the_next(
+    server: Embedded, agent: AgentProcess, tmp_path: Path
+) -> None:
     session = counted(server, tmp_path / "unseen")
     server.says(session.id, "up")
     agent.kill()
@@ -105,7 +107,7 @@ def test_a_stop_that_was_asked_for_while_no_agent_was_there_is_carried_out_by_th
     session="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
     kernel="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
 )
-def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_put_back_as_it_wished(
+def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_requeued_as_configured(
     server: Embedded, agent: AgentProcess, tmp_path: Path
 ) -> None:
     with package_index() as index:

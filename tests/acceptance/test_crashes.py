@@ -14,7 +14,7 @@ from tests.acceptance.agent_process import AgentProcess
 from tests.acceptance.counted import Counted, counted
 from tests.acceptance.embedded import ENDED, SMALL, Embedded, until
 from tests.acceptance.endings import ended_well
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 from tests.kernels import kernels_alive
 
 # A killed server does not give its lease back; its successor waits for the end of it.
@@ -91,7 +91,7 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
         died = True
         while died:
             number = len(sessions) + 1
-            server.hurry = Hurry(holds=str(armed.parent), dies_after=number, lease_s=LEASE_S)
+            server.timings = FastTimings(holds=str(armed.parent), dies_after=number, lease_s=LEASE_S)
             server.start()
             if sessions:
                 outlived(server, sessions[-1], code=len(sessions))
@@ -111,13 +111,13 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
 
 def outlived(server: Embedded, session: Counted, *, code: int) -> None:
     """The session is what it would have been without the death of its server."""
-    session.submit()  # whoever got no answer asks again
+    session.submit()  # a client that got no response retries
     assert server.settles(session.id)["exit_code"] == code
     assert len(session.starts) == 1
 
 
 def test_a_server_killed_alone_is_dialled_again_by_its_agent_which_has_gone_on(tmp_path: Path) -> None:
-    server = Embedded(tmp_path / "up", hurry=Hurry(link_port=free_port(), lease_s=LEASE_S))
+    server = Embedded(tmp_path / "up", timings=FastTimings(link_port=free_port(), lease_s=LEASE_S))
     agent = AgentProcess(server)
     with ended_well(server, agent):
         server.start("--no-agent")

@@ -26,13 +26,13 @@ time.sleep(LASTS)
 
 
 def used(server: Embedded) -> dict[str, int]:
-    """What the only agent has given away."""
+    """The slots in use on the only agent."""
     [agent] = server.api("GET", "/agents").json()["items"]
     return {slot: amount for slot, amount in agent["used"].items() if amount}
 
 
 def until_free(server: Embedded) -> None:
-    """Wait until nothing is given away any more; nothing may run by then."""
+    """Wait until no slot is in use; no process may be left by then."""
 
     def is_free() -> bool:
         free = used(server) == {}

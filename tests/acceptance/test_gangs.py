@@ -12,10 +12,10 @@ RANKED = """
 import json, os, pathlib
 names = ("SOKOVAN_RANK", "SOKOVAN_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT",
          "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "SOKOVAN_ROLE", "SOKOVAN_HOSTS")
-told = {name: os.environ[name] for name in names}
-print(json.dumps({**told, "hostfile": pathlib.Path(os.environ["SOKOVAN_HOSTFILE"]).read_text()}))
+given = {name: os.environ[name] for name in names}
+print(json.dumps({**given, "hostfile": pathlib.Path(os.environ["SOKOVAN_HOSTFILE"]).read_text()}))
 """
-# They meet at the place that all were told of; rank 0 waits there for the others.
+# They meet at MASTER_ADDR; rank 0 waits there for the others.
 MEETS = """
 import os, socket, time
 place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -33,7 +33,7 @@ else:
         except ConnectionRefusedError:
             time.sleep(0.05)
     else:
-        raise SystemExit("nobody there")
+        raise SystemExit("no connection")
 """
 BY_RANK = """
 import os, pathlib, time
@@ -53,17 +53,17 @@ def ends_by_rank(first: int, code: int) -> str:
 def test_four_kernels_know_their_ranks_and_where_to_meet(server: Embedded) -> None:
     session = server.python(RANKED, size=4)
     assert server.settles(session)["result"] == "success"
-    told = [json.loads(server.output(session, rank)) for rank in range(4)]
-    for rank, one in enumerate(told):
+    outputs = [json.loads(server.output(session, rank)) for rank in range(4)]
+    for rank, one in enumerate(outputs):
         assert [one[name] for name in ("RANK", "SOKOVAN_RANK", "OMPI_COMM_WORLD_RANK")] == [str(rank)] * 3
         assert [one[name] for name in ("WORLD_SIZE", "SOKOVAN_SIZE", "OMPI_COMM_WORLD_SIZE")] == ["4"] * 3
         assert one["LOCAL_RANK"] == "0"
         assert one["SOKOVAN_ROLE"] == ("main" if rank == 0 else "sub")
         assert one["hostfile"] == "127.0.0.1 slots=4\n"
-    assert len({(one["MASTER_ADDR"], one["MASTER_PORT"]) for one in told}) == 1
+    assert len({(one["MASTER_ADDR"], one["MASTER_PORT"]) for one in outputs}) == 1
 
 
-def test_kernels_meet_at_the_place_that_all_were_told_of(server: Embedded) -> None:
+def test_kernels_meet_at_the_master_address(server: Embedded) -> None:
     session = server.python(MEETS, size=4)
     assert server.settles(session)["result"] == "success"
     assert server.output(session, 0) == "met [1, 2, 3]\n"

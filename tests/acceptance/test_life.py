@@ -1,4 +1,4 @@
-"""What people do all day: run, look, follow, enter, stop."""
+"""Everyday commands: run, list, follow the output, execute, stop."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_a_session_goes_its_way_and_its_history_tells_every_step(server: Embedde
     server.reaches(session, "running")
     assert server.cli("exec", "way", "--", "touch", "go").returncode == 0
     assert server.settles(session)["result"] == "success"
-    told = server.cli("session", "history", "way")
-    assert told.returncode == 0
+    shown = server.cli("session", "history", "way")
+    assert shown.returncode == 0
     steps = ["SCHEDULED", "PREPARED", "CREATING", "RUNNING", "TERMINATING", "TERMINATED"]
-    places = [told.stdout.index(f"→ {step}") for step in steps]
+    places = [shown.stdout.index(f"→ {step}") for step in steps]
     assert places == sorted(places)
 
 
@@ -135,10 +135,10 @@ def test_a_virtual_environment_is_installed_with_progress_and_then_run_in(server
     server.reaches(first, "pulling")
     assert server.settles(first)["result"] == "success"
     assert server.output(first).startswith(f"True {server.kernels / 'venvs' / 'tiny-'}")
-    told = [line["detail"] for line in server.history(first) if line["code"] == "pulling"]
-    assert told, "nothing was said while the image was installed"
-    assert all(line.startswith("venv:tiny:") for line in told)
-    # It is there now: nobody waits for it again.
+    details = [line["detail"] for line in server.history(first) if line["code"] == "pulling"]
+    assert details, "nothing was said while the image was installed"
+    assert all(line.startswith("venv:tiny:") for line in details)
+    # It is installed now: no session waits for it again.
     second = server.submit("python", "-c", script, image="venv:tiny")["id"]
     assert server.settles(second)["result"] == "success"
     assert "pull_started" not in server.moves(second)

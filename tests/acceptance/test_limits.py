@@ -12,7 +12,7 @@ from sokovan.domain.ids import KernelId, SessionId
 from sokovan.wire.frames import CreateKernel
 from tests.acceptance.embedded import SMALL, Embedded
 from tests.acceptance.endings import ended_well
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 from tests.kernels import needs_root, programs
 
 PROCESSES_MAX = 60
@@ -40,7 +40,7 @@ SPEAKS = "import sys, time\nfor _ in range(64):\n    sys.stdout.write('x' * 6553
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """A server whose kernels may have a few processes only, so that no test has to make thousands."""
-    server = Embedded(tmp_path_factory.mktemp("limits"), hurry=Hurry(processes_max=PROCESSES_MAX))
+    server = Embedded(tmp_path_factory.mktemp("limits"), timings=FastTimings(processes_max=PROCESSES_MAX))
     with ended_well(server):
         server.start()
         yield server

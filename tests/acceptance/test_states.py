@@ -1,7 +1,7 @@
 """A stop and a deadline in every state of a session's life, also in those that last for a moment only.
 
 An agent that is paused answers nothing, so that whatever waits for it waits on. What does not
-wait for an agent is held back in the server; see hurried.py.
+wait for an agent is held back in the server; see fast_timings.py.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tests.acceptance.agent_process import AgentProcess
 from tests.acceptance.claims import shows
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
-from tests.acceptance.hurried import Hurry
+from tests.acceptance.fast_timings import FastTimings
 from tests.acceptance.package_index import PackageIndex, package_index
 from tests.kernels import relatives
 
 SLEEPS = "import time; time.sleep(600)"
-# Enough for whatever happens within them on a busy machine, as long as nobody holds it back.
+# Long enough for every step on a busy machine that is not held back.
 DEADLINES = {"scheduled": 2, "preparing": 3, "pulling": 4, "prepared": 2, "creating": 3, "terminating": 1}
 
 
@@ -34,7 +34,7 @@ def index() -> Iterator[PackageIndex]:
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     folder = tmp_path_factory.mktemp("states")
-    server = Embedded(folder, hurry=Hurry(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds")))
+    server = Embedded(folder, timings=FastTimings(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds")))
     agent = AgentProcess(server)
     with ended_well(server, agent):
         server.start("--no-agent")
@@ -64,7 +64,7 @@ def paused(agent: AgentProcess) -> Iterator[None]:
 
 
 def image_of_its_own(agent: AgentProcess, name: str, requirements: str = "") -> str:
-    """An image that nobody has asked for yet."""
+    """An image that was not requested yet."""
     Path(agent.kernels, "images", f"{name}.txt").write_text(requirements, encoding="utf-8")
     return f"venv:{name}"
 
@@ -119,7 +119,7 @@ def test_a_session_that_is_stopped_while_it_is_created_holds_its_slots_until_its
 
 
 @shows(kernel="terminating:overdue", session="terminating:forced")
-def test_an_end_that_does_not_come_is_told_and_frees_nothing(server: Embedded, agent: AgentProcess) -> None:
+def test_an_end_that_does_not_come_is_reported_and_frees_nothing(server: Embedded, agent: AgentProcess) -> None:
     session = server.python(SLEEPS, stop_grace=0)
     server.reaches(session, "running")
     with paused(agent):
@@ -217,7 +217,7 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
 
 
 @shows(session="preparing:failed", kernel="preparing:failed")
-def test_an_image_that_nobody_knows_ends_its_session_and_says_so(server: Embedded, agent: AgentProcess) -> None:
+def test_an_unknown_image_ends_its_session_and_says_so(server: Embedded, agent: AgentProcess) -> None:
     with paused(agent):
         session = server.submit("python", "-c", "pass", image="venv:unknown")["id"]
         server.reaches(session, "preparing")

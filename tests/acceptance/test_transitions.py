@@ -25,7 +25,7 @@ CANNOT_OCCUR = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _claims() -> None:
-    """What every module of this folder says that it shows; its tests fail if it does not."""
+    """Collect the rows that the tests of this folder claim to show."""
     for file in sorted(Path(__file__).parent.glob("test_*.py")):
         if file != Path(__file__):
             importlib.import_module(f"tests.acceptance.{file.stem}")

@@ -40,7 +40,7 @@ INVENTORY = Inventory(
 
 
 class Register:
-    """What a store would know: it outlives managers."""
+    """The state that a store would hold: it outlives managers."""
 
     def __init__(self) -> None:
         self.incarnations: dict[str, int] = {}
@@ -104,7 +104,7 @@ class Manager:
         self.images = images
 
     def report(self, name: str, attempt: int = 1) -> KernelReport | None:
-        """What the agent last said of a kernel."""
+        """The last report of the agent about a kernel."""
         state = self.states.get(AGENT)
         found = [
             report
@@ -126,7 +126,7 @@ class Agent:
     ) -> None:
         self.root = root
         self.runtime = TinyRuntime(root)
-        self.told: list[str] = []
+        self.logged: list[str] = []
         self._journal = Journal.open(root / "journal")
         self.runner = AgentRunner(
             INVENTORY,
@@ -136,7 +136,7 @@ class Agent:
                 root=root,
                 clock=SystemClock(),
                 jitter=lambda: 0.0,
-                log=self.told.append,
+                log=self.logged.append,
                 watch=watch or WatchOptions(),
             ),
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 READY = "ready in"
-PATIENCE_S = 60
+TIMEOUT_S = 60
 SOKOVAN = (sys.executable, "-m", "sokovan")
 
 
@@ -30,7 +30,7 @@ class Rig:
         folders = {"XDG_DATA_HOME": self.home / "data", "XDG_CONFIG_HOME": self.home / "config", "HOME": self.home}
         self.environment = {**kept, **{name: str(path) for name, path in folders.items()}}
 
-    def sokovan(self, *words: str, given: str = "", timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+    def sokovan(self, *words: str, given: str = "", timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
         """A command line, run to its end."""
         return subprocess.run(
             [*SOKOVAN, *words],
@@ -65,9 +65,9 @@ def first_line(process: subprocess.Popen[str]) -> str:
     """The first line a process prints; it is killed, and what it complained of shown, if none comes."""
     assert process.stdout is not None
     assert process.stderr is not None
-    if not select.select([process.stdout], [], [], PATIENCE_S)[0]:
+    if not select.select([process.stdout], [], [], TIMEOUT_S)[0]:
         process.kill()
-        pytest.fail(f"nothing was printed within {PATIENCE_S} s; on standard error: {process.stderr.read()}")
+        pytest.fail(f"nothing was printed within {TIMEOUT_S} s; on standard error: {process.stderr.read()}")
     return process.stdout.readline()
 
 
@@ -90,7 +90,7 @@ def server_up(home: Path, *options: str) -> Iterator[Rig]:
         rig.sokovan("stop", "--all", "--yes")
     finally:
         process.terminate()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
 
 
 def await_text(file: Path, text: str, process: subprocess.Popen[bytes]) -> None:

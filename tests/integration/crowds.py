@@ -27,8 +27,8 @@ async def submit_many(cluster: StoredCluster, names: Sequence[str], *, kernels: 
         await submit_all(cluster.store, specs[start : start + TOGETHER])
 
 
-async def broken_laws(store: SqlStore, *, only: Collection[str] = ()) -> list[str]:
-    """What breaks an invariant, on one state of the database."""
+async def violations(store: SqlStore, *, only: Collection[str] = ()) -> list[str]:
+    """The violations of invariants in one state of the database."""
     return [
         f"{finding.invariant.id} {finding.invariant.title}: {finding.count}, the first: {finding.rows[:3]}"
         for finding in await audit(store, only=only)

@@ -17,7 +17,7 @@ STATEMENT = b"."
 
 
 async def work_until_killed(line: Connection, url: str, life: int) -> None:
-    """End what an earlier life left, then submit, allocate, stop and free; every statement is told."""
+    """End what an earlier life left, then submit, allocate, stop and free; report every statement."""
     store = store_at(url)
     engine = store.database.engine.sync_engine
     for moment in ("before_cursor_execute", "commit"):

@@ -59,7 +59,7 @@ class Actor:
         return self._task is not None and self._task.done()
 
     def outcome(self) -> object:
-        """What the act returned, or the error that it ended with."""
+        """The result of the act, or the error that it ended with."""
         assert self._task is not None
         return self._task.result()
 
@@ -120,8 +120,8 @@ class Interleaving:
         for actor in self.actors:
             await actor.connect()
 
-    async def run(self, acts: Sequence[Act], told: Sequence[int]) -> Order:
-        """One order: the choices that are told, and from there on the first actor whenever it can."""
+    async def run(self, acts: Sequence[Act], choices: Sequence[int]) -> Order:
+        """One order: the given choices, and from there on the first actor whenever it can."""
         order, waiting = Order(), set[int]()
         for actor, act in zip(self.actors, acts, strict=True):
             actor.begin(act)
@@ -130,7 +130,7 @@ class Interleaving:
             chosen = ready[0]
             if len(ready) > 1:
                 place = len(order.choices)
-                chosen = ready[told[place] if place < len(told) else 0]
+                chosen = ready[choices[place] if place < len(choices) else 0]
                 order.choices.append(chosen.number)
             await self._step(chosen, order, waiting)
         assert not waiting, f"both actors wait: {order.waited}"
@@ -177,9 +177,9 @@ def next_choices(choices: Sequence[int]) -> list[int] | None:
 
 
 def orders_of(first: tuple[int, int], second: tuple[int, int]) -> int:
-    """How many orders two sequences have, each as (steps before the lock they fight for, all steps).
+    """Count the orders of two sequences, each as (steps before the lock they fight for, all steps).
 
-    The step after `before` takes the lock. Whoever comes second to it waits there until the
+    The step after `before` takes the lock. The second actor waits there until the
     other has ended, and only then goes on, alone.
     """
 

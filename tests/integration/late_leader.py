@@ -13,7 +13,7 @@ LEASE = "scheduler"
 
 
 async def lead_and_be_late(line: Connection, url: str, ttl_s: float) -> list[str]:
-    """Take the lease, tell its epoch, write when told to, and return what became of each write."""
+    """Take the lease, send its epoch, write on request, and return the outcome of each write."""
     cluster = StoredCluster(store_at(url))
     lease = await cluster.leases.acquire(LEASE, holder="late", ttl_s=ttl_s)
     assert lease is not None
@@ -28,7 +28,7 @@ async def lead_and_be_late(line: Connection, url: str, ttl_s: float) -> list[str
 
 
 async def outcome_of_enqueue(cluster: StoredCluster, lease: Lease, name: str) -> str:
-    """What becomes of a new session that this leader writes."""
+    """The outcome of a new session that this leader writes."""
     change = Change(who=lease.holder, by=BY_COORDINATOR.by)
     try:
         await cluster.store.run(
@@ -40,7 +40,7 @@ async def outcome_of_enqueue(cluster: StoredCluster, lease: Lease, name: str) ->
 
 
 async def outcome_of_allocation(cluster: StoredCluster, lease: Lease, name: str, agent: str) -> str:
-    """What becomes of an allocation that this leader decides."""
+    """The outcome of an allocation that this leader decides."""
     context = AllocationContext(who=lease.holder, fence=lease.fence)
     try:
         batch = await cluster.place_all([assignment(name, agent)], context=context)

@@ -70,7 +70,7 @@ class Child(Generic[R]):
         os.kill(self._process.pid, number)
 
     def result(self, *, limit_s: float = LIMIT_S) -> R:
-        """What the work returned; AssertionError with its trace if it raised, died or hangs."""
+        """The result of the work; AssertionError with its trace if it raised, died or hangs."""
         assert self.answer.poll(limit_s), f"{self._process.name} is not done after {limit_s:.0f} s"
         return self._received()
 
@@ -85,7 +85,7 @@ class Child(Generic[R]):
 
 
 def results(children: Sequence[Child[R]], *, limit_s: float = LIMIT_S) -> list[R]:
-    """What every child returned; the first trouble of any of them is raised at once."""
+    """The results of all children; the first error of any of them is raised at once."""
     clock = SystemClock()
     deadline = clock.monotonic_ms() + int(limit_s * 1000)
     found: dict[int, R] = {}

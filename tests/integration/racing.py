@@ -22,11 +22,11 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, AllocationError, AllocationRefused, Assignment
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
-from tests.integration.crowds import broken_laws, store_at
+from tests.integration.crowds import store_at, violations
 
 BATCHES = (1, 1, 2, 5, 20, 40)
 LET_GO_MAX = 60
-# Whoever allocates one of these meanwhile has locked its agents and waits: few at a time keep the others going.
+# An allocation of one of these meanwhile has locked its agents and waits: few at a time keep the others going.
 END_TOGETHER = 10
 PAUSE_S = 0.01
 # Slots conserved, no overcommit, gangs whole, freed once: quick enough to be asked while others work.
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Race:
-    """What one racer is told: its sessions, of which others may have some too."""
+    """The task of one racer: its sessions, some of them shared with other racers."""
 
     url: str
     seed: int
@@ -54,15 +54,15 @@ class Race:
     # What it may still hold when it has nothing more to do, so that the others find room.
     keep_max: int
     batches: tuple[int, ...] = BATCHES
-    # Sessions, of anybody, that this racer asks to end at some time.
+    # Sessions, of any racer, that this racer asks to end at some time.
     to_stop: tuple[str, ...] = ()
 
 
-async def race(_line: Connection, told: Race) -> Counter[str]:
+async def race(_line: Connection, task: Race) -> Counter[str]:
     """Run one racer to its end; what it did, counted."""
-    store = store_at(told.url, pool_size=2)
+    store = store_at(task.url, pool_size=2)
     try:
-        return await Racer(store, told).run()
+        return await Racer(store, task).run()
     finally:
         await store.close()
 
@@ -70,12 +70,12 @@ async def race(_line: Connection, told: Race) -> Counter[str]:
 class Racer:
     """Allocates what waits, and lets go of its own when there is no room, so that agents stay full."""
 
-    def __init__(self, store: SqlStore, told: Race) -> None:
-        self._store, self._told = store, told
+    def __init__(self, store: SqlStore, task: Race) -> None:
+        self._store, self._task = store, task
         self._allocator = RepositoryAllocator(store)
-        self._random = Random(told.seed)  # noqa: S311  # draws for a test, no secret among them
-        self._waiting = list(told.entries)
-        self._to_stop = list(told.to_stop)
+        self._random = Random(task.seed)  # noqa: S311  # draws for a test, no secret among them
+        self._waiting = list(task.entries)
+        self._to_stop = list(task.to_stop)
         self._holding: list[str] = []
         self._counts: Counter[str] = Counter()
 
@@ -83,13 +83,13 @@ class Racer:
         """Until nothing waits for this racer."""
         self._random.shuffle(self._waiting)
         while self._waiting:
-            size = self._random.choice(self._told.batches)
+            size = self._random.choice(self._task.batches)
             batch, self._waiting = self._waiting[:size], self._waiting[size:]
             no_room = await self._alone(batch[0]) if len(batch) == 1 else await self._together(batch)
             if no_room:
                 await self._let_go(LET_GO_MAX)
-            await self._stop_somebody()
-        while len(self._holding) > self._told.keep_max:
+            await self._stop_one()
+        while len(self._holding) > self._task.keep_max:
             await self._let_go(LET_GO_MAX)
         return self._counts
 
@@ -115,7 +115,7 @@ class Racer:
     def _drawn(self, entry: Entry) -> Assignment:
         """Random agents: the decision knows nothing of what is free."""
         pairs = [
-            (KernelId(f"{entry.name}.{index}"), AgentId(self._random.choice(self._told.agents)))
+            (KernelId(f"{entry.name}.{index}"), AgentId(self._random.choice(self._task.agents)))
             for index in range(entry.kernels)
         ]
         return Assignment(SessionId(entry.name), tuple(pairs))
@@ -125,7 +125,7 @@ class Racer:
         self._counts["allocated"] += len(names)
 
     async def _lost(self, refused: dict[Entry, AllocationError]) -> bool:
-        """Who lost for want of room waits on, with the reason on record; whether there is any such."""
+        """Keep refused entries waiting, with the reason noted; whether there are any."""
         self._counts.update(type(error).__name__ for error in refused.values())
         no_room = [entry for entry, error in refused.items() if isinstance(error, AllocationRefused)]
         self._waiting += [entry for entry in no_room if not entry.hopeless]
@@ -143,7 +143,7 @@ class Racer:
             some_names = sorted(names[start : start + END_TOGETHER])
             await self._end(some_names, self._random.choice((Goal.STOP, Goal.FORCE)))
 
-    async def _stop_somebody(self) -> None:
+    async def _stop_one(self) -> None:
         if self._to_stop and self._random.random() < len(self._to_stop) / (len(self._waiting) + 1):
             await self._end([self._to_stop.pop()], self._random.choice((Goal.STOP, Goal.FORCE)))
 
@@ -174,7 +174,7 @@ async def watch(line: Connection, url: str, every: int) -> tuple[int, list[str]]
                 await clock.sleep(PAUSE_S)
                 continue
             seen, looks = newest, looks + 1
-            found += await broken_laws(store, only=AT_EVERY_COMMIT)
+            found += await violations(store, only=AT_EVERY_COMMIT)
         return looks, found
     finally:
         await store.close()

@@ -25,7 +25,7 @@ class Stage:
         self._built = 0
 
     async def scene(self, number: int) -> str:
-        """The name of a scene that nobody has played in."""
+        """The name of an unused scene."""
         if number >= self._built:
             names = [f"n{one}" for one in range(self._built, self._built + TOGETHER)]
             await self.cluster.store.run_sql(lambda unit: self._build(unit, names))

@@ -70,8 +70,8 @@ async def test_running_kernels_are_adopted_ended_ones_reported_and_none_lost(
     async with agent(tmp_path, manager, incarnation=2):
         hello = register.hellos[-1]
         assert hello.incarnation == 0
-        told = {entry.kernel_id: (entry.attempt, entry.running, entry.exit_code) for entry in hello.kernels}
-        assert told == {"ends": (1, False, 3), **dict.fromkeys(lasting, (1, True, None))}
+        reported = {entry.kernel_id: (entry.attempt, entry.running, entry.exit_code) for entry in hello.kernels}
+        assert reported == {"ends": (1, False, 3), **dict.fromkeys(lasting, (1, True, None))}
         await comes_true(lambda: manager.states[AGENT].incarnation == 2)
         assert {(report.kernel_id, report.running) for report in manager.states[AGENT].kernels} == {
             ("ends", False),

@@ -35,7 +35,7 @@ async def manager(tmp_path: Path, runtime: ProcessRuntime) -> AsyncIterator[Mana
     await ready.stop()
 
 
-def told(manager: Manager, image: str) -> ImageReport | None:
+def reported(manager: Manager, image: str) -> ImageReport | None:
     return next((report for report in manager.images if report.image == image), None)
 
 
@@ -43,9 +43,9 @@ async def test_an_image_is_pulled_with_progress_and_then_runs(tmp_path: Path, ma
     (tmp_path / "machine" / "images" / "plain.txt").write_text("# nothing beyond the standard library\n")
     first = await manager.agents.prepare_image(AGENT, 1, "venv:plain")
     assert first.state is ImageState.PULLING
-    await comes_true(lambda: (report := told(manager, "venv:plain")) and report.detail, limit_s=PULL_S)
+    await comes_true(lambda: (report := reported(manager, "venv:plain")) and report.detail, limit_s=PULL_S)
     await comes_true(
-        lambda: (report := told(manager, "venv:plain")) and report.state is ImageState.READY, limit_s=PULL_S
+        lambda: (report := reported(manager, "venv:plain")) and report.state is ImageState.READY, limit_s=PULL_S
     )
     assert (await manager.agents.prepare_image(AGENT, 1, "venv:plain")).state is ImageState.READY
 
@@ -59,9 +59,9 @@ async def test_an_image_that_cannot_be_installed_has_failed_and_says_why(tmp_pat
     (tmp_path / "machine" / "images" / "broken.txt").write_text("nothing @ file:///there/is/nothing.whl\n")
     assert (await manager.agents.prepare_image(AGENT, 1, "venv:broken")).state is ImageState.PULLING
     await comes_true(
-        lambda: (report := told(manager, "venv:broken")) and report.state is ImageState.FAILED, limit_s=PULL_S
+        lambda: (report := reported(manager, "venv:broken")) and report.state is ImageState.FAILED, limit_s=PULL_S
     )
-    report = told(manager, "venv:broken")
+    report = reported(manager, "venv:broken")
     assert report is not None
     assert "its installation failed" in report.detail
     assert "nothing.whl" in report.detail

@@ -191,7 +191,7 @@ async def test_of_two_agents_with_one_name_the_later_one_has_the_link(
     second = Agent(tmp_path / "two", manager.address)
     await comes_true(lambda: manager.agents.incarnation(AGENT) == 2)
     await comes_true(lambda: any("superseded by" in end for end in manager.ends))
-    await comes_true(lambda: any("another process is this agent now" in line for line in first.told))
+    await comes_true(lambda: any("another process is this agent now" in line for line in first.logged))
 
     with pytest.raises(AgentRefused, match="other-incarnation"):
         await manager.agents.create_kernel(AGENT, 1, launch("k1"))
@@ -205,7 +205,7 @@ async def test_of_two_agents_with_one_name_the_later_one_has_the_link(
 
 async def test_an_agent_with_a_wrong_token_is_refused(root: Path, manager: Manager) -> None:
     agent = Agent(root, ManagerAddress(manager.address.url, "wrong"))
-    await comes_true(lambda: any("who are you?" in line for line in agent.told))
+    await comes_true(lambda: any("who are you?" in line for line in agent.logged))
 
     assert not manager.agents.connected(AGENT)
     await agent.stop()

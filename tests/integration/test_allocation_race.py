@@ -10,7 +10,7 @@ from sokovan.adapters.sql.schema.tables import SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.ports.allocation import AllocationRefused
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.integration.crowds import broken_laws, submit_many
+from tests.integration.crowds import submit_many, violations
 from tests.integration.processes import Child, results
 from tests.integration.racing import Entry, Race, race, watch
 
@@ -24,10 +24,10 @@ TOO_MUCH = CAPACITY + 1
 
 
 async def run_race(url: str, races: Sequence[Race], *, look_every: int) -> Counter[str]:
-    """Let them race; what they did in all. The laws held whenever the watcher looked."""
+    """Let them race; what they did in all. The invariants held whenever the watcher looked."""
     with ExitStack() as stack:
         watcher = stack.enter_context(Child(watch, url, look_every))
-        racers = [stack.enter_context(Child(race, told)) for told in races]
+        racers = [stack.enter_context(Child(race, part)) for part in races]
         counts = results(racers)
         watcher.line.send("stop")
         looks, found = watcher.result()
@@ -46,8 +46,8 @@ def share(entries: Sequence[Entry], number: int) -> tuple[Entry, ...]:
     return tuple(mine)
 
 
-async def stories(store: SqlStore) -> Counter[tuple[str, int, bool]]:
-    """How many sessions have which status, so many allocations, and a reason noted."""
+async def histories(store: SqlStore) -> Counter[tuple[str, int, bool]]:
+    """Count the sessions by status, number of allocations, and whether a reason is noted."""
     allocated = sa.func.sum(sa.case((SESSION_HISTORY.c.trigger == "allocated", 1), else_=0))
     noted = sa.func.max(sa.case((SESSION_HISTORY.c.code == AllocationRefused.code, 1), else_=0))
     statement = (
@@ -72,12 +72,12 @@ async def test_ten_thousand_sessions_on_twenty_hot_agents_are_each_allocated_onc
             for number in range(RACERS)
         ]
         counts = await run_race(postgres_url, races, look_every=10)
-        told = await stories(cluster.store)
-        assert await broken_laws(cluster.store) == []
-    assert sum(told.values()) == SESSIONS_TOTAL
-    waiting = {story: count for story, count in told.items() if story[0] == "pending"}
+        found = await histories(cluster.store)
+        assert await violations(cluster.store) == []
+    assert sum(found.values()) == SESSIONS_TOTAL
+    waiting = {history: count for history, count in found.items() if history[0] == "pending"}
     assert waiting == {("pending", 0, True): len(hopeless)}
-    assert all(allocations == 1 for status, allocations, _ in told if status != "pending")
+    assert all(allocations == 1 for status, allocations, _ in found if status != "pending")
     assert counts["allocated"] == len(entries)
     # The race was one: agents were full, and several wanted the same session.
     assert counts["AllocationRefused"] > RACERS * len(hopeless)
@@ -104,14 +104,14 @@ async def test_gangs_race_with_cancels_and_terminations_and_are_never_split(post
             for number in range(RACERS)
         ]
         counts = await run_race(postgres_url, races, look_every=5)
-        told = await stories(cluster.store)
-        assert await broken_laws(cluster.store) == []
-    assert sum(told.values()) == len(entries)
-    assert all(allocations == 1 for status, allocations, _ in told if status in {"scheduled", "terminated"})
-    assert all(allocations == 0 for status, allocations, _ in told if status in {"pending", "cancelled"})
-    assert counts["allocated"] == sum(count for story, count in told.items() if story[1] == 1)
+        found = await histories(cluster.store)
+        assert await violations(cluster.store) == []
+    assert sum(found.values()) == len(entries)
+    assert all(allocations == 1 for status, allocations, _ in found if status in {"scheduled", "terminated"})
+    assert all(allocations == 0 for status, allocations, _ in found if status in {"pending", "cancelled"})
+    assert counts["allocated"] == sum(count for history, count in found.items() if history[1] == 1)
     # Some were stopped before they were allocated, some after.
-    assert sum(count for story, count in told.items() if story[0] == "cancelled") > 0
-    assert sum(count for story, count in told.items() if story[0] == "terminated") > 0
+    assert sum(count for history, count in found.items() if history[0] == "cancelled") > 0
+    assert sum(count for history, count in found.items() if history[0] == "terminated") > 0
     assert counts["AllocationRefused"] > 0
     assert counts["SessionNotWaiting"] > 0

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # What belongs to a tenant, by the first part of its path; everything else belongs to the system.
 OWNED = frozenset({"sessions", "users", "groups", "domains", "keys"})
-# Routes that name no object: they show the caller's own, or make something for him.
+# Routes that name no object: they show the caller's own, or create something for the caller.
 UNNAMED = "{"
 
 
@@ -74,7 +74,7 @@ def path_of(api: ApiHarness, operation: Operation, tenant: str) -> str:
 
 
 def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
-    """A body that would be taken from whoever may send it."""
+    """A body that is valid from a caller with the permission."""
     bodies: dict[str, dict[str, Any]] = {
         "users": {"name": member(tenant), "domain": tenant},
         "groups": {"name": f"{tenant}-group", "domain": tenant},

@@ -61,13 +61,13 @@ def served() -> Iterator[ServedApi]:
     streams = quick(lasts_s_max=0.02, idle_s=0.01)
     with ServedApi(streams=streams, failures_per_minute=10**6, requests_per_s=10**6, requests_burst=10**6) as made:
 
-        async def furnish(api: ApiHarness) -> None:
+        async def create_objects(api: ApiHarness) -> None:
             await api.run("north-run", member("north"))
             await api.submit("north-wait", member("north"))
             await api.run("south-run", member("south"))
             api.agents.says("north-run.0", b"hello\nworld\n")
 
-        made.run(furnish)
+        made.run(create_objects)
         yield made
 
 

@@ -1,4 +1,4 @@
-"""The laws on a real PostgreSQL: what SQLite's file is judged by, a server is judged by too."""
+"""The invariants on a real PostgreSQL: the same checks as on SQLite."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ async def drop_constraints(database: Database) -> None:
         await connection.commit()
 
 
-async def test_a_busy_cluster_keeps_every_law(postgres_url: str) -> None:
+async def test_a_busy_cluster_keeps_every_invariant(postgres_url: str) -> None:
     async with StoredCluster.open(postgres_url) as cluster:
         await make_busy(cluster)
         found = await audit(cluster.store)
     assert [(finding.invariant.id, finding.rows) for finding in found if not finding.holds] == []
 
 
-async def test_every_way_to_break_a_law_is_found_as_on_sqlite(postgres_url: str) -> None:
+async def test_every_violation_is_found_as_on_sqlite(postgres_url: str) -> None:
     async with StoredCluster.open(postgres_url) as cluster:
         await make_busy(cluster)
         await drop_constraints(cluster.store.database)
@@ -89,9 +89,9 @@ def test_a_server_without_a_schema_is_not_touched_until_it_is_asked_for(postgres
     with pytest.raises(migration.SchemaMismatch, match="revision none"):
         audited(postgres_url)
     assert checked(postgres_url).after is None
-    told: list[str] = []
-    assert upgraded(postgres_url, report=told.append).current
-    assert [line.partition(": ")[2] for line in told[:1]] == [
+    reported: list[str] = []
+    assert upgraded(postgres_url, report=reported.append).current
+    assert [line.partition(": ")[2] for line in reported[:1]] == [
         f"from revision none to {checked(postgres_url).newest} ..."
     ]
     assert checked(postgres_url).current
@@ -103,7 +103,7 @@ def test_a_database_that_the_server_does_not_have_is_missing(postgres_url: str) 
         audited(nowhere)
 
 
-def test_a_user_that_the_server_does_not_let_in_is_told_so(postgres_url: str) -> None:
+def test_a_user_that_the_server_does_not_let_in_gets_an_error(postgres_url: str) -> None:
     parts = urlsplit(postgres_url)
     stranger = urlunsplit(parts._replace(netloc=f"stranger:geheim@{parts.hostname}:{parts.port}"))
     with pytest.raises(StoreUnavailable, match="stranger") as refused:

@@ -191,7 +191,7 @@ OTHERS = [
 ]
 
 
-def refused(words: list[str], status: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def refused(words: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The command line must end like this, and say so."""
     found = run(words)
     out, err = capsys.readouterr()
@@ -201,34 +201,34 @@ def refused(words: list[str], status: int, told: str, capsys: pytest.CaptureFixt
     assert err.startswith("error: "), shown
     assert "\n  hint: " in err, shown
     assert err.rstrip().endswith("]"), shown
-    assert told in err, shown
+    assert message in err, shown
     assert "Traceback" not in err, shown
     assert len(err) < 6000, shown
 
 
 @pytest.mark.usefixtures("sokovan")
-@pytest.mark.parametrize(("words", "status", "told"), RUNS, ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(("words", "status", "message"), RUNS, ids=lambda one: str(one)[:60])
 def test_a_session_that_cannot_be_is_refused(
-    words: list[str], status: int, told: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused(["run", "-d", *words], status, told, capsys)
+    refused(["run", "-d", *words], status, message, capsys)
 
 
 @pytest.mark.usefixtures("sokovan")
-@pytest.mark.parametrize(("text", "told"), SPECS, ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(("text", "message"), SPECS, ids=lambda one: str(one)[:60])
 def test_a_spec_that_cannot_be_is_refused_with_its_place(
-    rig: Rig, text: str, told: str, capsys: pytest.CaptureFixture[str]
+    rig: Rig, text: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (rig.home / "spec.yaml").write_text(text, encoding="utf-8")
-    refused(["run", "-d", "-f", "spec.yaml"], 2, told, capsys)
+    refused(["run", "-d", "-f", "spec.yaml"], 2, message, capsys)
 
 
 @pytest.mark.usefixtures("sokovan")
-@pytest.mark.parametrize(("words", "status", "told"), OTHERS, ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(("words", "status", "message"), OTHERS, ids=lambda one: str(one)[:60])
 def test_everything_else_that_cannot_be_is_refused(
-    words: list[str], status: int, told: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused(words, status, told, capsys)
+    refused(words, status, message, capsys)
 
 
 @pytest.mark.usefixtures("sokovan")

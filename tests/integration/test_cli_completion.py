@@ -24,7 +24,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 def tab(rig: Rig, *words: str) -> list[str]:
-    """What is offered; a server that missed its time is asked again, as a user would."""
+    """The completions offered; retries when the server was too slow, as a user would."""
     for _ in range(20):
         done = rig.sokovan("__complete", *words)
         assert done.stderr == ""
@@ -65,7 +65,7 @@ def test_bash_offers_what_comes_after_a_colon(rig: Rig) -> None:
     assert (done.stdout, done.stderr) == ("3.11\n", "")
 
 
-def test_what_was_told_before_is_offered_without_a_server(rig: Rig) -> None:
+def test_cached_names_are_offered_without_a_server(rig: Rig) -> None:
     assert tab(rig, "queue", "show", "") == ["default"]
     [kept] = (rig.home / "cache" / "sokovan").glob("names-*-queue.json")
     assert kept.read_text(encoding="utf-8") == '[["default", ""]]'

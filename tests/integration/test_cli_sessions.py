@@ -53,8 +53,8 @@ def test_a_session_is_followed_through_its_life(rig: Rig) -> None:
     assert (done.returncode, done.stdout) == (0, "CARRIED\n"), done.stderr
     assert rig.sokovan("stop", "life").returncode == 0
     assert rig.sokovan("wait", "life", "--timeout", "30s").returncode == 0
-    story = json.loads(rig.sokovan("session", "history", "life", "--json").stdout)
-    states = [line["after"] for line in story if line["subject"] == row["id"]]
+    history = json.loads(rig.sokovan("session", "history", "life", "--json").stdout)
+    states = [line["after"] for line in history if line["subject"] == row["id"]]
     assert (states[0], states[-1]) == ("pending", "terminated")
     assert "RUNNING" in rig.sokovan("session", "history", "life").stdout
 
@@ -95,7 +95,7 @@ def test_why_and_plan_explain_what_cannot_run(rig: Rig) -> None:
     assert rig.sokovan("cancel", "huger").returncode == 5
 
 
-def test_patience_that_ends_takes_the_session_back(rig: Rig) -> None:
+def test_a_wait_that_times_out_takes_the_session_back(rig: Rig) -> None:
     rig.sokovan("run", "-d", "--mem", "1MiB", "--cpus", "0.1", "--name", "first", "--", "sleep", "600")
     words = ("--depends-on", "first", "--timeout", "1s", "--cpus", "0.1", "--name", "second", "--", "true")
     done = rig.sokovan("run", *words)

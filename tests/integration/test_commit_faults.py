@@ -16,10 +16,10 @@ from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.testing.clock import until
 from sokovan.testing.fault_proxy import CommitFault, FaultProxy
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster
-from tests.integration.crowds import broken_laws, store_at
+from tests.integration.crowds import store_at, violations
 
 CLOCK = SystemClock()
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 SLOTS = {"cpu": 1000}
 
 
@@ -110,7 +110,7 @@ async def shaky(proxy: FaultProxy) -> AsyncIterator[StoredCluster]:
 
 
 async def left_behind(cluster: StoredCluster, name: str) -> tuple[list[Line], int]:
-    """Everything that a session left behind, and in how many batches of events it is spoken of."""
+    """Everything that a session left behind, and the number of its batches of events."""
 
     async def work(unit: SqlUnitOfWork) -> tuple[list[Line], int]:
         fetch, lines = unit.transaction.fetch, list[Line]()
@@ -119,14 +119,14 @@ async def left_behind(cluster: StoredCluster, name: str) -> tuple[list[Line], in
             lines += [Line(f"{table.name} {row.trigger}", row.sequence, row.before, row.after) for row in rows]
         for row in await fetch(sa.select(HELD_SLOTS).where(HELD_SLOTS.c.kernel_id.startswith(name))):
             lines.append(Line("held", row.amount, row.agent_id, str(row.proof)))
-        told = await fetch(sa.select(OUTBOX.c.sequence).where(OUTBOX.c.events.contains(name)))
-        return lines, len(told)
+        batches = await fetch(sa.select(OUTBOX.c.sequence).where(OUTBOX.c.events.contains(name)))
+        return lines, len(batches)
 
     return await cluster.store.read(work)
 
 
 async def a_retry_waits(store: SqlStore) -> bool:
-    """Whether the server has somebody wait for another transaction to end."""
+    """Whether a transaction waits for the lock of another one."""
     question = sa.text(
         "SELECT count(*) AS waiting FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'INSERT INTO commits%'"
@@ -137,11 +137,11 @@ async def a_retry_waits(store: SqlStore) -> bool:
 
 
 async def check_once(steady: StoredCluster, work: Work) -> None:
-    """What the session with the fault left behind is what one without a fault does."""
+    """Check that the session with the fault left the same rows as one without."""
     await work.prepare(steady, "calm")
     await work.act(steady, "calm")
     assert await left_behind(steady, "faulty") == await left_behind(steady, "calm")
-    assert await broken_laws(steady.store) == []
+    assert await violations(steady.store) == []
 
 
 @pytest.mark.parametrize("name", WORKS)
@@ -152,8 +152,8 @@ async def test_a_connection_that_ends_at_the_commit_does_the_work_once(
     work = WORKS[name]
     await work.prepare(steady, "faulty")
     proxy.arm(fault)
-    await asyncio.wait_for(work.act(shaky, "faulty"), PATIENCE_S)
-    await asyncio.wait_for(proxy.struck(), PATIENCE_S)
+    await asyncio.wait_for(work.act(shaky, "faulty"), TIMEOUT_S)
+    await asyncio.wait_for(proxy.struck(), TIMEOUT_S)
     await check_once(steady, work)
 
 
@@ -166,11 +166,11 @@ async def test_a_retry_waits_for_the_commit_that_is_still_on_its_way(
     await work.prepare(steady, "faulty")
     proxy.arm(CommitFault.HELD)
     acting = asyncio.ensure_future(work.act(shaky, "faulty"))
-    await asyncio.wait_for(proxy.struck(), PATIENCE_S)
-    await until(lambda: a_retry_waits(steady.store), elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+    await asyncio.wait_for(proxy.struck(), TIMEOUT_S)
+    await until(lambda: a_retry_waits(steady.store), elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
     assert not acting.done()
     proxy.release(committed=committed)
-    await asyncio.wait_for(acting, PATIENCE_S)
+    await asyncio.wait_for(acting, TIMEOUT_S)
     await check_once(steady, work)
 
 

@@ -143,8 +143,8 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(path: Path, limit: int) -> 
     old = "# precious\n[scheduler]\nshort_cycle_ms = 20\n"
     put(path, old)
     writer = started("-c", WRITE_UNDER_LIMIT, str(path), str(limit))
-    told, _ = writer.communicate(timeout=LIMIT_S)
-    assert told == f"cannot write {path}: File too large\n"
+    output, _ = writer.communicate(timeout=LIMIT_S)
+    assert output == f"cannot write {path}: File too large\n"
     assert path.read_text() == old
     assert [file.name for file in path.parent.iterdir() if file.name.endswith(".new")] == []
 
@@ -159,9 +159,9 @@ def test_of_many_processes_that_write_at_once_exactly_one_wins(path: Path) -> No
         assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
-    told = [writer.communicate(timeout=LIMIT_S)[0].strip() for writer in writers]
-    assert sorted(told) == ["lost"] * 5 + ["won"]
-    assert read_files(path, None).tree().values == {"winner": told.index("won")}
+    outputs = [writer.communicate(timeout=LIMIT_S)[0].strip() for writer in writers]
+    assert sorted(outputs) == ["lost"] * 5 + ["won"]
+    assert read_files(path, None).tree().values == {"winner": outputs.index("won")}
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ async def test_every_cut_of_a_file_leaves_settings_that_are_whole(live: LiveSett
     assert live.refusal is None
 
 
-async def test_a_writer_that_reads_a_file_somebody_is_editing_overwrites_nothing(path: Path) -> None:
+async def test_a_writer_that_reads_a_file_in_the_middle_of_an_edit_overwrites_nothing(path: Path) -> None:
     store = TomlConfig(path, clock=SystemClock())
     tree = await store.read()
     put(path, "[scheduler]\nshort_cycle_ms = 3")

@@ -50,7 +50,7 @@ class TlsEtcdServer(EtcdServer):
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[EtcdServer]:
-    """A server that lets nobody in without a password."""
+    """A server that admits no client without a password."""
     server = EtcdServer()
     await asyncio.to_thread(server.start)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
@@ -83,14 +83,14 @@ async def test_who_has_the_password_is_let_in_and_again_after_the_server_forgot_
     await asyncio.to_thread(guarded.start)
     tree = await store.write({"a": 2}, expected=tree.revision)
     async with asyncio.timeout(60):
-        told = await waiting
-    assert isinstance(told, ConfigTree)
-    assert told == tree
+        received = await waiting
+    assert isinstance(received, ConfigTree)
+    assert received == tree
     await store.close()
 
 
 @pytest.mark.parametrize("access", [{}, {"username": "root", "password": "wrong"}, {"username": "nobody"}])
-async def test_who_has_not_is_told_so(guarded: EtcdServer, access: dict[str, str]) -> None:
+async def test_a_client_without_access_gets_an_error(guarded: EtcdServer, access: dict[str, str]) -> None:
     store = store_on(guarded, **access)
     with pytest.raises(ConfigUnavailable, match=r"user name is empty|authentication failed|permission"):
         await store.read()

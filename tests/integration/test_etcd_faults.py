@@ -86,7 +86,7 @@ async def test_a_watch_tells_the_next_change_after_the_server_was_killed_and_res
         assert await waiting == tree
 
 
-async def test_what_changed_while_a_watch_could_not_hear_it_is_told(server: EtcdServer, open_store: Open) -> None:
+async def test_a_change_during_a_broken_watch_is_reported(server: EtcdServer, open_store: Open) -> None:
     store, other = open_store(), open_store()
     await store.read()
     watch = store.watch()
@@ -96,9 +96,9 @@ async def test_what_changed_while_a_watch_could_not_hear_it_is_told(server: Etcd
     tree = await other.read()
     for number in range(5):
         tree = await other.write({"a": number}, expected=tree.revision)
-    told = await waiting
-    while told != tree:
-        told = await following(watch)
+    received = await waiting
+    while received != tree:
+        received = await following(watch)
 
 
 async def test_of_eight_writers_at_once_exactly_one_wins_each_round(open_store: Open) -> None:
@@ -183,7 +183,7 @@ async def test_without_a_cache_a_server_that_is_down_stops_the_start_with_its_ad
             await LiveSettings(open_store(deadline_s=2), clock=SystemClock()).start_from(None)
 
 
-async def test_a_server_that_goes_down_leaves_the_settings_in_force_and_hangs_nobody(
+async def test_a_server_that_goes_down_leaves_the_settings_in_force_and_blocks_no_caller(
     server: EtcdServer, open_store: Open
 ) -> None:
     store = open_store(deadline_s=1)
@@ -208,7 +208,7 @@ async def test_a_server_that_goes_down_leaves_the_settings_in_force_and_hangs_no
         await following_it
 
 
-async def test_closing_hangs_nobody_while_the_server_is_down(server: EtcdServer, open_store: Open) -> None:
+async def test_closing_blocks_no_caller_while_the_server_is_down(server: EtcdServer, open_store: Open) -> None:
     store = open_store()
     await store.read()
     waiting = asyncio.ensure_future(anext(store.watch(), "over"))
@@ -274,7 +274,7 @@ async def _compact(link: EtcdConnection, revision: int) -> None:
     await link.call(question, doing="compact")
 
 
-async def test_data_that_a_restored_server_lost_is_told_as_a_change(server: EtcdServer, open_store: Open) -> None:
+async def test_data_that_a_restored_server_lost_is_reported_as_a_change(server: EtcdServer, open_store: Open) -> None:
     store = open_store()
     tree = await store.write({"a": 1}, expected=(await store.read()).revision)
     waiting = asyncio.ensure_future(following(store.watch()))

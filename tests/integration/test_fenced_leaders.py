@@ -1,4 +1,4 @@
-"""Leaders that come and go on a real server: nobody writes after the end of their term."""
+"""Leaders that come and go on a real server: none writes after the end of its term."""
 
 import asyncio
 import signal
@@ -16,12 +16,12 @@ from sokovan.ports.leases import Lease
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.clock import until
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, session_spec
-from tests.integration.crowds import broken_laws, store_at
+from tests.integration.crowds import store_at, violations
 from tests.integration.late_leader import LEASE, lead_and_be_late, outcome_of_allocation, outcome_of_enqueue
 from tests.integration.processes import Child
 
 CLOCK = SystemClock()
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 TERMS = 50
 SHORT_S = 0.3
 LONG_S = 600.0
@@ -43,7 +43,7 @@ async def acquired(cluster: StoredCluster, holder: str) -> Lease:
         leases.extend([] if lease is None else [lease])
         return bool(leases)
 
-    await until(has_it, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+    await until(has_it, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
     return leases[0]
 
 
@@ -57,17 +57,17 @@ async def test_a_leader_that_was_stopped_over_the_end_of_its_term_is_fenced_out(
 ) -> None:
     await cluster.submit("waiting", slots={"cpu": 1})
     with Child(lead_and_be_late, postgres_url, SHORT_S) as late:
-        assert late.line.poll(PATIENCE_S)
+        assert late.line.poll(TIMEOUT_S)
         assert late.line.recv() == 1
         late.send_signal(signal.SIGSTOP)
         lease = await acquired(cluster, "next")
         assert lease.epoch == 2
         late.line.send("write")
         late.send_signal(signal.SIGCONT)
-        assert await asyncio.to_thread(late.result, limit_s=PATIENCE_S) == ["fenced out", "fenced out"]
+        assert await asyncio.to_thread(late.result, limit_s=TIMEOUT_S) == ["fenced out", "fenced out"]
     assert await names(cluster, SessionStatus.PENDING) == {"waiting"}
     assert await outcome_of_allocation(cluster, lease, "waiting", "a1") == "written"
-    assert await broken_laws(cluster.store) == []
+    assert await violations(cluster.store) == []
 
 
 async def test_a_write_under_way_at_the_end_of_the_term_ends_before_the_next_term_begins(
@@ -83,7 +83,7 @@ async def test_a_write_under_way_at_the_end_of_the_term_ends_before_the_next_ter
         await may_end.wait()
         return record
 
-    async def somebody_waits_for_the_lease() -> bool:
+    async def a_manager_waits_for_the_lease() -> bool:
         question = sa.text(
             "SELECT count(*) AS waiting FROM pg_stat_activity WHERE datname = current_database()"
             " AND wait_event_type = 'Lock' AND query LIKE '%FROM leases%'"
@@ -95,14 +95,14 @@ async def test_a_write_under_way_at_the_end_of_the_term_ends_before_the_next_ter
     await begun.wait()
     other = StoredCluster(store_at(postgres_url))
     taking = asyncio.ensure_future(acquired(other, "next"))
-    await until(somebody_waits_for_the_lease, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+    await until(a_manager_waits_for_the_lease, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
     assert not taking.done()
     may_end.set()
     assert (await writing).session_id == "slow"
     assert (await taking).epoch == 2
     await other.store.close()
     assert await outcome_of_enqueue(cluster, lease, "too-late") == "fenced out"
-    assert await broken_laws(cluster.store) == []
+    assert await violations(cluster.store) == []
 
 
 async def written_until_fenced_out(cluster: StoredCluster, lease: Lease) -> list[str]:
@@ -133,19 +133,19 @@ async def test_every_write_of_two_managers_that_take_turns_has_the_epoch_of_its_
             managers[holder].leases.release(lease),
             acquired(managers[other], other),
         )
-        names_written, _, following = await asyncio.wait_for(turn, PATIENCE_S)
+        names_written, _, following = await asyncio.wait_for(turn, TIMEOUT_S)
         written.update(dict.fromkeys([first, *names_written], (holder, lease.epoch)))
         lease = following
     for manager in managers.values():
         await manager.store.close()
     assert lease.epoch == TERMS + 1
-    assert await told(cluster) == written
+    assert await recorded(cluster) == written
     assert len(written) >= TERMS
-    assert await broken_laws(cluster.store) == []
+    assert await violations(cluster.store) == []
 
 
-async def told(cluster: StoredCluster) -> dict[str, tuple[str, int]]:
-    """Who wrote each session in which epoch, by its history; every line agrees with the list of terms."""
+async def recorded(cluster: StoredCluster) -> dict[str, tuple[str, int]]:
+    """The writer and epoch of each session, by its history; every line must agree with the terms."""
 
     async def work(unit: SqlUnitOfWork) -> dict[str, tuple[str, int]]:
         terms = await unit.transaction.fetch(sa.select(LEASE_TERMS).order_by(LEASE_TERMS.c.epoch))

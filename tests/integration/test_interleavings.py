@@ -29,7 +29,7 @@ from sokovan.testing.stored_cluster import (
     StoredCluster,
     assignment,
 )
-from tests.integration.crowds import broken_laws, store_at
+from tests.integration.crowds import store_at, violations
 from tests.integration.interleaving import Act, Interleaving, Order, next_choices, orders_of
 from tests.integration.stage import ROOM_FOR_ONE, Stage
 
@@ -54,9 +54,9 @@ PRIVATE = (
 
 @dataclass(frozen=True)
 class End:
-    """How a scene ended: what both actors were told, and what the store has."""
+    """The end of a scene: the outcomes of both actors, and the rows in the store."""
 
-    told: tuple[str, str]
+    outcomes: tuple[str, str]
     statuses: tuple[str, ...]
     used: int
     kernels: int
@@ -79,8 +79,8 @@ def word(outcome: object) -> str:
             return repr(outcome)
 
 
-async def ends(store: SqlStore, told: dict[str, tuple[str, str]]) -> dict[str, End]:
-    """How each scene ended."""
+async def ends(store: SqlStore, outcomes: dict[str, tuple[str, str]]) -> dict[str, End]:
+    """The end of each scene."""
     agents = sa.select(AGENTS.c.agent_id, AGENTS.c.kernel_count, AGENTS.c.incarnation, AGENT_SLOTS.c.used).join(
         AGENT_SLOTS, AGENT_SLOTS.c.agent_id == AGENTS.c.agent_id
     )
@@ -94,7 +94,7 @@ async def ends(store: SqlStore, told: dict[str, tuple[str, str]]) -> dict[str, E
         freed = [row.object_id.partition(".")[0].rstrip("xy") for row in await unit.transaction.fetch(gone)]
         return {
             row.agent_id: End(
-                told=told[row.agent_id],
+                outcomes=outcomes[row.agent_id],
                 statuses=tuple(statuses[row.agent_id]),
                 used=row.used,
                 kernels=row.kernel_count,
@@ -102,7 +102,7 @@ async def ends(store: SqlStore, told: dict[str, tuple[str, str]]) -> dict[str, E
                 freed=freed.count(row.agent_id),
             )
             for row in await unit.transaction.fetch(agents)
-            if row.agent_id in told
+            if row.agent_id in outcomes
         }
 
     return await store.read(work)
@@ -128,9 +128,9 @@ async def check_every_order(
     serial: Sequence[End],
     private: Collection[str] = PRIVATE,
 ) -> None:
-    """Run all orders; each must end as one of the two serial ones does, and the laws hold."""
+    """Run all orders; each must end as one of the two serial ones does, and the invariants hold."""
     orders: list[Order] = []
-    told: dict[str, tuple[str, str]] = {}
+    outcomes: dict[str, tuple[str, str]] = {}
     async with actors(url, private) as interleaving:
         # Once without counting: what a process reads only the first time must not be part of one order alone.
         await interleaving.run(acts(await stage.scene(0)), [])
@@ -139,15 +139,15 @@ async def check_every_order(
             scene = await stage.scene(len(orders) + 1)
             order = await interleaving.run(acts(scene), choices)
             first, second = (word(actor.outcome()) for actor in interleaving.actors)
-            told[scene] = (first, second)
+            outcomes[scene] = (first, second)
             orders.append(order)
             choices = next_choices(order.choices)
-    found = await ends(stage.cluster.store, told)
+    found = await ends(stage.cluster.store, outcomes)
     wrong = [(orders[int(name[1:]) - 1].turns, end) for name, end in found.items() if end not in serial]
     assert wrong == []
     assert set(found.values()) == set(serial)
     assert_complete(orders)
-    assert await broken_laws(stage.cluster.store) == []
+    assert await violations(stage.cluster.store) == []
 
 
 def assert_complete(orders: Sequence[Order]) -> None:

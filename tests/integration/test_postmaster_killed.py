@@ -14,7 +14,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.testing.clock import until
 from sokovan.testing.servers import PostgresServer
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.integration.crowds import broken_laws, store_at
+from tests.integration.crowds import store_at, violations
 
 CLOCK = SystemClock()
 WORKERS = 4
@@ -23,7 +23,7 @@ AGENTS = ("a1", "a2", "a3")
 SLOTS = {"cpu": 1000}
 # Room for fewer sessions than there are workers, so that some are always refused.
 ROOM = {"cpu": 1000}
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -33,16 +33,16 @@ def server() -> Iterator[PostgresServer]:
 
 
 class Worker:
-    """Submits, allocates, stops and frees, one session after the other, until it is told to end."""
+    """Submits, allocates, stops and frees, one session after the other, until `stopping` is set."""
 
     def __init__(self, store: SqlStore, number: int) -> None:
         self._cluster, self._number = StoredCluster(store), number
         self._random = Random(number)  # noqa: S311  # draws for a test, no secret among them
         self.rounds = self.allocated = self.refused = self.unavailable = 0
-        self.told_to_end = False
+        self.stopping = False
 
     async def run(self) -> None:
-        while not self.told_to_end:
+        while not self.stopping:
             try:
                 await self._round(f"w{self._number}-{self.rounds}-{self.unavailable}")
                 self.rounds += 1
@@ -62,15 +62,15 @@ class Worker:
 @asynccontextmanager
 async def working(url: str) -> AsyncIterator[list[Worker]]:
     """Workers at work; whatever one of them raises is raised at the end."""
-    stores = [store_at(url, retry=TransactionRetry(give_up_s=PATIENCE_S)) for _ in range(WORKERS)]
+    stores = [store_at(url, retry=TransactionRetry(give_up_s=TIMEOUT_S)) for _ in range(WORKERS)]
     workers = [Worker(store, number) for number, store in enumerate(stores)]
     tasks = [asyncio.ensure_future(worker.run()) for worker in workers]
     try:
         yield workers
     finally:
         for worker in workers:
-            worker.told_to_end = True
-        await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE_S)
+            worker.stopping = True
+        await asyncio.wait_for(asyncio.gather(*tasks), TIMEOUT_S)
         for store in stores:
             await store.close()
 
@@ -82,7 +82,7 @@ async def everybody_works(workers: list[Worker], *, rounds: int) -> None:
     async def is_done() -> bool:
         return all(worker.rounds >= start + rounds for worker, start in zip(workers, before, strict=True))
 
-    await until(is_done, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+    await until(is_done, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
 
 
 async def test_workers_outlive_a_server_that_is_killed_again_and_again(server: PostgresServer) -> None:
@@ -96,9 +96,9 @@ async def test_workers_outlive_a_server_that_is_killed_again_and_again(server: P
                 await everybody_works(workers, rounds=jitter.randint(1, 8))
                 await asyncio.to_thread(server.kill)
                 await asyncio.to_thread(server.start)
-                assert await broken_laws(cluster.store) == []
+                assert await violations(cluster.store) == []
             await everybody_works(workers, rounds=3)
-        assert await broken_laws(cluster.store) == []
+        assert await violations(cluster.store) == []
         agents = await cluster.store.read(lambda unit: unit.fleet.all())
     assert [agent.info.occupied_slots["cpu"] for agent in agents] == [0, 0, 0]
     assert sum(worker.allocated for worker in workers) > 0
@@ -110,7 +110,7 @@ async def test_a_pool_full_of_connections_from_before_a_restart_works_on(server:
         await asyncio.gather(*(cluster.submit(f"before{number}", slots=SLOTS) for number in range(10)))
         await asyncio.to_thread(server.restart)
         await asyncio.gather(*(cluster.submit(f"after{number}", slots=SLOTS) for number in range(10)))
-        assert await broken_laws(cluster.store) == []
+        assert await violations(cluster.store) == []
 
 
 async def test_a_server_that_is_gone_is_unavailable_to_readers_and_writers(server: PostgresServer) -> None:
@@ -119,8 +119,8 @@ async def test_a_server_that_is_gone_is_unavailable_to_readers_and_writers(serve
         await cluster.submit("before", slots=SLOTS)
         await asyncio.to_thread(server.kill)
         with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
+            await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), TIMEOUT_S)
         with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(cluster.session("before"), PATIENCE_S)
+            await asyncio.wait_for(cluster.session("before"), TIMEOUT_S)
         await asyncio.to_thread(server.start)
         assert (await cluster.session("before")).session_id == "before"

@@ -439,8 +439,8 @@ async def test_a_mount_that_reaches_out_is_refused(runtime: ProcessRuntime, moun
     assert await runtime.observe() == []
 
 
-def told_to_everybody(record: dict[str, int]) -> list[bytes]:
-    """What other processes can read of a kernel and its shim."""
+def readable_by_all(record: dict[str, int]) -> list[bytes]:
+    """The parts of a kernel and its shim that other processes can read."""
     files = (f"{record['pid']}/cmdline", f"{record['shim_pid']}/cmdline", f"{record['shim_pid']}/environ")
     return [Path("/proc", file).read_bytes() for file in files]
 
@@ -456,7 +456,7 @@ async def test_nothing_secret_stays_on_disk_or_in_arguments(
     assert "DATABASE_PASSWORD" not in names
     assert "LD_LIBRARY_PATH" not in names
     kept = [file.read_bytes() for file in place(root, "k").rglob("*") if file.is_file()]
-    for text in (*kept, *told_to_everybody(state(root, "k"))):
+    for text in (*kept, *readable_by_all(state(root, "k"))):
         assert b"of-the-user" not in text
         assert b"of-the-agent" not in text
 

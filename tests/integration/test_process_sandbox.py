@@ -1,4 +1,4 @@
-"""What a kernel in a sandbox can and cannot do."""
+"""The permissions of a kernel in a sandbox."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def runtime(root: Path, tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
 
 
 async def tried(runtime: ProcessRuntime, actions: dict[str, str], **changes: Any) -> dict[str, Any]:
-    """What each action came to inside a kernel."""
+    """The outcome of each action inside a kernel."""
     written = "{" + ", ".join(f"{name!r}: lambda: {action}" for name, action in actions.items()) + "}"
     await runtime.create(launch("tries", TRIES.replace("{ACTIONS}", written), **changes))
     await ended(runtime, "tries")

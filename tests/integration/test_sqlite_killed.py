@@ -10,7 +10,7 @@ from sokovan.adapters.sql.schema.tables import SESSION_HISTORY
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.integration.crowds import broken_laws, store_at
+from tests.integration.crowds import store_at, violations
 from tests.integration.embedded_work import AGENTS, work_until_killed
 from tests.integration.processes import Child
 from tests.integration.racing import AT_EVERY_COMMIT
@@ -19,24 +19,24 @@ LIVES = 200
 FULL_AUDIT_EVERY = 20
 # A life that may run this far brings at least one session from its submission to its end.
 STATEMENTS_MAX = 90
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def live_and_be_killed(url: str, life: int, *, statements: int) -> None:
     """One life, ended while it is somewhere behind its `statements`-th statement."""
     with Child(work_until_killed, url, life) as child:
         for _ in range(statements):
-            if not child.line.poll(PATIENCE_S):
+            if not child.line.poll(TIMEOUT_S):
                 raise AssertionError(f"life {life} stands still")
             try:
                 child.line.recv_bytes()
             except EOFError:
-                child.result(limit_s=PATIENCE_S)
+                child.result(limit_s=TIMEOUT_S)
         child.kill()
 
 
 async def checked(store: SqlStore, *, whole: bool) -> int:
-    """The file is sound and the laws hold; how many sessions were ever allocated."""
+    """The file is sound and the invariants hold; how many sessions were ever allocated."""
 
     async def work(unit: SqlUnitOfWork) -> int:
         assert [tuple(row) for row in await unit.transaction.fetch(sa.text("PRAGMA integrity_check"))] == [("ok",)]
@@ -46,7 +46,7 @@ async def checked(store: SqlStore, *, whole: bool) -> int:
         return int(row.total)
 
     try:
-        assert await broken_laws(store, only=() if whole else AT_EVERY_COMMIT) == []
+        assert await violations(store, only=() if whole else AT_EVERY_COMMIT) == []
         return await store.read(work)
     finally:
         await store.close()

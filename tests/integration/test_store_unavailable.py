@@ -13,9 +13,9 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.fault_proxy import FaultProxy
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
-from tests.integration.crowds import broken_laws, store_at
+from tests.integration.crowds import store_at, violations
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 SLOTS = {"cpu": 1000}
 
 
@@ -54,9 +54,9 @@ async def test_a_database_that_stays_away_is_unavailable_and_works_again_when_it
     await cluster.submit("before", slots=SLOTS)
     await proxy.close()
     with pytest.raises(StoreUnavailable, match=r"for 0\.5 s"):
-        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
+        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), TIMEOUT_S)
     with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(cluster.session("before"), PATIENCE_S)
+        await asyncio.wait_for(cluster.session("before"), TIMEOUT_S)
     await proxy.start()
     await cluster.submit("after", slots=SLOTS)
     await store.close()
@@ -72,12 +72,12 @@ async def test_a_database_that_does_not_answer_is_unavailable_rather_than_waited
     await cluster.submit("before", slots=SLOTS)
     proxy.stall()
     with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
+        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), TIMEOUT_S)
     proxy.resume()
     proxy.cut()
-    await asyncio.wait_for(cluster.submit("after", slots=SLOTS), PATIENCE_S)
+    await asyncio.wait_for(cluster.submit("after", slots=SLOTS), TIMEOUT_S)
     await store.close()
-    assert await broken_laws(steady.store) == []
+    assert await violations(steady.store) == []
 
 
 async def test_a_pool_whose_connections_are_all_busy_is_unavailable_after_a_while(
@@ -94,7 +94,7 @@ async def test_a_pool_whose_connections_are_all_busy_is_unavailable_after_a_whil
     holding = asyncio.ensure_future(store.read(hold))
     await busy.wait()
     with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(store.read(lambda unit: unit.fleet.all()), PATIENCE_S)
+        await asyncio.wait_for(store.read(lambda unit: unit.fleet.all()), TIMEOUT_S)
     may_end.set()
     # The server ended the idle transaction meanwhile; that is what the time-out is for.
     await asyncio.gather(holding, return_exceptions=True)
@@ -118,7 +118,7 @@ async def test_a_statement_that_waits_too_long_for_a_lock_makes_the_store_unavai
     await locked.wait()
     for _ in range(5):
         with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(StoredCluster(store).stop("wanted"), PATIENCE_S)
+            await asyncio.wait_for(StoredCluster(store).stop("wanted"), TIMEOUT_S)
     may_end.set()
     await holding
     assert (await StoredCluster(store).stop("wanted")).status is SessionStatus.CANCELLED

@@ -1,4 +1,4 @@
-"""What the adapters on Valkey do when the server is flushed, killed, hung or gone."""
+"""The adapters on Valkey when the server is flushed, killed, hung or gone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +22,7 @@ from sokovan.testing.servers import ValkeyServer
 CLOCK = SystemClock()
 DEADLINE_S = 0.3
 # Longer than any deadline and any pause between attempts, far shorter than a test that hangs.
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 MARGIN_S = 1.0
 
 
@@ -75,10 +75,10 @@ async def published(client: Client, events: list[Event]) -> None:
             return False
         return True
 
-    await until(is_out, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+    await until(is_out, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
 
 
-async def told_of_loss(place: Subscription) -> Delivery:
+async def report_of_loss(place: Subscription) -> Delivery:
     """The first delivery that is not empty, which must say `lost`."""
     deliveries: list[Delivery] = []
 
@@ -86,7 +86,7 @@ async def told_of_loss(place: Subscription) -> Delivery:
         deliveries.append(await place.receive(limit=1000, wait_s=0.1))
         return deliveries[-1] != Delivery()
 
-    await until(has_something, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+    await until(has_something, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
     assert deliveries[-1].lost
     return deliveries[-1]
 
@@ -94,7 +94,7 @@ async def told_of_loss(place: Subscription) -> Delivery:
 # ---- events: data that goes while the server stays
 
 
-async def test_a_flush_between_publishing_and_receiving_is_told(client: Client, valkey_url: str) -> None:
+async def test_a_flush_between_publishing_and_receiving_is_reported(client: Client, valkey_url: str) -> None:
     place = await client.bus.subscribe(group="schedulers", consumer="m1")
     await client.bus.publish(notices(3))
     await flush(valkey_url)
@@ -102,7 +102,7 @@ async def test_a_flush_between_publishing_and_receiving_is_told(client: Client, 
     assert await now(place) == Delivery()
 
 
-async def test_a_flush_is_told_even_if_new_events_came_since(client: Client, valkey_url: str) -> None:
+async def test_a_flush_is_reported_even_if_new_events_came_since(client: Client, valkey_url: str) -> None:
     place = await client.bus.subscribe(group="schedulers", consumer="m1")
     await client.bus.publish(notices(3))
     await place.acknowledge(await now(place))
@@ -112,7 +112,7 @@ async def test_a_flush_is_told_even_if_new_events_came_since(client: Client, val
     assert (delivery.lost, delivery.events) == (True, tuple(notices(5, first=3)))
 
 
-async def test_a_flush_is_told_to_each_consumer_of_each_group(client: Client, valkey_url: str) -> None:
+async def test_a_flush_is_reported_to_each_consumer_of_each_group(client: Client, valkey_url: str) -> None:
     places = [
         await client.bus.subscribe(group=group, consumer=consumer)
         for group in ("g1", "g2")
@@ -128,10 +128,10 @@ async def test_a_flush_ends_no_wait_for_ever(client: Client, valkey_url: str) ->
     waiting = asyncio.create_task(place.receive(limit=10, wait_s=1000))
     await blocked(valkey_url)
     await flush(valkey_url)
-    assert (await outcome(waiting, elapse=CLOCK.sleep, limit_s=PATIENCE_S)).lost
+    assert (await outcome(waiting, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)).lost
 
 
-async def test_a_group_that_was_destroyed_is_made_again_and_told(client: Client, valkey_url: str) -> None:
+async def test_a_group_that_was_destroyed_is_made_again_and_reported(client: Client, valkey_url: str) -> None:
     place = await client.bus.subscribe(group="schedulers", consumer="m1")
     await client.bus.publish(notices(2))
     async with Valkey.from_url(valkey_url) as raw:
@@ -150,7 +150,7 @@ async def test_a_consumer_that_died_leaves_its_events_to_another(client: Client,
         await client.bus.publish(notices(3))
         assert len((await now(place)).events) == 3
     heir = await client.bus.subscribe(group="schedulers", consumer="m2")
-    delivery = await outcome(heir.receive(limit=10, wait_s=PATIENCE_S), elapse=CLOCK.sleep)
+    delivery = await outcome(heir.receive(limit=10, wait_s=TIMEOUT_S), elapse=CLOCK.sleep)
     assert delivery.events == tuple(notices(3))
     assert not delivery.lost
 
@@ -175,7 +175,7 @@ async def test_events_survive_a_consumer_that_gives_up_at_any_moment(client: Cli
 # ---- events: a server that goes
 
 
-async def test_a_killed_server_is_survived_and_told(server: ValkeyServer) -> None:
+async def test_a_killed_server_is_survived_and_reported(server: ValkeyServer) -> None:
     async with Client(server.url) as client:
         place = await client.bus.subscribe(group="schedulers", consumer="m1")
         await client.bus.publish(notices(3))
@@ -185,7 +185,7 @@ async def test_a_killed_server_is_survived_and_told(server: ValkeyServer) -> Non
         assert await place.receive(limit=10, wait_s=0.1) == Delivery()
         await asyncio.to_thread(server.restart)
         await published(client, notices(2, first=3))
-        delivery = await told_of_loss(place)
+        delivery = await report_of_loss(place)
         kept = notices(3) if server.append_only else []
         assert delivery.events == (*kept, *notices(2, first=3))
         await place.acknowledge(delivery)
@@ -193,23 +193,23 @@ async def test_a_killed_server_is_survived_and_told(server: ValkeyServer) -> Non
         assert (await now(place)).events == tuple(notices(1, first=5))
 
 
-async def test_a_restart_that_nobody_noticed_is_told_too(server: ValkeyServer) -> None:
+async def test_an_unnoticed_restart_is_reported_too(server: ValkeyServer) -> None:
     async with Client(server.url) as client:
         place = await client.bus.subscribe(group="schedulers", consumer="m1")
         assert await now(place) == Delivery()
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.restart)
-        await told_of_loss(place)
+        await report_of_loss(place)
 
 
-async def test_a_restart_during_a_wait_is_told(server: ValkeyServer) -> None:
+async def test_a_restart_during_a_wait_is_reported(server: ValkeyServer) -> None:
     async with Client(server.url) as client:
         place = await client.bus.subscribe(group="schedulers", consumer="m1")
         waiting = asyncio.create_task(place.receive(limit=10, wait_s=1000))
         await blocked(server.url)
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.restart)
-        assert (await outcome(waiting, elapse=CLOCK.sleep, limit_s=PATIENCE_S)).lost
+        assert (await outcome(waiting, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)).lost
 
 
 async def test_a_subscription_made_without_a_server_begins_with_a_loss(forgetful: ValkeyServer) -> None:
@@ -219,7 +219,7 @@ async def test_a_subscription_made_without_a_server_begins_with_a_loss(forgetful
         assert await now(place) == Delivery()
         await asyncio.to_thread(forgetful.restart)
         await published(client, notices(1))
-        assert (await told_of_loss(place)).events == tuple(notices(1))
+        assert (await report_of_loss(place)).events == tuple(notices(1))
 
 
 # ---- hints and agent states
@@ -236,7 +236,7 @@ async def test_a_hint_is_heard_after_a_restart(server: ValkeyServer) -> None:
             await other.hints.set("schedule")
             return waiting.done()
 
-        await until(is_heard, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+        await until(is_heard, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
         assert await waiting
 
 
@@ -250,7 +250,7 @@ async def test_a_cache_that_was_wiped_is_filled_by_the_next_heartbeat(server: Va
         async def is_kept() -> bool:
             return await client.agents.put(heartbeat(sequence=8), ttl_s=60)
 
-        await until(is_kept, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+        await until(is_kept, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
         assert dict(await client.agents.fresh()) == {AGENT: heartbeat(sequence=8)}
 
 
@@ -282,7 +282,7 @@ async def everything_answers_in_time(client: Client, place: Subscription) -> Non
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
-async def test_a_server_that_is_gone_hangs_nobody(forgetful: ValkeyServer, rounds: int) -> None:
+async def test_a_server_that_is_gone_blocks_no_caller(forgetful: ValkeyServer, rounds: int) -> None:
     async with Client(forgetful.url) as client:
         place = await client.bus.subscribe(group="schedulers", consumer="m1")
         await client.agents.put(heartbeat(), ttl_s=60)
@@ -293,7 +293,7 @@ async def test_a_server_that_is_gone_hangs_nobody(forgetful: ValkeyServer, round
             await place.close()
 
 
-async def test_a_server_that_stands_still_hangs_nobody(forgetful: ValkeyServer) -> None:
+async def test_a_server_that_stands_still_blocks_no_caller(forgetful: ValkeyServer) -> None:
     async with Client(forgetful.url) as client:
         place = await client.bus.subscribe(group="schedulers", consumer="m1")
         await client.hints.set("schedule")
@@ -301,7 +301,7 @@ async def test_a_server_that_stands_still_hangs_nobody(forgetful: ValkeyServer) 
         with forgetful.paused():
             await everything_answers_in_time(client, place)
             await everything_answers_in_time(client, place)
-        await told_of_loss(place)
+        await report_of_loss(place)
 
 
 async def test_a_full_server_refuses_to_publish_and_breaks_nothing_else(forgetful: ValkeyServer) -> None:
@@ -315,11 +315,11 @@ async def test_a_full_server_refuses_to_publish_and_breaks_nothing_else(forgetfu
             assert await client.agents.put(heartbeat(), ttl_s=60) is False
             await raw.config_set("maxmemory", 0)
         await published(client, notices(1))
-        assert notices(1)[0] in (await told_or_given(place)).events
+        assert notices(1)[0] in (await next_delivery(place)).events
 
 
-async def told_or_given(place: Subscription) -> Delivery:
-    return await outcome(place.receive(limit=10, wait_s=PATIENCE_S), elapse=CLOCK.sleep)
+async def next_delivery(place: Subscription) -> Delivery:
+    return await outcome(place.receive(limit=10, wait_s=TIMEOUT_S), elapse=CLOCK.sleep)
 
 
 async def flush(url: str) -> None:
@@ -334,4 +334,4 @@ async def blocked(url: str) -> None:
         async def is_blocked() -> bool:
             return bool((await raw.info("clients"))["blocked_clients"])
 
-        await until(is_blocked, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+        await until(is_blocked, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)

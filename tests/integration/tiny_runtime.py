@@ -55,7 +55,7 @@ class TinyRuntime:
 
     async def has_image(self, image: str) -> bool:
         if image.startswith("unknown"):
-            raise ImageUnavailable(image=image, problem="nobody has heard of it")
+            raise ImageUnavailable(image=image, problem="it is unknown")
         return image in READY_IMAGES or (self._root / f"image-{image}").exists()
 
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
@@ -83,8 +83,8 @@ class TinyRuntime:
             self._beside(self._end(self._folder(kernel_id, attempt), grace_s))
 
     async def _end(self, folder: Path, grace_s: float) -> None:
-        for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 60.0)):
-            until_ms = self._clock.monotonic_ms() + patience_s * 1000
+        for number, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 60.0)):
+            until_ms = self._clock.monotonic_ms() + timeout_s * 1000
             sent = False
             while not self._is_over(folder):
                 sent = sent or self._signalled(folder, number)

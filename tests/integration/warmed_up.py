@@ -7,7 +7,7 @@ import asyncio
 
 import tests.shared_statements  # noqa: F401  # what is compiled here is kept for every store
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.integration.crowds import broken_laws
+from tests.integration.crowds import violations
 from tests.integration.embedded_work import AGENTS, one_life
 
 
@@ -16,7 +16,7 @@ async def _live() -> None:
         for agent in AGENTS:
             await cluster.agent(agent, devices=False)
         await one_life(cluster, "warm")
-        await broken_laws(cluster.store)
+        await violations(cluster.store)
 
 
 asyncio.run(_live())

@@ -1,4 +1,4 @@
-"""Whatever is handed in, the answer is a value or an error that says what is wrong with what.
+"""Every input gives a value, or an error that names the wrong part and the reason.
 
 The tables show one malformed input a line: what is wrong, how it is handed in, the code of the error, and the words of
 the message that point at the culprit. Below them, random junk goes through every door.

@@ -1,4 +1,4 @@
-"""What holds for every lifecycle alike, whatever its rows say."""
+"""Properties of every lifecycle, independent of its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of slot arithmetic, and that no form of writing ever rounds."""
+"""The invariants of slot arithmetic, and that no form of writing ever rounds."""
 
 from __future__ import annotations
 

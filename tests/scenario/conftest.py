@@ -1,4 +1,4 @@
-"""A cluster with a coordinator at work, for stories about sessions."""
+"""A cluster with a coordinator at work, for histories of sessions."""
 
 from collections.abc import AsyncIterator
 
@@ -9,6 +9,6 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[OrchestratedCluster]:
-    """A cluster without agents; the laws are checked at its end."""
+    """A cluster without agents; the invariants are checked at its end."""
     async with OrchestratedCluster.open() as cluster:
         yield cluster

@@ -1,4 +1,4 @@
-"""Random small clusters, thrown by dice that hypothesis hands out, and the questions that laws ask of their plans."""
+"""Random small clusters, drawn by hypothesis, and queries on their plans."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Dice(Protocol):
 
 @dataclass(frozen=True)
 class Features:
-    """What the clusters of one law may have."""
+    """The features that the clusters of one property may have."""
 
     bare: bool = True  # kernels that ask for nothing
     parts: bool = True  # kernel groups by label
@@ -80,7 +80,7 @@ class Case:
         return [seat for reservation in self.plan.reservations for seat in reservation.kernels]
 
     def taken(self, seats: Iterable[Seat]) -> dict[AgentId, Counter[str]]:
-        """What these kernels take from each agent, places for kernels included."""
+        """The slots that these kernels take from each agent, places for kernels included."""
         rows: dict[AgentId, Counter[str]] = {}
         for kernel_id, agent_id in seats:
             rows.setdefault(agent_id, Counter()).update({**self.kernels[kernel_id].slots, "kernels": 1})
@@ -103,7 +103,7 @@ class Case:
 
 
 def free(agent: AgentInfo, *, later: bool) -> Counter[str]:
-    """What an agent has left, now or once everything on its way out has gone; places for kernels included."""
+    """The free slots of an agent, now or after all releases; places for kernels included."""
     left = Counter(dict(agent.available_slots))
     left.subtract(dict(agent.occupied_slots))
     places = 10**6 if agent.kernels_max is None else agent.kernels_max

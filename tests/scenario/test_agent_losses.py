@@ -246,9 +246,9 @@ async def test_a_session_that_may_be_tried_again_is_enqueued_anew(cluster: Orche
     [new] = [record for record in page if record.session_id != "s"]
     assert new.status is SessionStatus.RUNNING
     assert spare.running() == [new.kernels[0].kernel_id]
-    story = await cluster.history(new.session_id)
-    assert story[0].change.code == "requeued"
-    assert "it replaces s," in story[0].change.detail
+    history = await cluster.history(new.session_id)
+    assert history[0].change.code == "requeued"
+    assert "it replaces s," in history[0].change.detail
     assert await cluster.used("a1") == {"cpu": 4000, "mem": 8 << 30}
     await lost.connect()
     await cluster.pass_time(5)
@@ -266,15 +266,15 @@ async def test_when_many_agents_are_lost_together_no_session_is_ended(cluster: O
     await cluster.pass_time(200, step_s=2)
     assert [await cluster.status(f"s{number}") for number in range(5)] == ["running"] * 5
     assert cluster.telemetry.counted("mass_losses_total") == 1
-    told = [await cluster.codes(f"s{number}") for number in range(5)]
-    assert sum("mass-loss" in codes for codes in told) == 2
+    recorded = [await cluster.codes(f"s{number}") for number in range(5)]
+    assert sum("mass-loss" in codes for codes in recorded) == 2
     for agent in agents[:2]:
         await agent.connect()
     await cluster.pass_time(3)
     assert [await agent_status(cluster, f"a{number}") for number in range(5)] == [AgentStatus.ALIVE] * 5
 
 
-async def test_a_kernel_that_nobody_knows_is_stopped(cluster: OrchestratedCluster) -> None:
+async def test_an_orphan_kernel_is_stopped(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()
     launch = CreateKernel(KernelId("stray"), 1, SessionId("old"), "python", ("work",))
@@ -303,13 +303,17 @@ async def test_a_kernel_missing_from_one_report_is_not_lost_yet(cluster: Orchest
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
-    holdings = agent.table
-    agent.table = type(holdings)(
-        holdings.agent_id, holdings.capacity, incarnation=holdings.incarnation, observed=True, tick=holdings.tick
+    kernel_table = agent.table
+    agent.table = type(kernel_table)(
+        kernel_table.agent_id,
+        kernel_table.capacity,
+        incarnation=kernel_table.incarnation,
+        observed=True,
+        tick=kernel_table.tick,
     )
     await cluster.pass_time(8)
     assert await cluster.status("s") == "running"
-    agent.table = holdings
+    agent.table = kernel_table
     await cluster.pass_time(8)
     assert await cluster.status("s") == "running"
 
@@ -318,9 +322,13 @@ async def test_a_kernel_missing_from_every_report_is_lost(cluster: OrchestratedC
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
-    holdings = agent.table
-    agent.table = type(holdings)(
-        holdings.agent_id, holdings.capacity, incarnation=holdings.incarnation, observed=True, tick=holdings.tick
+    kernel_table = agent.table
+    agent.table = type(kernel_table)(
+        kernel_table.agent_id,
+        kernel_table.capacity,
+        incarnation=kernel_table.incarnation,
+        observed=True,
+        tick=kernel_table.tick,
     )
     agent.machine.clear()
     await cluster.pass_time(15)

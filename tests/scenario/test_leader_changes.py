@@ -11,7 +11,7 @@ from sokovan.domain.session import EndPolicy
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER
-from tests.scenario.mortal_manager import Fate, Killed, MortalAllocator, MortalGateway, MortalStore
+from tests.scenario.killable_manager import KillableAllocator, KillableGateway, KillableStore, Killed, KillPoint
 
 
 async def a_day(cluster: OrchestratedCluster) -> None:
@@ -26,33 +26,33 @@ async def a_day(cluster: OrchestratedCluster) -> None:
     await cluster.settle()
 
 
-def mortal(cluster: OrchestratedCluster, fate: Fate) -> dict[str, object]:
+def killable(cluster: OrchestratedCluster, kill_point: KillPoint) -> dict[str, object]:
     return {
-        "store": MortalStore(cluster.store, fate),
-        "allocator": MortalAllocator(cluster.stored.allocator, fate),
-        "gateway": MortalGateway(cluster.agents, fate),
+        "store": KillableStore(cluster.store, kill_point),
+        "allocator": KillableAllocator(cluster.stored.allocator, kill_point),
+        "gateway": KillableGateway(cluster.agents, kill_point),
     }
 
 
 async def test_a_manager_may_die_at_any_moment_and_another_finishes_its_work(cluster: OrchestratedCluster) -> None:
-    fate = Fate()
+    kill_point = KillPoint()
     await cluster.agent("a1")
-    cluster.coordinator = cluster.new_coordinator(**mortal(cluster, fate))
+    cluster.coordinator = cluster.new_coordinator(**killable(cluster, kill_point))
     await a_day(cluster)
-    assert fate.acts > 10
-    for at in range(1, fate.acts + 1):
+    assert kill_point.acts > 10
+    for at in range(1, kill_point.acts + 1):
         for after in (False, True):
             async with OrchestratedCluster.open() as other:
-                await lives_through(other, Fate(at=at, after=after))
+                await lives_through(other, KillPoint(at=at, after=after))
 
 
-async def lives_through(cluster: OrchestratedCluster, fate: Fate) -> None:
+async def lives_through(cluster: OrchestratedCluster, kill_point: KillPoint) -> None:
     """The day, with a manager that dies in the middle of it."""
     agent = await cluster.agent("a1")
-    cluster.coordinator = cluster.new_coordinator(**mortal(cluster, fate))
+    cluster.coordinator = cluster.new_coordinator(**killable(cluster, kill_point))
     with suppress(Killed):
         await a_day(cluster)
-    assert fate.dead
+    assert kill_point.dead
     await cluster.fail_over()
     await cluster.settle()
     # People and kernels do the rest of what they would have done.

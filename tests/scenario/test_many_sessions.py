@@ -43,7 +43,7 @@ async def test_a_round_that_finds_nothing_new_writes_nothing(cluster: Orchestrat
     assert context.batches.transactions == before
 
 
-async def test_a_heartbeat_without_news_wakes_nobody(cluster: OrchestratedCluster) -> None:
+async def test_a_heartbeat_without_news_wakes_no_handler(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()

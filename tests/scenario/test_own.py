@@ -191,7 +191,7 @@ def plan_with(*queues: Queue, policy: str = "capacity") -> SchedulingPlan:
 
 
 @pytest.mark.parametrize("policy", ["capacity", "proportion"])
-def test_a_queue_under_a_parent_that_is_not_there_stops_nobody_else(policy: str) -> None:
+def test_a_queue_under_a_parent_that_is_not_there_blocks_no_other_queue(policy: str) -> None:
     plan = plan_with(Queue(QueueName("bad"), parent=QueueName("ghost")), Queue(QueueName("good")), policy=policy)
     assert [placement.session_id for placement in plan.placements] == ["good"]
     bad = plan.verdicts[1]
@@ -200,7 +200,7 @@ def test_a_queue_under_a_parent_that_is_not_there_stops_nobody_else(policy: str)
 
 
 @pytest.mark.parametrize("policy", ["capacity", "proportion"])
-def test_a_queue_under_itself_stops_nobody_else(policy: str) -> None:
+def test_a_queue_under_itself_blocks_no_other_queue(policy: str) -> None:
     bad, loop = QueueName("bad"), QueueName("loop")
     plan = plan_with(Queue(bad, parent=loop), Queue(loop, parent=bad), Queue(QueueName("good")), policy=policy)
     assert [placement.session_id for placement in plan.placements] == ["good"]

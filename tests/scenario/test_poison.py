@@ -1,4 +1,4 @@
-"""One session, agent or kind of work that is broken delays nobody else."""
+"""One session, agent or kind of work that is broken delays no other."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ def poisonous(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Seque
     return launches(session, addresses)
 
 
-async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_nobody(
+async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_no_other(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = await cluster.agent("a1")

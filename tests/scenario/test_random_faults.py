@@ -1,4 +1,4 @@
-"""Anything may happen in any order; when it is over, everything converges and no law was broken."""
+"""Random faults in any order: the cluster converges and no invariant is violated."""
 
 from contextlib import suppress
 
@@ -108,7 +108,7 @@ class Chaos:
         return self._dice.pick(tuple(self._cluster.agents.all.values()))
 
 
-async def tell_a_story(seed: int) -> None:
+async def run_history(seed: int) -> None:
     async with OrchestratedCluster.open(timing=TIMING) as cluster:
         for number in range(3):
             await cluster.agent(f"a{number}", slots={"cpu": 6000, "mem": 32 << 30, "cuda.device": 2})
@@ -135,7 +135,7 @@ async def everything_is_where_the_books_say(cluster: OrchestratedCluster) -> Non
             if kernel.status.value == "running":
                 booked[str(kernel.agent_id)].append(kernel.kernel_id)
     for name, agent in cluster.agents.all.items():
-        assert set(agent.running()) <= set(booked[name]), f"{name} runs what nobody booked"
+        assert set(agent.running()) <= set(booked[name]), f"{name} runs what is not booked"
         there = {key.kernel_id for key in agent.machine}
         assert set(booked[name]) <= there, f"{name} does not have what is booked on it"
 
@@ -152,4 +152,4 @@ async def everybody_can_be_ended(cluster: OrchestratedCluster) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_faults_in_any_order_leave_everything_in_order(seed: int) -> None:
-    await tell_a_story(seed)
+    await run_history(seed)

@@ -91,7 +91,7 @@ async def test_an_image_that_cannot_be_had_ends_the_session_with_the_agents_word
     assert await cluster.used("a1") == {}
 
 
-async def test_a_pull_that_fails_later_ends_those_who_waited_and_nobody_after_them(
+async def test_a_pull_that_fails_later_ends_the_waiting_sessions_and_no_later_ones(
     cluster: OrchestratedCluster,
 ) -> None:
     agent = await cluster.agent("a1")
@@ -198,7 +198,7 @@ async def _brought_to(cluster: OrchestratedCluster, state: str) -> bool:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     if state in {"scheduled", "prepared"}:
-        # Nobody sees these states from outside: the store is brought there by hand.
+        # These states are not visible from outside: the test writes them to the store.
         await cluster.stored.place("s", "a1")
         if state == "prepared":
             await cluster.stored.move("s", KernelTrigger.IMAGE_READY)
@@ -352,7 +352,7 @@ async def test_kernels_that_never_got_a_place_leave_with_their_session(cluster: 
     assert session.status.value == "terminated"
 
 
-async def test_whoever_waits_too_long_for_a_place_is_withdrawn(cluster: OrchestratedCluster) -> None:
+async def test_a_session_pending_for_too_long_is_withdrawn(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     await cluster.submit("s")
     await cluster.pass_time(29)
@@ -456,7 +456,7 @@ async def test_a_session_that_asked_to_start_later_starts_when_its_time_has_come
     assert await cluster.status("s") == "running"
 
 
-async def test_waiting_sessions_are_told_why_and_once_per_reason(cluster: OrchestratedCluster) -> None:
+async def test_waiting_sessions_get_a_verdict_once_per_reason(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1", slots=FOUR_CPUS)
     await cluster.submit("first", slots=FOUR_CPUS)
     await cluster.submit("second", slots=FOUR_CPUS)

@@ -20,8 +20,8 @@ def test_a_command_of_the_page_prints_what_the_page_shows(command: str, output: 
         (tmp_path / name).write_text(text, encoding="utf-8")
     argv = [sys.executable, "-m", "sokovan", *command.split()]
     outcome = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
-    told = "" if "--json" in command else outcome.stderr
-    assert outcome.stdout + told == output
+    errors = "" if "--json" in command else outcome.stderr
+    assert outcome.stdout + errors == output
     assert outcome.returncode == (1 if "today.yaml" in command else 0)
 
 

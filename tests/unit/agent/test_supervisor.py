@@ -314,11 +314,11 @@ class Machine(RuleBasedStateMachine):
         assert set(self.promised) >= set(keys)
 
 
-test_no_order_of_events_breaks_the_laws = Machine.TestCase
+test_no_order_of_events_breaks_the_invariants = Machine.TestCase
 
 
-def test_the_machine_of_the_laws_does_start_things() -> None:
-    """So that the laws are not kept by doing nothing."""
+def test_the_machine_of_the_invariants_does_start_things() -> None:
+    """Check that the invariants are not kept by doing nothing."""
     machine = Machine()
     machine.create("a", 1, late=False)
     machine.do(0, luck=True)

@@ -11,7 +11,7 @@ from sokovan.testing.fault_proxy import CommitFault, FaultNotArmed, FaultProxy
 
 STARTUP = (8).to_bytes(4) + (196608).to_bytes(4)
 ENCRYPTION_REQUESTS = [(8).to_bytes(4) + code.to_bytes(4) for code in (80877103, 80877104)]
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 def message(kind: bytes, content: bytes) -> bytes:
@@ -68,7 +68,7 @@ class Client:
         return client
 
     async def receive(self, size: int) -> bytes:
-        return await asyncio.wait_for(self.reader.readexactly(size), PATIENCE_S)
+        return await asyncio.wait_for(self.reader.readexactly(size), TIMEOUT_S)
 
     async def ask(self, text: bytes) -> None:
         """Send a query and receive its answer."""
@@ -79,7 +79,7 @@ class Client:
     async def finds_the_end(self) -> bool:
         """Whether the connection ends without another byte."""
         try:
-            return await asyncio.wait_for(self.reader.read(1), PATIENCE_S) == b""
+            return await asyncio.wait_for(self.reader.read(1), TIMEOUT_S) == b""
         except ConnectionError:
             return True
 
@@ -107,11 +107,11 @@ async def client(proxy: FaultProxy) -> AsyncIterator[Client]:
 
 
 async def struck(proxy: FaultProxy) -> None:
-    await asyncio.wait_for(proxy.struck(), PATIENCE_S)
+    await asyncio.wait_for(proxy.struck(), TIMEOUT_S)
 
 
 async def closed(server: Server) -> None:
-    await asyncio.wait_for(server.closed.wait(), PATIENCE_S)
+    await asyncio.wait_for(server.closed.wait(), TIMEOUT_S)
 
 
 async def test_without_a_fault_everything_passes(client: Client, server: Server) -> None:

@@ -67,7 +67,7 @@ async def test_half_an_installation_of_a_killed_agent_is_made_anew(
     async def run(
         _self: ProcessImages, _image: str, command: Sequence[str], _progress: Callable[[str], None], **_lock: int
     ) -> None:
-        os.mkdir(command[-1])  # noqa: PTH102  # a stand-in for the installer, in no hurry
+        os.mkdir(command[-1])  # noqa: PTH102  # a slow stand-in for the installer
 
     monkeypatch.setattr(ProcessImages, "_run", run)
     made = images(layout, plain=())

@@ -15,7 +15,7 @@ from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState
 from tests.kernels import SLEEP, ended, launch, place, relatives, runtime_in, said, seen, until
 
-# Not before its start is over, which is another story.
+# Not before its start is over, which other tests cover.
 STOPS_ITS_SHIM = """
 import os, signal, time
 while not os.path.exists("go"):

@@ -18,7 +18,7 @@ TABLE = drawn("""
     DESTROYING -> TERMINATED
 """)
 # A failure stays and retries; a request is accepted in every state.
-RETRIES_AND_WISHES = drawn("""
+RETRIES_AND_REQUESTS = drawn("""
     PENDING -> PENDING
     PROVISIONING -> PROVISIONING
     PENDING -> DESTROYING
@@ -28,7 +28,7 @@ WANTED = [DeploymentStatus.PENDING, DeploymentStatus.PROVISIONING, DeploymentSta
 
 
 def test_the_transitions_are_those_of_the_table_with_retries_and_requests_in_every_state() -> None:
-    assert arrows(DEPLOYMENT) == TABLE | RETRIES_AND_WISHES
+    assert arrows(DEPLOYMENT) == TABLE | RETRIES_AND_REQUESTS
 
 
 @pytest.mark.parametrize("state", WANTED)

@@ -86,8 +86,8 @@ async def test_fake_agents_of_an_earlier_process_are_lost_at_once() -> None:
 
         lost = {"r00n0", "r00n1", "r00n2"}
         assert await statuses(cluster) == {"real": AgentStatus.ALIVE, **dict.fromkeys(lost, AgentStatus.LOST)}
-        story = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("r00n0")))
-        assert [(entry.after, entry.change.code) for entry in story[1:]] == [
+        history = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("r00n0")))
+        assert [(entry.after, entry.change.code) for entry in history[1:]] == [
             ("suspect", "fake-agent-ended"),
             ("lost", "fake-agent-ended"),
         ]

@@ -90,18 +90,18 @@ def test_every_other_question_is_one_request() -> None:
     why = {"session": "s-1", "status": "pending", "verdict": "WAIT", "code": "X", "summary": "s"}
     plan = {"would_start": "now", "code": "PLACED", "summary": "s", "verdict": "NOTHING", "slots": {}, "size": 1}
     plan |= {"scaling_group": "d", "queue": "q", "image": "host"}
-    story = HistoryView(session="s-1", lines=[])
+    history = HistoryView(session="s-1", lines=[])
     chunk = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
     sessions, kernels, server = opened(
-        ok(SESSION), ok(SESSION), ok(SESSION), ok(why), ok({"items": []}), ok(story), ok(plan), ok([KERNEL]), ok(chunk),
-        stream(("log", chunk)),
+        ok(SESSION), ok(SESSION), ok(SESSION), ok(why), ok({"items": []}), ok(history), ok(plan), ok([KERNEL]),
+        ok(chunk), stream(("log", chunk)),
     )  # fmt: skip
     sessions.get("a")
     sessions.stop("a", forced=True)
     sessions.cancel("a")
     assert sessions.why("a").code == "X"
     assert sessions.waiting().items == []
-    assert sessions.history("a") == story
+    assert sessions.history("a") == history
     assert sessions.plan(SessionBody()).would_start == "now"
     assert kernels.list("a") == [KERNEL]
     assert kernels.log("a", 0, tail=3) == chunk

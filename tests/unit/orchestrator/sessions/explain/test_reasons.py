@@ -1,4 +1,4 @@
-"""Explanations put together from verdicts and stories."""
+"""Explanations put together from verdicts and histories."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def test_without_a_view_of_the_cluster_nothing_is_tried(harness: Controlle
     assert (answer.code, answer.would_start) == ("NEVER_FITS", ())
 
 
-async def test_a_limit_below_the_request_is_the_askers_to_change_and_a_full_one_is_not(
+async def test_a_limit_below_the_request_needs_another_request_and_a_full_one_does_not(
     harness: ControllerHarness,
 ) -> None:
     await harness.cluster.put(

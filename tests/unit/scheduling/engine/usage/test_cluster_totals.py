@@ -16,9 +16,9 @@ def refused(request: int, limit: int, held: int = 0) -> QueueRefusal:
 
 
 def test_a_queue_may_have_all_of_a_slot_or_a_part() -> None:
-    stock = ClusterTotals(EngineParts(*agents(2, "cpu=4")).workspace)
-    assert stock.limit_is_total(refused(1000, 8000))
-    assert not stock.limit_is_total(refused(1000, 7999))
+    totals = ClusterTotals(EngineParts(*agents(2, "cpu=4")).workspace)
+    assert totals.limit_is_total(refused(1000, 8000))
+    assert not totals.limit_is_total(refused(1000, 7999))
 
 
 def test_a_shortage_names_used_and_total_amounts() -> None:
@@ -50,5 +50,5 @@ def test_agents_that_take_no_work_offer_nothing() -> None:
 )
 def test_unavailable_agents_are_counted_by_reason(states: list[AgentStatus], away: str, *, answers: bool) -> None:
     machines = [agent(f"b{index}", "cpu=1", status=status) for index, status in enumerate(states)]
-    stock = ClusterTotals(EngineParts(agent("a", "cpu=1"), *machines).workspace)
-    assert (stock.unavailable, stock.all_reachable) == (away, answers)
+    totals = ClusterTotals(EngineParts(agent("a", "cpu=1"), *machines).workspace)
+    assert (totals.unavailable, totals.all_reachable) == (away, answers)

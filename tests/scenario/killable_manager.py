@@ -1,4 +1,4 @@
-"""A manager that dies at a chosen moment: before or after one of its acts."""
+"""A manager that is killed at a chosen moment: before or after one of its acts."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -15,10 +15,10 @@ R = TypeVar("R")
 
 
 class Killed(BaseException):
-    """The process is gone; whatever it was about to do does not happen."""
+    """The process is gone; its next step does not happen."""
 
 
-class Fate:
+class KillPoint:
     """Counts what a manager does, and ends it at one of its acts, before or after."""
 
     def __init__(self, *, at: int | None = None, after: bool = False) -> None:
@@ -40,20 +40,20 @@ class Fate:
         return result
 
 
-class MortalStore:
-    """A store as a mortal manager uses it."""
+class KillableStore:
+    """A store as a killable manager uses it."""
 
-    def __init__(self, store: Store, fate: Fate) -> None:
-        self._store, self._fate = store, fate
+    def __init__(self, store: Store, kill_point: KillPoint) -> None:
+        self._store, self._kill_point = store, kill_point
 
     async def run(self, work: Callable[[UnitOfWork], Awaitable[R]], *, fence: Fence | None = None) -> R:
-        return await self._fate.act(lambda: self._store.run(work, fence=fence))
+        return await self._kill_point.act(lambda: self._store.run(work, fence=fence))
 
     async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
-        return await self._fate.act(lambda: self._store.run_batched(work, item))
+        return await self._kill_point.act(lambda: self._store.run_batched(work, item))
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
-        if self._fate.dead:
+        if self._kill_point.dead:
             raise Killed
         return await self._store.read(work)
 
@@ -61,37 +61,37 @@ class MortalStore:
         return await self._store.prune(older_than_s=older_than_s)
 
 
-class MortalAllocator(SchedulingAllocator):
-    """An allocator as a mortal manager uses it."""
+class KillableAllocator(SchedulingAllocator):
+    """An allocator as a killable manager uses it."""
 
-    def __init__(self, allocator: SchedulingAllocator, fate: Fate) -> None:
-        self._allocator, self._fate = allocator, fate
+    def __init__(self, allocator: SchedulingAllocator, kill_point: KillPoint) -> None:
+        self._allocator, self._kill_point = allocator, kill_point
 
     async def allocate_batch(self, assignments: Sequence[Assignment], context: AllocationContext) -> BatchResult:
-        return await self._fate.act(lambda: self._allocator.allocate_batch(assignments, context))
+        return await self._kill_point.act(lambda: self._allocator.allocate_batch(assignments, context))
 
 
-class MortalGateway:
+class KillableGateway:
     """The way to agents, for as long as the manager lives."""
 
-    def __init__(self, agents: ActingAgents, fate: Fate) -> None:
-        self._agents, self._fate = agents, fate
+    def __init__(self, agents: ActingAgents, kill_point: KillPoint) -> None:
+        self._agents, self._kill_point = agents, kill_point
 
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
-        return await self._fate.act(lambda: self._agents.prepare_image(agent_id, incarnation, image))
+        return await self._kill_point.act(lambda: self._agents.prepare_image(agent_id, incarnation, image))
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
-        await self._fate.act(lambda: self._agents.create_kernel(agent_id, incarnation, launch))
+        await self._kill_point.act(lambda: self._agents.create_kernel(agent_id, incarnation, launch))
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
     ) -> GoneProof:
-        return await self._fate.act(
+        return await self._kill_point.act(
             lambda: self._agents.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
         )
 
     async def forget_kernel(self, *details: Any) -> None:
-        await self._fate.act(lambda: self._agents.forget_kernel(*details))
+        await self._kill_point.act(lambda: self._agents.forget_kernel(*details))
 
     def connected(self, agent_id: AgentId) -> bool:
         return self._agents.connected(agent_id)

@@ -1,8 +1,7 @@
-"""The command line as it is, in a process whose deadlines are short and which can be held.
+"""Runs the command line with short deadlines, and with handlers that can be held back.
 
-Everything that runs is the product's own. What differs is said in the first argument,
-as JSON; see `Hurry`. What would take minutes takes seconds, and what lasts for
-milliseconds lasts until a file is removed.
+Everything that runs is the product's own code. The first argument is a `FastTimings` as JSON.
+A deadline of minutes takes seconds, and a step of milliseconds lasts until a file is removed.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from sokovan.wire.frames import CreateKernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hurry:
-    """How a server differs from the one that people run.
+class FastTimings:
+    """The differences from a server in normal operation.
 
     `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
-    suspect, lost a second later, and its sessions are given up a second after that. A file
+    suspect, lost a second later, and its sessions fail a second after that. A file
     of the name `prepare`, `create`, `watch` or `deadlines` in the folder `holds` holds back that work.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`.
@@ -58,47 +57,47 @@ class Hurry:
     dies_after: int = 0
 
     def as_argument(self) -> str:
-        """What to give the process that is to be like this."""
+        """The first argument of the process."""
         return json.dumps(dataclasses.asdict(self))
 
 
-def hasten(hurry: Hurry) -> None:
-    """Make this process differ as was said."""
-    for name, seconds in hurry.deadlines.items():
+def apply_timings(timings: FastTimings) -> None:
+    """Apply the timings to this process."""
+    for name, seconds in timings.deadlines.items():
         status = KernelStatus(name)
         KERNEL.deadlines[status] = dataclasses.replace(KERNEL.deadlines[status], seconds=seconds)
-    if hurry.heartbeat_s is not None:
-        _put(agent_links, HEARTBEAT_S=hurry.heartbeat_s)
-    if hurry.silence_s is not None or hurry.lease_s is not None:
-        _put(up, Timing=functools.partial(_timing, hurry))
-    if hurry.link_port is not None:
-        _put(manager_runtime, serve_links=functools.partial(_serve_links, hurry.link_port))
-    if hurry.processes_max is not None:
-        _put(start, launches=_limited(hurry.processes_max))
-    if hurry.holds:
-        _make_holdable(Path(hurry.holds))
-    if hurry.dies_after:
-        _make_mortal(Path(hurry.holds) / "armed", hurry.dies_after)
+    if timings.heartbeat_s is not None:
+        _put(agent_links, HEARTBEAT_S=timings.heartbeat_s)
+    if timings.silence_s is not None or timings.lease_s is not None:
+        _put(up, Timing=functools.partial(_timing, timings))
+    if timings.link_port is not None:
+        _put(manager_runtime, serve_links=functools.partial(_serve_links, timings.link_port))
+    if timings.processes_max is not None:
+        _put(start, launches=_limited(timings.processes_max))
+    if timings.holds:
+        _make_holdable(Path(timings.holds))
+    if timings.dies_after:
+        _kill_after_commits(Path(timings.holds) / "armed", timings.dies_after)
 
 
 def _put(owner: object, **parts: Any) -> None:
-    """Put parts of ours in the place of those that a module or a class has."""
+    """Replace attributes of a module or a class."""
     for name, part in parts.items():
         if not hasattr(owner, name):
             raise AttributeError(f"{owner} has no {name} any more")
         setattr(owner, name, part)
 
 
-def _timing(hurry: Hurry, **usual: Any) -> Timing:
+def _timing(timings: FastTimings, **usual: Any) -> Timing:
     timing = Timing(**usual)
-    if hurry.silence_s is not None:
-        heartbeats = HeartbeatTimeouts(suspect_s=hurry.silence_s, lost_s=1.0)
+    if timings.silence_s is not None:
+        heartbeats = HeartbeatTimeouts(suspect_s=timings.silence_s, lost_s=1.0)
         timing = dataclasses.replace(timing, heartbeats=heartbeats, session_lost_s=1.0)
-    return timing if hurry.lease_s is None else dataclasses.replace(timing, lease_ttl_s=hurry.lease_s)
+    return timing if timings.lease_s is None else dataclasses.replace(timing, lease_ttl_s=timings.lease_s)
 
 
 def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:
-    # Any other: an agent that was told of an earlier server would not find this one.
+    # A fixed port: agents reconnect to the address of the previous server.
     return serve_links(agents, **{**usual, "port": fixed_port})
 
 
@@ -130,10 +129,10 @@ def _held(file: Path, handle: Callable[..., Awaitable[bool]]) -> Callable[..., A
     return unless_held
 
 
-def _make_mortal(armed: Path, commits: int) -> None:
+def _kill_after_commits(armed: Path, commits: int) -> None:
     run, left = SqlStore.run_sql, commits
 
-    async def run_and_die(store: SqlStore, work: Any, **options: Any) -> Any:
+    async def run_and_kill(store: SqlStore, work: Any, **options: Any) -> Any:
         nonlocal left
         result = await run(store, work, **options)
         # A lease is renewed all the time, whatever happens to sessions.
@@ -143,7 +142,7 @@ def _make_mortal(armed: Path, commits: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    _put(SqlStore, run_sql=run_and_die)
+    _put(SqlStore, run_sql=run_and_kill)
 
 
 def _exists(file: Path) -> bool:
@@ -151,5 +150,5 @@ def _exists(file: Path) -> bool:
 
 
 if __name__ == "__main__":
-    hasten(Hurry(**json.loads(sys.argv.pop(1))))
+    apply_timings(FastTimings(**json.loads(sys.argv.pop(1))))
     main()
