@@ -118,7 +118,7 @@ async def test_an_image_that_cannot_be_had_says_why_and_may_be_tried_again(rig: 
         rig.events.clear()
         rig.executor.execute(PrepareInstruction(image))
         await comes_true(lambda: rig.images() and rig.images()[-1][1] is ImageState.FAILED)
-        assert rig.images()[-1][2] in {"nobody has heard of it", "the disk is full"}
+        assert rig.images()[-1][2] in {"it is unknown", "the disk is full"}
 
 
 async def test_a_kernel_is_stopped_and_that_is_looked_at(rig: Rig) -> None:
