@@ -5,6 +5,7 @@ Events are applied at once, and their instructions executed by a simulated runti
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from sokovan.agent.journal_records import JournalRecord, KernelKey
@@ -30,7 +31,7 @@ from sokovan.ports.agent_gateway import AgentRefused, GoneProof, ImageReport, Im
 from sokovan.wire.frames import CreateKernel
 
 
-class InMemoryAgent:
+class InMemoryAgent(ABC):
     """Applies events to a kernel table; subclasses simulate the runtime and the link."""
 
     def __init__(self, table: KernelTable) -> None:
@@ -55,32 +56,32 @@ class InMemoryAgent:
         for instruction in done.instructions:
             self._execute(instruction)
 
-    def _record(self, records: Sequence[JournalRecord]) -> None:
+    def _record(self, records: Sequence[JournalRecord]) -> None:  # noqa: B027  # a fake agent has no journal
         """Take the journal records of an event; dropped by default."""
 
+    @abstractmethod
     def _start_kernel(self, launch: CreateKernel) -> None:
         """Start a simulated kernel; applies StartFinished now or later."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _stop_kernel(self, key: KernelKey, grace_s: float) -> None:
         """Stop a simulated kernel."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _forget_kernel(self, key: KernelKey) -> None:
         """Remove a simulated kernel that has ended."""
-        raise NotImplementedError
 
     def _prepare_image(self, image: str) -> None:
         """Prepare an image; by default every image is ready at once."""
         self.apply(ImageProgressed(ImageReport(image, ImageState.READY)))
 
+    @abstractmethod
     def _answer(self, token: Token, outcome: GoneProof | ImageReport | AgentRefused | None) -> None:
         """Deliver the outcome of a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _send_heartbeat(self) -> None:
         """Send a heartbeat soon."""
-        raise NotImplementedError
 
     def _execute(self, instruction: Instruction) -> None:
         match instruction:

@@ -31,7 +31,7 @@ class _Written:
 
 
 class VerdictCache:
-    """Stores why sessions wait; a new code adds a history entry and an event."""
+    """Writes changed verdicts; a new code adds a history entry and an event."""
 
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:
         self._batches, self._clock = batches, clock
