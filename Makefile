@@ -46,7 +46,7 @@ check: setup ## Format, lint, types, import contracts, tidy
 # One process more than there are cores: tests with real processes wait more than they work.
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
-quick: setup ## Run the unit, scenario and property tests that need no server
+quick: setup ## Run the unit, scenario and property tests that are fast and need no server
 	@$(BIN)/python -m pytest --quick --numprocesses $(JOBS) --dist worksteal tests/unit tests/scenario tests/property
 
 test: setup ## Run every test

@@ -17,7 +17,7 @@ settings.register_profile(
 # `make fuzz` looks further, at other examples each time.
 settings.register_profile("fuzz", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=3000)
 # `make quick` looks at a few.
-settings.register_profile("quick", parent=settings.get_profile("repeatable"), max_examples=20)
+settings.register_profile("quick", parent=settings.get_profile("repeatable"), max_examples=10)
 settings.load_profile(os.environ.get("SOKOVAN_EXAMPLES", "repeatable"))
 
 # A shell starts what runs in the background with SIGINT ignored, and every program that a test starts would inherit it.

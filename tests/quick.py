@@ -1,6 +1,7 @@
-"""The `--quick` option: no test that needs a server program, and fewer examples per property.
+"""The `--quick` option: no slow test, none that needs a server program, and fewer examples per property.
 
-A test needs a server if it uses a fixture of `tests.servers`, or if one of its parameters names a server.
+A test needs a server if it is marked `server`, uses a fixture of `tests.servers`, or has a parameter that names a
+server. A test that takes seconds of processor time is marked `slow`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ SERVER_NAMES = frozenset({"postgres", "postgresql", "valkey", "etcd"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out tests that need a server program")
+    parser.addoption("--quick", action="store_true", help="leave out slow tests and tests that need a server program")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,9 +28,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--quick"):
         return
-    left_out = [item for item in items if needs_server(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not needs_server(item)]
+    left_out = {item for item in items if is_slow(item) or needs_server(item)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
@@ -37,8 +38,15 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
         pytest.fail(f"{request.node.nodeid} starts a server: name the server in its parameters, or use its fixture")
 
 
+def is_slow(item: pytest.Item) -> bool:
+    """True if this test is marked `slow`."""
+    return item.get_closest_marker("slow") is not None
+
+
 def needs_server(item: pytest.Item) -> bool:
-    """True if this test uses a server fixture or has a parameter that names a server."""
+    """True if this test is marked so, uses a server fixture or has a parameter that names a server."""
+    if item.get_closest_marker("server"):
+        return True
     parameters = getattr(item, "callspec", None)
     named = set(parameters.id.split("-")) if parameters is not None else set()
     return bool(SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())) or SERVER_NAMES & named)

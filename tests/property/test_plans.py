@@ -255,6 +255,7 @@ def drawn(count: int) -> list[Case]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "20260"])
 def test_a_replay_under_another_hash_seed_gives_the_same_plans(seed: str, tmp_path: Path) -> None:
     batch, files = drawn(60), []

@@ -34,6 +34,7 @@ def killable(cluster: OrchestratedCluster, kill_point: KillPoint) -> dict[str, o
     }
 
 
+@pytest.mark.slow
 async def test_a_manager_may_die_at_any_moment_and_another_finishes_its_work(cluster: OrchestratedCluster) -> None:
     kill_point = KillPoint()
     await cluster.agent("a1")

@@ -1,5 +1,7 @@
 """Many sessions at a time: work is shared out in few transactions."""
 
+import pytest
+
 from sokovan.domain.session import SessionType
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
@@ -9,6 +11,7 @@ COUNT = 2_000
 AGENTS = 50
 
 
+@pytest.mark.slow
 async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
     cluster: OrchestratedCluster,
 ) -> None:

@@ -150,6 +150,7 @@ async def everybody_can_be_ended(cluster: OrchestratedCluster) -> None:
         assert await cluster.used(agent.agent_id) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 async def test_faults_in_any_order_leave_everything_in_order(seed: int) -> None:
     await run_history(seed)

@@ -14,6 +14,7 @@ FILES = dict(re.findall(r"```yaml (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))
 SHOWN = re.findall(r"```console\n\$ sokovan (.+?)\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
 def test_a_command_of_the_page_prints_what_the_page_shows(command: str, output: str, tmp_path: Path) -> None:
     for name, text in FILES.items():
@@ -32,6 +33,7 @@ def test_the_page_has_three_files_and_four_commands() -> None:
 REFERENCE = (Path(__file__).parents[2] / "docs/reference/scenarios.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_reference_names_every_key_that_the_reader_knows(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     known: set[str] = set()

@@ -64,6 +64,7 @@ def used_metrics() -> list[tuple[str, str, frozenset[str]]]:
     ]
 
 
+@pytest.mark.slow
 def test_every_metric_in_the_code_is_declared_with_its_kind_and_labels() -> None:
     wrong = [
         (kind, name, labels)
@@ -73,5 +74,6 @@ def test_every_metric_in_the_code_is_declared_with_its_kind_and_labels() -> None
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_every_declared_metric_is_used() -> None:
     assert set(METRICS) - {name for _, name, _ in used_metrics()} == set()

@@ -71,6 +71,7 @@ def test_many_threads_never_get_the_same_id() -> None:
     assert len(set(made)) == 4000
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_ids_each_sort_after_the_one_before() -> None:
     ids = SortableIds(SetClock(*range(0, 1000, 3)))
     made = [ids.new("a") for _ in range(100_000)]

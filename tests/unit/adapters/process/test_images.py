@@ -103,6 +103,7 @@ async def test_secrets_of_the_agent_do_not_reach_the_installer(
     assert "PYTHONPATH" not in lines[0]
 
 
+@pytest.mark.slow
 async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(layout: KernelLayout) -> None:
     slow = images(layout, slow=())
     folder = slow.folder("venv:slow")

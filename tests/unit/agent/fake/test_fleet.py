@@ -150,6 +150,7 @@ async def test_a_fleet_that_is_run_again_keeps_its_kernels_and_says_so(rig: Rig)
     assert rig.report() == KernelReport(K1, 1, running=True)
 
 
+@pytest.mark.slow
 async def test_a_thousand_agents_with_ten_thousand_kernels_are_one_task_and_few_heartbeats() -> None:
     rig = Rig(count=1000)
     await rig.clock.advance(0)

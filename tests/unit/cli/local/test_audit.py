@@ -172,6 +172,7 @@ def test_the_default_is_the_embedded_file_which_is_not_created(
     assert names_in(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_leaves_no_traceback(file: Path) -> None:
     words = [sys.executable, "-m", "sokovan", "audit", "--store", f"sqlite:///{file}"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

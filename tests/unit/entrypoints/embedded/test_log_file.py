@@ -29,6 +29,7 @@ def test_a_very_long_line_is_cut_and_says_so() -> None:
     assert shown.endswith("6000 more")
 
 
+@pytest.mark.slow
 def test_the_files_stay_small(tmp_path: Path) -> None:
     with log_to(tmp_path / "sokovan.log") as log:
         for _ in range(2 * log_file.SIZE_MAX // 4_000):

@@ -4,7 +4,11 @@ import base64
 import json
 import urllib.request
 
+import pytest
+
 from sokovan.testing.servers import EtcdServer
+
+pytestmark = pytest.mark.server
 
 
 def test_keys_survive_a_kill_and_not_a_wipe() -> None:

@@ -11,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sokovan.testing.servers import PostgresServer, ServerFailed
 from sokovan.testing.servers.postgres import copied_install, reachable_by_others
 
+pytestmark = pytest.mark.server
+
 
 async def test_a_database_takes_statements(postgres_url: str) -> None:
     engine = engine_of(postgres_url)

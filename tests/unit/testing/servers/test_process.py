@@ -21,6 +21,8 @@ from sokovan.testing.servers import (
 )
 from sokovan.testing.servers.process import LOOPBACK, free_port, wheel_folder
 
+pytestmark = pytest.mark.server
+
 STARTER = """
 import sys
 from sokovan.testing.servers import ValkeyServer

@@ -1,8 +1,11 @@
 """Valkey from a wheel forgets or keeps its data, as asked."""
 
+import pytest
 from valkey import Valkey
 
 from sokovan.testing.servers import ValkeyServer
+
+pytestmark = pytest.mark.server
 
 
 def test_a_server_without_a_file_forgets_with_its_process() -> None:
