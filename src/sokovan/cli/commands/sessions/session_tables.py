@@ -135,6 +135,8 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("labels", label_texts(view.labels)),
         ("depends on", ", ".join(view.depends_on)),
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
+        ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
+        *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),
         ("starts at", view.starts_at or ""),
         ("scheduled", when(view.scheduled_at) if view.scheduled_at else ""),
