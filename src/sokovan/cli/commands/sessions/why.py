@@ -81,6 +81,8 @@ def why_lines(view: WhyView, name: str) -> list[str]:
     lines = [f"{name}  {view.status.upper()}  {view.code}".rstrip(), f"  {view.summary}"]
     if view.verdict in _ADVICE:
         lines.append(f"  what to do: {_advice(view, name)}")
+    if view.times_out_at:
+        lines.append(f"  times out at {view.times_out_at}, unless it starts before")
     if view.funnel:
         lines.append(funnel_line(view.funnel))
     if view.position:
