@@ -18,7 +18,7 @@ PROGRESS_MAX = 20
 
 
 async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
-    """Views of sessions; waiting ones with their last pending reason and their time-out."""
+    """Views of sessions; waiting ones with their last reason and their timeout."""
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
     reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
     groups = {group.name: group for group in await unit.catalog.all(ScalingGroup)} if reasons else {}

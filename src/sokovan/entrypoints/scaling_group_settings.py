@@ -31,7 +31,7 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
     "pending_timeout_s": (
         SettingInfo(
             "whole number",
-            "Time after which a pending session is cancelled, from when it may start.",
+            "Time after which a pending session is cancelled, counted from when it may start.",
             least=1,
             most=TIMEOUT_MOST_S,
         ),

@@ -92,8 +92,8 @@ def _of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cac
 
 @cache
 def _put(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
-    given = {"id": TEXT, "code": TEXT, "summary": TEXT, "document": TEXT, "held": FLAG}
-    rows = Rows("new_verdicts", given, postgresql=postgresql)
+    given = dict.fromkeys(("id", "code", "summary", "document"), TEXT)
+    rows = Rows("new_verdicts", {**given, "held": FLAG}, postgresql=postgresql)
     now, once = sa.bindparam("the_now_ms", type_=WHOLE), sa.literal(1, WHOLE)
     eligible = sa.case((rows.c.held, sa.null()), else_=now)
     chosen = (

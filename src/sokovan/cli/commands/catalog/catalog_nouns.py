@@ -137,7 +137,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "pending_timeout",
-            "Cancel sessions that could start but wait longer: 2h.",
+            "Cancel sessions that may start but wait longer: 2h.",
             "pending_timeout_s",
             read=_seconds,
         ),

@@ -88,6 +88,8 @@ def why_lines(view: WhyView, name: str) -> list[str]:
     if view.position:
         lines.append(f"  position in its queue: {view.position}")
     lines.extend(f"  behind {one.session}: {one.why}" for one in view.ahead)
+    if view.ahead and view.position > len(view.ahead):
+        lines.append(f"  behind {view.position - len(view.ahead)} more")
     if view.checks:
         lines += ["", *check_table(view.checks)]
     if view.would_start:
