@@ -14,6 +14,19 @@ BREAKS = [
         {"session_id": "scheduled", "required": 2, "placed": 1},
     ),
     Break(
+        "I7",
+        "a kernel runs without a rank",
+        "UPDATE kernels SET rank = NULL WHERE session_id = 'running'",
+        {"session_id": "running", "kernel_id": "running.0"},
+    ),
+    Break(
+        "I7",
+        "two kernels have one rank",
+        "UPDATE kernels SET session_id = 'running', \"index\" = 1 WHERE kernel_id = 'scheduled.0'",
+        {"session_id": "running", "rank": 0, "kernels": 2},
+        also=("I8",),
+    ),
+    Break(
         "I8",
         "a session runs although its goal is to stop",
         "UPDATE sessions SET goal = 1 WHERE session_id = 'running'",
