@@ -73,7 +73,7 @@ async def write_allocations(
 def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
     """Rank kernels that are about to be placed, by index, after those ranked before.
 
-    A kernel keeps its rank when it is placed again, because the others were told of it.
+    A kernel keeps its rank when it is placed again, because the environment of the others is based on it.
     If nothing else of the session was ever placed, all of them start anew from 0.
     """
     chosen = sorted((session.kernels[kernel_id] for kernel_id in placed), key=lambda kernel: kernel.index)

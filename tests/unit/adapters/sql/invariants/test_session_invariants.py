@@ -22,9 +22,8 @@ BREAKS = [
     Break(
         "I7",
         "two kernels have one rank",
-        "UPDATE kernels SET session_id = 'running', \"index\" = 1 WHERE kernel_id = 'scheduled.0'",
-        {"session_id": "running", "rank": 0, "kernels": 2},
-        also=("I8",),
+        "UPDATE kernels SET rank = 0 WHERE session_id = 'gang'",
+        {"session_id": "gang", "rank": 0, "kernels": 3},
     ),
     Break(
         "I8",

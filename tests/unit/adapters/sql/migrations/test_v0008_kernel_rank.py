@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0008_ranks
+from sokovan.adapters.sql.migrations import v0008_kernel_rank
 from sokovan.testing.stored_cluster import StoredCluster, assignment
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
@@ -21,7 +21,7 @@ async def test_placed_kernels_are_ranked_by_index_and_waiting_ones_are_not(
         await cluster.submit("alone")
         await cluster.place_all([assignment("alone", "a1"), assignment("s", "a1", "a1")])
         database = cluster.store.database
-        await migration.downgrade(database, v0008_ranks.down_revision or "base")
+        await migration.downgrade(database, v0008_kernel_rank.down_revision or "base")
         async with database.reading() as connection:
             columns = await connection.run_sync(lambda sync: sa.inspect(sync).get_columns("kernels"))
         assert "rank" not in {column["name"] for column in columns}
