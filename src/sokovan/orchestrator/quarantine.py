@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sokovan.domain.lifecycle.retry import Backoff
+from sokovan.domain.lifecycle.retry import RetryDelay
 from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.ports.environment import Clock
 
@@ -28,7 +28,7 @@ class QuarantineLimits:
     """How often an object may fail before it is given up, and the backoff until then."""
 
     failures_max: int = 5
-    backoff: Backoff = field(default_factory=Backoff)
+    delay: RetryDelay = field(default_factory=RetryDelay)
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Quarantine:
         """Record that handling the object raised; it is skipped for a while."""
         known = self._records.get(subject)
         failures = 1 if known is None else known.failures + 1
-        delay_ms = self._limits.backoff.delay_ms(failures)
+        delay_ms = self._limits.delay.delay_ms(failures)
         self._records[subject] = _Record(failures, self._clock.monotonic_ms() + delay_ms)
         code, detail = code_and_detail(error)
         self._new.append(FailedItem(subject, handler, code, detail, exhausted=failures >= self._limits.failures_max))

@@ -1,14 +1,14 @@
 """What fails rests, and is given up in the end."""
 
 from sokovan.domain.errors import Conflict
-from sokovan.domain.lifecycle.retry import Backoff
+from sokovan.domain.lifecycle.retry import RetryDelay
 from sokovan.orchestrator.quarantine import FailedItem, Quarantine, QuarantineLimits
 from sokovan.testing.clock import VirtualClock
 
 
 async def test_an_object_that_failed_rests_longer_each_time() -> None:
     clock = VirtualClock()
-    quarantine = Quarantine(clock, limits=QuarantineLimits(3, Backoff(first_ms=1_000)))
+    quarantine = Quarantine(clock, limits=QuarantineLimits(3, RetryDelay(first_ms=1_000)))
     assert quarantine.admits("s")
     assert quarantine.next_due_s() is None
     quarantine.failed("s", handler="start", error=ValueError("bad"))

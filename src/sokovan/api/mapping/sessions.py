@@ -24,7 +24,9 @@ _SAME = tuple(
 )
 
 
-def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) -> SessionView:
+def session_view(
+    record: SessionRecord, verdict: StoredVerdict | None = None, *, times_out_ms: int | None = None
+) -> SessionView:
     """The view of a session, with its pending reason or its first end cause."""
     spec, first = record.spec, record.spec.kernels[0]
     waits = verdict if record.status in WAITING else None
@@ -62,6 +64,7 @@ def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) ->
         retry=RetryBody(attempts=spec.retry.attempts, backoff=spec.retry.backoff_s, elsewhere=spec.retry.elsewhere),
         failed_starts=[_failed_start_view(failed) for failed in record.failed_starts],
         version=record.version,
+        times_out_at=time_text_or_none(times_out_ms),
     )
 
 
@@ -80,6 +83,7 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         devices={slot: list(devices) for slot, devices in record.devices.items()},
         image=spec.image,
         since=time_text(record.since_ms),
+        rank=record.rank,
     )
 
 

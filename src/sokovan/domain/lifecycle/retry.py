@@ -12,7 +12,7 @@ BACKOFF_S_MAX = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RetryDelay:
     """The delay after failures in a row: doubling, up to a maximum."""
 
     first_ms: int = 500
@@ -20,7 +20,7 @@ class Backoff:
 
     def __post_init__(self) -> None:
         for field, least in (("first_ms", 0), ("most_ms", self.first_ms)):
-            require_int(getattr(self, field), what="backoff", field=field, least=least)
+            require_int(getattr(self, field), what="retry delay", field=field, least=least)
 
     def delay_ms(self, failures: int) -> int:
         """The delay after the `failures`-th failure."""
@@ -29,7 +29,7 @@ class Backoff:
 
 
 class RetryVerdict(StrEnum):
-    """What follows a failed start: another agent, a later time, or the end."""
+    """The outcomes of a failed start: another agent, a later time, or the end."""
 
     ELSEWHERE = auto()
     LATER = auto()
@@ -54,11 +54,11 @@ class RetryPolicy:
         require_kind(self.elsewhere, bool, what="retry policy", field="elsewhere")
 
     def verdict(self, attempt: int) -> RetryVerdict:
-        """What follows if the `attempt`-th attempt fails."""
+        """The outcome if the `attempt`-th attempt fails."""
         if attempt >= self.attempts:
             return RetryVerdict.GIVE_UP
         return RetryVerdict.ELSEWHERE if self.elsewhere else RetryVerdict.LATER
 
     def backoff_ms(self, attempt: int) -> int:
         """How long the failed agent, or all agents, are avoided after an attempt."""
-        return Backoff(self.backoff_s * 1000, BACKOFF_S_MAX * 1000).delay_ms(attempt)
+        return RetryDelay(self.backoff_s * 1000, BACKOFF_S_MAX * 1000).delay_ms(attempt)

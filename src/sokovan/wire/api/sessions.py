@@ -155,11 +155,12 @@ class KernelView:
     devices: dict[str, list[str]]
     image: str
     since: str
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedStartView:
-    """An attempt to start a session that failed on an agent; it is avoided for a while."""
+    """A failed attempt to start a session; the agent is avoided for a while."""
 
     attempt: int
     agent: str
@@ -171,7 +172,12 @@ class FailedStartView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
-    """One session; `reason` explains its status."""
+    """One session; `reason` explains its status.
+
+    `times_out_at` is when a pending session is cancelled by the pending timeout of its
+    scaling group; null without one, and while a quota, a dependency or the start time
+    holds the session.
+    """
 
     id: str
     name: str
@@ -208,6 +214,7 @@ class SessionView:
     attempt: int = 1
     retry: RetryBody = field(default_factory=RetryBody)
     failed_starts: list[FailedStartView] = field(default_factory=list)
+    times_out_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

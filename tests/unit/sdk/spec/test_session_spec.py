@@ -33,7 +33,7 @@ startsAt: 2030-01-01T00:00:00Z
 timeLimit: 4h
 preemptible: false
 stopGrace: 30
-retry: {attempts: 5, backoff: 1m, elsewhere: false}
+retry: {{attempts: 5, backoff: 1m, elsewhere: false}}
 endsWith: main
 toleratesFailures: true
 onAgentLost: requeue

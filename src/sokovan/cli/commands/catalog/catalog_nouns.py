@@ -129,14 +129,17 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "option",
-            "Scheduler option: NAME=VALUE, as JSON or text. Repeatable.",
+            "Scheduler option: NAME=VALUE, as JSON or text; null removes it. Repeatable.",
             "scheduler_opts",
             repeatable=True,
             read=_scheduler_options,
             merged=True,
         ),
         CatalogOption(
-            "pending_timeout", "Cancel sessions that are pending longer: 2h.", "pending_timeout_s", read=_seconds
+            "pending_timeout",
+            "Cancel sessions that may start but wait longer: 2h.",
+            "pending_timeout_s",
+            read=_seconds,
         ),
     ),
     shown_examples=("default",),

@@ -34,7 +34,7 @@ _RETRIES = frozenset({KernelTrigger.RETRY_REQUESTED, KernelTrigger.REQUEUED, Ker
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
-    "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE, "attempt": WHOLE,
+    "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE, "attempt": WHOLE,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
@@ -100,7 +100,7 @@ class Transitions:
             for one in session.failed_starts
         ]
         kernel.attempt += 1
-        kernel.agent_id = kernel.incarnation = kernel.exit_code = None
+        kernel.agent_id = kernel.incarnation = kernel.rank = kernel.exit_code = None
         kernel.sent, kernel.devices_text = False, "{}"
 
     def add_failed_start(self, session: SessionRow, kernel: KernelRow, avoid_ms: int) -> None:
@@ -186,7 +186,7 @@ class Transitions:
         values = [
             (
                 kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
-                kernel.incarnation, kernel.sent, kernel.exit_code, kernel.devices_text, kernel.since_ms,
+                kernel.incarnation, kernel.sent, kernel.rank, kernel.exit_code, kernel.devices_text, kernel.since_ms,
                 kernel.attempt,
             )
             for kernel, version in self._kernels.values()

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.migrations import v0008_retries
+from sokovan.adapters.sql.migrations import v0010_retries
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 ROW = (
@@ -24,7 +24,7 @@ async def test_ledger_rows_of_an_older_database_belong_to_the_first_attempt(
     database = Database(DatabaseSettings(backend.url(request)), clock=SystemClock())
     try:
         await migration.upgrade_by_steps(database)
-        await migration.downgrade(database, v0008_retries.down_revision or "base")
+        await migration.downgrade(database, v0010_retries.down_revision or "base")
         async with database.writing() as connection:
             await connection.execute(sa.text(ROW))
         await migration.upgrade(database)

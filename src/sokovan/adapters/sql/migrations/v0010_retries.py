@@ -7,8 +7,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME, words
 
-revision = "0008"
-down_revision: str | None = "0007"
+revision = "0010"
+down_revision: str | None = "0009"
 
 _PROOFS = words("never_sent", "agent_tombstone", "incarnation_fenced", "host_gone")
 _EXCLUSIVE = sa.text("freed_ms IS NULL AND exclusive")
@@ -18,7 +18,7 @@ _NEXT = "'terminating>terminated'"
 
 
 def upgrade() -> None:
-    """Allow the move back to PENDING, and add the column and the attempt of ledger rows."""
+    """Allow the move back to PENDING; add failed starts and attempts of ledger rows."""
     for kind in ("session", "kernel"):
         _set_legal(kind, retries=True)
     op.add_column("sessions", sa.Column("failed_starts", sa.Text(), nullable=False, server_default="[]"))
