@@ -27,6 +27,7 @@ async def test_ledger_rows_of_an_older_database_belong_to_the_first_attempt(
         await migration.downgrade(database, v0010_retries.down_revision or "base")
         async with database.writing() as connection:
             await connection.execute(sa.text(ROW))
+            await connection.commit()
         await migration.upgrade(database)
         async with database.reading() as connection:
             rows = (await connection.execute(sa.text("SELECT kernel_id, slot, amount, attempt FROM held_slots"))).all()
