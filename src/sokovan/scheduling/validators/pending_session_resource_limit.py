@@ -13,7 +13,7 @@ from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationC
 
 
 class PendingSessionResourceLimitValidator(ValidatorRule):
-    """Considers a session if it and the waiting ones ahead of it stay within the limit.
+    """Considers a session if it and the waiting ones ahead stay within the limit.
 
     The order is that of scheduling: priority, then age.
     """

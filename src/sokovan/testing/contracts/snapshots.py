@@ -20,7 +20,6 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, User
-from sokovan.domain.slots import SlotLimits
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.testing.clock import until
@@ -30,7 +29,6 @@ from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GRO
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 ONE_CPU = {"cpu": 1000}
-LIMIT = SlotLimits({"cpu": 1000})
 OTHER_GROUP = ScalingGroupName("other")
 
 
@@ -248,15 +246,15 @@ async def usage_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
 
 
 async def what_waits_in_other_scaling_groups_is_seen_in_every_scope(cluster: StoredCluster) -> None:
-    """For owners with a limit on waiting sessions, whatever kind of limit it is."""
+    """For owners with a limit on waiting sessions."""
     await cluster.put(ScalingGroup(name=OTHER_GROUP))
-    count, slots = ResourcePolicy("count", pending_sessions_max=3), ResourcePolicy("slots", pending_slots_max=LIMIT)
-    await cluster.put(count, slots, Domain("d"), Group("g", "d"), User("u", "d"), Keypair(AccessKey("k"), "u"))
+    policy = ResourcePolicy("p", pending_sessions_max=3)
+    await cluster.put(policy, Domain("d"), Group("g", "d"), User("u", "d"), Keypair(AccessKey("k"), "u"))
     owner = Owner("u", "g", "d", AccessKey("k"))
     await cluster.submit("s1", owner=owner, scaling_group=OTHER_GROUP)
     await cluster.submit("s2", owner=replace(owner, access_key=AccessKey("k2")), scaling_group=OTHER_GROUP)
     expect(not (await seen(cluster.snapshots)).pending_elsewhere, "sessions without a limit are seen")
-    for item in (User("u", "d", policy="count"), Group("g", "d", policy="slots"), Domain("d", policy="count")):
+    for item in (User("u", "d", policy="p"), Group("g", "d", policy="p"), Domain("d", policy="p")):
         await cluster.put(item)
         waiting = [session.session_id for session in (await seen(cluster.snapshots)).pending_elsewhere]
         expect(waiting == ["s1", "s2"], f"with the limit of {item} elsewhere waits {waiting}")
