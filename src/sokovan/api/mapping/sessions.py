@@ -77,6 +77,7 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         devices={slot: list(devices) for slot, devices in record.devices.items()},
         image=spec.image,
         since=time_text(record.since_ms),
+        rank=record.rank,
     )
 
 

@@ -139,6 +139,7 @@ class KernelView:
     devices: dict[str, list[str]]
     image: str
     since: str
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

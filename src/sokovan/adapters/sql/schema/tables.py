@@ -225,6 +225,8 @@ KERNELS = sa.Table(
     sa.Column("incarnation", Amount),
     # Whether the create request may have been sent: from then on only a proof from the agent frees the kernel.
     sa.Column("sent", sa.Boolean, nullable=False),
+    # Given with the first allocation, and kept: the environment of other kernels is based on it.
+    sa.Column("rank", Amount),
     sa.Column("exit_code", Amount),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("architecture", Name, nullable=False),
