@@ -30,7 +30,7 @@ class Explainer:
         self._context, self._workspace = context, context.workspace
         self._totals = ClusterTotals(context.workspace)
         self._fit_errors: dict[Shape, FitError] = {}
-        self._shared: dict[tuple[str, PendingReason], Verdict] = {}
+        self._shared: dict[tuple[str, PendingReason, int], Verdict] = {}
 
     def trace(self, sessions: Iterable[PendingSession], *, notes: tuple[Check, ...] = ()) -> DecisionTrace:
         """A verdict for every session, with the sessions ahead of it in its queue."""
@@ -87,7 +87,8 @@ class Explainer:
             return _not_served(pending, notes)
         if reason.shape is None or not pending.single or reason.checks:
             return self._pending(pending, reason, notes)
-        key = (pending.node.name, reason)
+        # Sessions without objections have the same tuple of checks.
+        key = (pending.node.name, reason, id(pending.checks))
         if key not in self._shared:
             self._shared[key] = self._pending(pending, reason, notes)
         return self._shared[key]

@@ -201,6 +201,8 @@ VERDICTS = sa.Table(
     sa.Column("first_ms", Amount, nullable=False),
     sa.Column("last_ms", Amount, nullable=False),
     sa.Column("times", Amount, nullable=False),
+    # Since when no quota, dependency or start time holds the session; null while one does.
+    sa.Column("eligible_ms", Amount, nullable=True, index=True),
     sa.CheckConstraint("times >= 1", name="times"),
 )
 DEPENDENCIES = sa.Table(

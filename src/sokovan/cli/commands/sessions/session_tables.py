@@ -138,6 +138,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
         ("submitted", when(view.submitted_at)),
         ("starts at", view.starts_at or ""),
+        ("times out", f"at {view.times_out_at}, unless it starts before" if view.times_out_at else ""),
         ("scheduled", when(view.scheduled_at) if view.scheduled_at else ""),
         ("ended", when(view.ended_at) if view.ended_at else ""),
     ]
