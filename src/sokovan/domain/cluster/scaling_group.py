@@ -40,3 +40,9 @@ class ScalingGroup:
             checked_slot_name(slot, given=slot)
         if self.pending_timeout_s is not None:
             require_int(self.pending_timeout_s, what=what, field="pending_timeout_s", least=1)
+
+    def times_out_ms(self, eligible_ms: int | None) -> int | None:
+        """When a session that could start since then is cancelled; None if never."""
+        if self.pending_timeout_s is None or eligible_ms is None:
+            return None
+        return eligible_ms + self.pending_timeout_s * 1000
