@@ -161,7 +161,8 @@ class Scheduler:
     ) -> None:
         incarnations = {agent.agent_id: agent.incarnation for agent in snapshot.agents}
         todo = assignments_of(plan.placements, incarnations=incarnations, domains=plan.domains)
-        context = AllocationContext(who="scheduler", fence=fence, topology=self._snapshots.topology)
+        validators = frozenset(profile_of(snapshot.scaling_group).validators)
+        context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
         for batch in _batches(todo):
             result = await self._allocator.allocate_batch(batch, context)
             report.placed += sum(len(one.kernels) for one in result.allocated)
