@@ -177,6 +177,11 @@ def require_known(slots: ResourceSlot, known: Iterable[str], *, where: str) -> N
             raise UnknownSlot(slot=slot, known=names, where=where)
 
 
+def is_accelerator(slot: str) -> bool:
+    """Whether a slot is an accelerator device or a share of one."""
+    return slot.endswith((".device", ".shares"))
+
+
 def checked_slot_name(name: object, *, given: object) -> str:
     """Return `name` if it is a valid slot name. Raises InvalidSlots quoting `given`."""
     if isinstance(name, str) and len(name) <= NAME_MAX and _NAME.fullmatch(name):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
@@ -173,8 +173,3 @@ class ShapeTable:
         eligible = able & self.own if self._hard and self.own is not None else able
         possible = same & labelled & holds
         return Shape(key, workspace, eligible=eligible, alive=able, possible=possible, funnel=funnel)
-
-
-def is_accelerator(slot: str) -> bool:
-    """Whether a slot is an accelerator device or a share of one."""
-    return slot.endswith((".device", ".shares"))

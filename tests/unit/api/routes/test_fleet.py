@@ -63,6 +63,8 @@ async def test_queues_form_a_tree(api: ApiHarness) -> None:
         ({"scheduler_opts": {"selector": "legacy"}}, "invalid-spec"),
         ({"scheduler_opts": {"options": {"a": 1}}}, "invalid-spec"),
         ({"pending_timeout_s": 0}, "invalid-spec"),
+        ({"mem_per_gpu": 0}, "invalid-spec"),
+        ({"mem_per_cpu": "much"}, "invalid-slots"),
         ({"known_slots": ["CPU"]}, "invalid-slots"),
     ],
 )

@@ -122,6 +122,8 @@ _SCALING_GROUP = CatalogNoun(
         Column("scheduler", lambda group: group.scheduler),
         Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
+        Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
+        Column("mem_per_cpu", lambda group: or_none(group.mem_per_cpu)),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
     options=(
@@ -138,6 +140,8 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption(
             "pending_timeout", "Cancel sessions that are pending longer: 2h.", "pending_timeout_s", read=_seconds
         ),
+        CatalogOption("mem_per_gpu", "Default memory per GPU of a kernel: 32GiB.", "mem_per_gpu"),
+        CatalogOption("mem_per_cpu", "Default memory per CPU of a kernel without GPUs: 4GiB.", "mem_per_cpu"),
     ),
     shown_examples=("default",),
     removed_example="gpu",
@@ -145,8 +149,12 @@ _SCALING_GROUP = CatalogNoun(
         "default --scheduler drf --pending-timeout 2h",
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
+        "gpu --mem-per-gpu 64GiB --mem-per-cpu 4GiB",
     ),
-    details={"set": _KEEP},
+    details={
+        "set": "Without --mem a kernel gets memory in proportion to its share of an agent's GPUs, else of its CPUs; "
+        f"--mem-per-gpu and --mem-per-cpu set fixed amounts instead. {_KEEP}"
+    },
 )
 
 _QUEUE = CatalogNoun(

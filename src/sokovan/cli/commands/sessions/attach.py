@@ -63,9 +63,12 @@ class AttachedSession:
         self._explained: str | None = None
         self._seen: dict[int, int] = {}
         self._stopping = False
+        self._memory_note = ""
 
     def run(self, body: SessionBody) -> int:
         """Submit the session and follow it; return its exit code."""
+        if not {"mem", "memory"} & body.resources.keys():
+            self._memory_note = " (mem by default; --mem changes it)"
         view = self._client.sessions.submit(body)
         while True:
             try:
@@ -148,7 +151,7 @@ class AttachedSession:
         if state == "PENDING":
             line = f"{view.name}  PENDING  {view.reason_detail or view.reason or ''}".rstrip()
         elif state == "RUNNING":
-            line = f"{view.name}  RUNNING  {placed(view)}"
+            line = f"{view.name}  RUNNING  {placed(view)}, {_given(view)}{self._memory_note}"
         elif state == "PULLING":
             line = f"{view.name}  PULLING  {view.reason_detail or ''}".rstrip()
         else:
@@ -194,6 +197,14 @@ class AttachedSession:
     def _cancel(self, view: SessionView) -> None:
         with contextlib.suppress(ClientProblem):
             self._client.sessions.stop(view.id)
+
+
+def _given(view: SessionView) -> str:
+    """The slots of the session: those of each kernel if all have the same."""
+    each = {formatting.amounts(kernel.slots) for kernel in view.kernels}
+    if len(each) != 1:
+        return f"{formatting.amounts(view.slots)} in total"
+    return f"{each.pop()}{' per kernel' if view.size > 1 else ''}"
 
 
 def _cause(view: SessionView) -> str:
