@@ -97,8 +97,9 @@ def test_a_kernel_without_a_memory_request_gets_its_share_of_the_machine(limited
     done = limited.cli("run", "--", "python", "-c", "x = bytearray(300 << 20); print(len(x))")
     assert (done.returncode, done.stdout) == (0, f"{300 << 20}\n")
     assert "(mem by default; --mem changes it)" in done.stderr
-    [agent] = limited.cli_json("agent", "ls")["items"]
-    slots = limited.sessions()[0]["kernels"][0]["slots"]
+    [agent] = limited.cli_json("agent", "ls")
+    name = done.stderr.split()[0]
+    slots = limited.session(name)["kernels"][0]["slots"]
     assert slots["mem"] == agent["slots"]["mem"] * 1000 // agent["slots"]["cpu"] >> 20 << 20
 
 
