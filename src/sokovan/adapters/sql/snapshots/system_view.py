@@ -20,7 +20,8 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.scheduling.snapshot import OwnerUsage, Reservation, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.carried_state import CarriedState
+from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload, SystemSnapshot
 
 _RELEASING = KernelStatus.TERMINATING.value
 
@@ -43,7 +44,7 @@ class SystemView:
         self._releasing_on: dict[AgentId, dict[str, ResourceSlot]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._usage: dict[Scope, dict[str, OwnerUsage]] = {scope: {} for scope in Scope}
-        self._carried: dict[str, tuple[tuple[Reservation, ...], dict[str, AgentId]]] = {}
+        self._carried: dict[ScalingGroupName, CarriedState] = {}
         self._snapshots: dict[str, SystemSnapshot] = {}
         self._current: set[str] = set()
 
@@ -104,16 +105,19 @@ class SystemView:
         slots = ResourceSlot({key: amount for key, amount in amounts.items() if key != SESSIONS_SLOT})
         self._usage[Scope(scope)][name] = OwnerUsage(slots=slots, sessions=amounts.get(SESSIONS_SLOT, 0))
 
-    def carry(
-        self, group: ScalingGroupName, reservations: tuple[Reservation, ...], cursors: dict[str, AgentId]
-    ) -> None:
+    def carry(self, group: ScalingGroupName, state: CarriedState) -> None:
         """Update the carried state of a scaling group."""
-        self._carried[group] = (reservations, cursors)
+        self._carried[group] = state
         self._current.discard(group)
 
-    def carried(self, group: ScalingGroupName) -> tuple[tuple[Reservation, ...], dict[str, AgentId]]:
+    def carry_all(self, states: Mapping[ScalingGroupName, CarriedState]) -> None:
+        """Replace the carried state of all scaling groups."""
+        self._carried = dict(states)
+        self._current.clear()
+
+    def carried(self, group: ScalingGroupName) -> CarriedState:
         """The carried state of a scaling group."""
-        return self._carried.get(group, ((), {}))
+        return self._carried.get(group, CarriedState())
 
     def snapshot(self, group: ScalingGroupName) -> SystemSnapshot:
         """The snapshot of a scaling group. Raises ObjectNotFound."""
@@ -130,7 +134,7 @@ class SystemView:
 
     def _build(self, group: ScalingGroupName) -> SystemSnapshot:
         sessions = self._sessions.get(group, {})
-        reservations, cursors = self.carried(group)
+        carried = self.carried(group)
         agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
         return SystemSnapshot(
             agents=agents,
@@ -143,8 +147,8 @@ class SystemView:
             limits=self.limits,
             pending_elsewhere=self._pending_elsewhere(group),
             outcomes=dict(self.outcomes),
-            reservations=tuple(one for one in reservations if one.session_id in sessions),
-            cursors=dict(cursors),
+            reservations=carried.reserved_for(sessions),
+            cursors=carried.cursors,
         )
 
     def _with_releasing(self, info: AgentInfo) -> AgentInfo:

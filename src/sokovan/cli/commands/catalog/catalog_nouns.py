@@ -131,7 +131,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "option",
-            "Scheduler option: NAME=VALUE, as JSON or text. Repeatable.",
+            "Scheduler option: NAME=VALUE, as JSON or text; null removes it. Repeatable.",
             "scheduler_opts",
             repeatable=True,
             read=_scheduler_options,
