@@ -17,6 +17,9 @@ AMOUNT_MAX = 2**53
 UNLIMITED = 2**62
 NAME_MAX = 64
 CUDA_SLOT = "cuda.device"
+CUDA_SHARES_SLOT = "cuda.shares"
+# The units of a device that is offered in shares.
+SHARES_PER_DEVICE = 1000
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*", re.ASCII)
 
