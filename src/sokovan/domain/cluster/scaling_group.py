@@ -47,3 +47,9 @@ class ScalingGroup:
         for name in ("mem_per_gpu_bytes", "mem_per_cpu_bytes"):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), what=what, field=name, least=1, most=AMOUNT_MAX)
+
+    def times_out_ms(self, eligible_ms: int | None) -> int | None:
+        """When a session that could start since then is cancelled; None if never."""
+        if self.pending_timeout_s is None or eligible_ms is None:
+            return None
+        return eligible_ms + self.pending_timeout_s * 1000

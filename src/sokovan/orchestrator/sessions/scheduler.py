@@ -87,6 +87,10 @@ class Scheduler:
         groups = self._snapshots.scaling_groups()
         return [(await self._snapshots.snapshot(group)).scaling_group for group in groups]
 
+    def is_eligible(self, group: ScalingGroupName, session_id: SessionId) -> bool:
+        """Whether the last cycle of this term found that the session may start, but waits."""
+        return self._verdicts.is_eligible(group, session_id)
+
     def clear(self) -> None:
         """Forget cached state at the end of a leadership term."""
         self._changed, self._due_ms = True, None
@@ -159,7 +163,8 @@ class Scheduler:
     ) -> None:
         incarnations = {agent.agent_id: agent.incarnation for agent in snapshot.agents}
         todo = assignments_of(plan.placements, incarnations=incarnations, domains=plan.domains)
-        context = AllocationContext(who="scheduler", fence=fence, topology=self._snapshots.topology)
+        validators = frozenset(profile_of(snapshot.scaling_group).validators)
+        context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
         for batch in _batches(todo):
             result = await self._allocator.allocate_batch(batch, context)
             report.placed += sum(len(one.kernels) for one in result.allocated)
