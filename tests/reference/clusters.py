@@ -283,6 +283,10 @@ def _kernel(dice: Dice, theme: Theme, session: str, index: int) -> KernelWorkloa
         kernel = replace(kernel, require={"zone": dice.one_of("a", "b")})
     if theme.picky and dice.chance(1):
         kernel = replace(kernel, architecture="aarch64")
+    if theme.picky and dice.chance(3):
+        # One that is avoided, and one that may be used again.
+        avoided = AgentId(dice.one_of("n01", "n05", "n12"))
+        kernel = replace(kernel, avoid=((avoided, NOW_MS + 1), (AgentId("n02"), NOW_MS)))
     return kernel
 
 
@@ -381,19 +385,13 @@ def _limits(dice: Dice, theme: Theme) -> dict[Scope, dict[str, ResourcePolicy]]:
         Scope.GROUP: ("g1",),
         Scope.DOMAIN: ("default",),
     }
-    return {
-        scope: {owner: _policy(dice, scope) for owner in owners if dice.chance(4)} for scope, owners in names.items()
-    }
+    return {scope: {owner: _policy(dice) for owner in owners if dice.chance(4)} for scope, owners in names.items()}
 
 
-def _policy(dice: Dice, scope: Scope) -> ResourcePolicy:
-    policy = ResourcePolicy(
-        "policy", slots_max=SlotLimits({slot: dice.number(0, 9) for slot in SLOTS[:2] if dice.chance(5)})
-    )
-    if scope is not Scope.KEYPAIR:
-        return policy
-    return replace(
-        policy,
+def _policy(dice: Dice) -> ResourcePolicy:
+    return ResourcePolicy(
+        "policy",
+        slots_max=SlotLimits({slot: dice.number(0, 9) for slot in SLOTS[:2] if dice.chance(5)}),
         sessions_max=dice.number(0, 3) if dice.chance(4) else None,
         pending_sessions_max=dice.number(0, 3) if dice.chance(3) else None,
         pending_slots_max=SlotLimits({"cpu": dice.number(0, 12)}) if dice.chance(3) else SlotLimits(),

@@ -21,7 +21,10 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 @dataclass(frozen=True, slots=True)
 class KernelWorkload:
-    """One kernel as the scheduler sees it; `agent` is set if it runs already."""
+    """One kernel as the scheduler sees it; `agent` is set if it runs already.
+
+    `avoid` are agents that failed to start it, each with the end of the time to avoid it.
+    """
 
     kernel_id: KernelId
     slots: ResourceSlot
@@ -35,6 +38,7 @@ class KernelWorkload:
     nominated: AgentId | None = None
     agent: AgentId | None = None
     releasing: bool = False
+    avoid: tuple[tuple[AgentId, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,11 @@ class SessionWorkload:
     starts_at_ms: int | None = None
     preemptible: bool = True
     preemption: Preemption = Preemption.ALWAYS
+
+    @property
+    def waits(self) -> bool:
+        """Whether no kernel of the session runs."""
+        return all(kernel.agent is None or kernel.releasing for kernel in self.kernels)
 
     @property
     def gang_size(self) -> int:
@@ -120,7 +129,8 @@ class SystemSnapshot:
 
     `outcomes` says of ended sessions whether they succeeded. `usage` and `limits`
     are per scope (keypair, user, group, domain) and name.
-    `pending_elsewhere` counts a keypair's waiting sessions in other scaling groups.
+    `pending_elsewhere` are waiting sessions in other scaling groups, of owners with a
+    limit on waiting sessions.
     """
 
     agents: tuple[AgentInfo, ...]
@@ -131,7 +141,7 @@ class SystemSnapshot:
     now_ms: int = 0
     usage: Mapping[Scope, Mapping[str, OwnerUsage]] = field(default_factory=dict)
     limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = field(default_factory=dict)
-    pending_elsewhere: Mapping[str, OwnerUsage] = field(default_factory=dict)
+    pending_elsewhere: tuple[SessionWorkload, ...] = ()
     outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
     history: tuple[UsageRecord, ...] = ()
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)

@@ -151,6 +151,8 @@ class Explainer:
             return Code.NO_NODES, "the scaling group has no agents"
         if code is Code.OTHER_SHARD:
             return code, f"only agents of another shard could hold {slots}, and shards are hard"
+        if code is Code.AGENTS_AVOIDED:
+            return code, f"{', '.join(shape.avoid)} failed to start it, and no other agent could hold {slots}"
         if code is Code.NODES_DRAINING or (not funnel.alive and shape.possible_total):
             return Code.NODES_DRAINING, self._unavailable(pending, shape, error)
         if funnel.alive and not funnel.architecture:
@@ -200,7 +202,8 @@ class Explainer:
         if self._context.custom_plugins and one_batch and most >= need:
             return Code.REFUSED_BY_PLUGIN, f"{best} has room for {most} kernels, but a plugin excludes it"
         upto = "at most " if len({batch.shape for batch in pending.batches}) > 1 else ""
-        room = f"the best, {best}, has room for {upto}{most}" if best and best != ROOT else "none has room for any"
+        name = "the whole cluster" if best == ROOT else f"the best, {best},"
+        room = f"{name} has room for {upto}{most}" if best else "none has room for any"
         text = f"insufficient resources close together: {need} kernels of {_request(shape)}; {room}"
         return Code.TOPOLOGY_NO_ROOM, text
 
