@@ -50,7 +50,7 @@ _TO_RUNNING = (
 
 
 class NotStored(Exception):
-    """A scenario says something that no store holds."""
+    """A scenario says something that is not written to the store."""
 
 
 class StoredScenario:

@@ -35,7 +35,7 @@ class Refused:
 T03B = "T03b a running soft session grows into another hypernode when its own is full and the minimum still lacks one"
 REFUSED = (
     Refused(
-        "past usage of users is not stored",
+        "past usage: the loader of this test writes none",
         NotStored,
         (
             "a user who is new goes first under fair share",
