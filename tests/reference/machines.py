@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.scheduling.snapshot import KernelWorkload
@@ -22,9 +22,17 @@ class Machine:
     future: dict[str, int]
     kernels_left: float
     kernels_later: float
+    held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
 
     def copy(self) -> Machine:
-        return Machine(self.info, dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
+        amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
+        return Machine(self.info, *amounts, list(self.held))
+
+    def fits_without_holders(self, kernel: KernelWorkload) -> bool:
+        """Whether there would be idle room if no waiting session held some."""
+        amounts = {slot: sum(other.slots[slot] for other in self.held) for slot in kernel.slots}
+        fits = all(self.idle.get(slot, 0) + amounts[slot] >= n for slot, n in kernel.slots.items())
+        return fits and self.kernels_left + len(self.held) >= 1
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
         return self.kernels_left >= 1 and all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())

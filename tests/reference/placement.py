@@ -57,10 +57,12 @@ class CycleState:
 class PlacementAttempt:
     """One attempt; the result is in `placed` and `reserved`, or in `reason`."""
 
-    def __init__(self, pending: WaitingSession, cycle: CycleState, kernels: Sequence[KernelWorkload]) -> None:
+    def __init__(
+        self, pending: WaitingSession, cycle: CycleState, kernels: Sequence[KernelWorkload], *, may_reserve: bool
+    ) -> None:
         self._pending, self._cycle, self._kernels = pending, cycle, kernels
         self._grows = pending.ready()
-        self._may_reserve = True
+        self._may_reserve = may_reserve
         self._short: KernelWorkload | None = None
         self._refusal: Code | None = None
         self._impossible = False
@@ -101,7 +103,7 @@ class PlacementAttempt:
                 return False
             domains = network.inside(network.root, highest, self._pending.agents())
         demand = self._kernels[: 1 if self._grows else self._pending.missing()]
-        for later in (False, True):
+        for later in (False, True) if self._may_reserve else (False,):
             self._may_reserve = later
             for domain in by_preference(domains, self._cycle.cluster, demand):
                 if self._in_domain(domain):

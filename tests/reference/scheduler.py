@@ -171,7 +171,7 @@ class Cycle:
         eligible = [machine for machine in machines if self._chooser.eligible(machine, kernel)]
         if any(machine.fits_now(kernel) for machine in eligible):
             return Code.FRAGMENTED
-        held = any(machine.fits_idle(kernel) for machine in eligible)
+        held = any(machine.fits_without_holders(kernel) for machine in eligible)
         return Code.RESERVED_FOR_GANG if held else Code.NOT_ENOUGH_FREE
 
     def _enqueue(self, sessions: Sequence[WaitingSession]) -> None:
@@ -188,12 +188,23 @@ class Cycle:
                 pending.reason = Reason(Code.QUEUE_LIMIT)
 
     def _allocate(self, sessions: Sequence[WaitingSession]) -> None:
-        """Sessions with a reservation first, then queue by queue, one session per attempt."""
+        """Sessions with a reservation first, then queue by queue, one session per attempt.
+
+        A session whose reservation still waits comes after the work of higher priority.
+        """
         reserved = {reservation.session_id for reservation in self._snapshot.reservations}
         able = [pending for pending in sessions if pending.reason is None and pending.waiting]
         waiting = [pending for pending in able if pending.session.session_id not in reserved]
         first = [pending for pending in sorted(able, key=_by_priority) if pending.session.session_id in reserved]
-        waiting.extend([pending for pending in first if self._serve(pending)])
+        for holder in first:
+            grows = self._serve(holder, may_reserve=False)
+            if not holder.placed:
+                above = [pending for pending in waiting if pending.session.priority > holder.session.priority]
+                self._serve_all(list(above))
+                waiting = [pending for pending in waiting if pending not in above]
+                grows = self._serve(holder)
+            if grows:
+                waiting.append(holder)
         self._serve_all(waiting)
         # If agents would stay idle, a queue may exceed its deserved share by one session.
         self._queues.lending = True
@@ -240,7 +251,7 @@ class Cycle:
                 shares.append(used * ONE // there[slot])
         return max(shares)
 
-    def _serve(self, pending: WaitingSession) -> bool:
+    def _serve(self, pending: WaitingSession, *, may_reserve: bool = True) -> bool:
         """One attempt; True if the session runs and has kernels left."""
         session, starts = pending.session, pending.starts
         code, kernels = self._examined(pending)
@@ -248,7 +259,7 @@ class Cycle:
             pending.reason = Reason(code)
             return False
         saved = self._cluster.copy()
-        attempt = PlacementAttempt(pending, self._cycle, kernels)
+        attempt = PlacementAttempt(pending, self._cycle, kernels, may_reserve=may_reserve)
         if not attempt.take():
             request = pending.waiting[: pending.missing()]
             limit = (
@@ -296,6 +307,9 @@ class Cycle:
         if pending.ready([kernel for kernel, _ in attempt.placed]):
             self._start(pending, [*attempt.placed, *attempt.best_effort])
             held = attempt.reserved
+        else:
+            for kernel, agent in (*attempt.placed, *attempt.best_effort):
+                self._cluster.machines[agent].held.append(kernel)
         if held:
             kernels_placed = self._reservations.setdefault(str(session.session_id), [])
             kernels_placed.extend((str(kernel.kernel_id), agent) for kernel, agent in held)

@@ -74,7 +74,11 @@ def _all_clear(entry: LedgerEntry, request: ResourceSlot, *, starts: bool) -> bo
     for used, slot, limit in entry.bounds:
         if used.get(slot, 0) + request[slot] > limit:
             return False
-    return not starts or all(account.sessions < most for account, most in entry.session_bounds)
+    if starts:
+        for account, most in entry.session_bounds:
+            if account.sessions >= most:
+                return False
+    return True
 
 
 def _name(rule: ValidatorRule) -> str:

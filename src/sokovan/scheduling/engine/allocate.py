@@ -4,9 +4,10 @@ Takes pending sessions and the CycleContext. Gives placements, reservations and
 HyperNodes in an AllocateOutcome. The best queue is popped and skipped if it is
 overused; its best session is popped, validated and tried. Kernels that fit are
 charged at once, so that the next session sees them. Kernels that fit only on room
-that is being released become a reservation, which holds that room. A session that
-does not fit is rolled back and blocks no other. A session that has its minimum is
-pushed again, for one more kernel at a time.
+that is being released become a reservation, which holds that room. A reservation that
+still waits in the next cycle yields to work of higher priority. A session that does
+not fit is rolled back and blocks no other. A session that has its minimum is pushed
+again, for one more kernel at a time.
 """
 
 from __future__ import annotations
@@ -60,10 +61,25 @@ class Allocate:
         self._single_kernel_path = not any(context.extensions.at(point) for point in _GENERAL_PATH_POINTS)
 
     def run(self, sessions: Sequence[PendingSession], *, first: Sequence[PendingSession] = ()) -> None:
-        """Serve sessions that hold a reservation first, then all others by queue."""
-        # An earlier cycle reserved room for them, so they do not wait for their queue; their limits still hold.
-        growing = [pending for pending in first if self._serve_session(pending)]
-        self._serve([*growing, *sessions])
+        """Serve sessions that hold a reservation first, then all others by queue.
+
+        An earlier cycle reserved room for them, so they do not wait for their queue; their
+        limits still hold. One whose room is free starts. One that still waits is planned
+        anew, after work of higher priority, which may take the idle part of its room.
+        """
+        rest, floor = list(sessions), None
+        for holder in first:
+            grows = self._serve_session(holder, may_reserve=False)
+            if not holder.placed:
+                priority = holder.session.priority
+                if floor is None or priority < floor:
+                    self._serve([pending for pending in rest if pending.session.priority > priority])
+                    rest = [pending for pending in rest if pending.session.priority <= priority]
+                    floor = priority
+                grows = self._serve_session(holder)
+            if grows:
+                rest.append(holder)
+        self._serve(rest)
         self._lend([*first, *sessions])
 
     def _lend(self, sessions: Iterable[PendingSession]) -> None:
@@ -156,16 +172,18 @@ class Allocate:
             pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
         return pending.reason is not None
 
-    def _serve_session(self, pending: PendingSession) -> bool:
+    def _serve_session(self, pending: PendingSession, *, may_reserve: bool = True) -> bool:
         """Validate and try one session; True if kernels were placed and more are waiting."""
-        return not self._refused(pending) and self._try_session(pending) and bool(pending.batches)
+        if self._refused(pending):
+            return False
+        return self._try_session(pending, may_reserve=may_reserve) and bool(pending.batches)
 
-    def _try_session(self, pending: PendingSession) -> bool:
+    def _try_session(self, pending: PendingSession, *, may_reserve: bool) -> bool:
         """One attempt for one session, on one of two paths; True if it starts with what was placed."""
         try:
             if pending.single and self._single_kernel_path and not self._context.workspace.releases:
                 return self._place_single_kernel(pending)
-            return self._place_kernels(pending)
+            return self._place_kernels(pending, may_reserve=may_reserve)
         except PluginFailed as failed:
             pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
             return False
@@ -201,16 +219,16 @@ class Allocate:
         pending.batches = []
         return False
 
-    def _place_kernels(self, pending: PendingSession) -> bool:
+    def _place_kernels(self, pending: PendingSession, *, may_reserve: bool) -> bool:
         """The general path: one attempt on a Statement, committed or rolled back."""
         statement = Statement(self._context.workspace, self._context.choice)
-        if statement.attempt(lambda: self._fits(pending, statement)):
+        attempt = PlacementAttempt(pending, self._context, statement, may_reserve=may_reserve)
+        if statement.attempt(lambda: self._fits(pending, statement, attempt)):
             return self._commit(pending, statement)
         return False
 
-    def _fits(self, pending: PendingSession, statement: Statement) -> bool:
+    def _fits(self, pending: PendingSession, statement: Statement, attempt: PlacementAttempt) -> bool:
         """Find agents within all limits; False with the reason on the session."""
-        attempt = PlacementAttempt(pending, self._context, statement)
         if not attempt.run():
             # If the session lacks the kernels that a limit excludes, the limit is the reason.
             pending.reason = pending.limit_reason if pending.excluded_shapes else attempt.reason
@@ -238,7 +256,8 @@ class Allocate:
         return ready
 
     def _record(self, pending: PendingSession, statement: Statement, *, ready: bool) -> None:
-        ids, session_id = self._context.workspace.ids, pending.session.session_id
+        workspace, session_id = self._context.workspace, pending.session.session_id
+        ids = workspace.ids
         held = statement.reserved if ready else statement.kernels
         if ready:
             # The placed kernels start; those reserved beside them wait for their room.
@@ -247,7 +266,12 @@ class Allocate:
                 for _, kernel, agent in statement.placed
             )
             pending.placed += len(statement.placed)
+        else:
+            for batch, _, agent in statement.placed:
+                workspace.mark_held(agent, batch.shape.both)
         if held:
+            for _, _, agent in held:
+                workspace.holders.setdefault(agent, session_id)
             reserved = self._outcome.reserved.setdefault(session_id, [])
             reserved.extend((kernel.kernel_id, ids[agent]) for _, kernel, agent in held)
             pending.reserved += len(held)

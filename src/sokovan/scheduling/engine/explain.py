@@ -184,8 +184,9 @@ class Explainer:
         if error.kernels_fit:
             fit = min(need - 1, pending.kernels_fit if len(pending.batches) > 1 else error.kernels_fit)
             return Code.FRAGMENTED, f"insufficient resources: {fit} of {need} kernels would fit, {slots} is short"
-        if error.held:
-            return Code.RESERVED_FOR_GANG, f"the room for {slots} is reserved for a session ahead"
+        if error.held_agent is not None:
+            room = f"the room for {slots} on {error.held_agent}"
+            return Code.RESERVED_FOR_GANG, f"{room} is reserved for session {error.holder}"
         lacks = format_slots(error.shortfall) or "room for one more kernel"
         text = f"insufficient resources: {slots} fits no agent now; best candidate {error.best_agent} lacks {lacks}"
         return Code.NOT_ENOUGH_FREE, text

@@ -26,9 +26,12 @@ from sokovan.scheduling.trace import Code
 class PlacementAttempt:
     """One attempt to place one session; the Statement holds the result."""
 
-    def __init__(self, pending: PendingSession, context: CycleContext, statement: Statement) -> None:
+    def __init__(
+        self, pending: PendingSession, context: CycleContext, statement: Statement, *, may_reserve: bool = True
+    ) -> None:
         self._pending, self._context, self._statement = pending, context, statement
         self._placer = KernelPlacer(pending, context, statement)
+        self._may_reserve = self._placer.may_reserve = may_reserve
         self._grows = pending.grows()
         self._batches = pending.batches
         self.reason: PendingReason | None = None
@@ -39,7 +42,7 @@ class PlacementAttempt:
         if self._pending.session.topology is not None or self._pending.kernel_groups:
             found = self._search_hypernodes()
         else:
-            found = self._try_agents(self._context.all_agents, later=True)
+            found = self._try_agents(self._context.all_agents, later=self._may_reserve)
         if not found:
             self.reason = self.reason or self._room_reason()
         return found
@@ -142,7 +145,7 @@ class PlacementAttempt:
                 self.reason = PendingReason(Code.TOPOLOGY_IMPOSSIBLE, problem)
                 return False
         demand, whole = self._demand()
-        for later in (False, True) if self._context.workspace.releases else (False,):
+        for later in (False, True) if self._may_reserve and self._context.workspace.releases else (False,):
             self._placer.may_reserve = later
             for tier in tiers:
                 for name in self._candidates(tier, demand, whole=whole, later=later):

@@ -28,13 +28,14 @@ class FitError(NamedTuple):
 
     `funnel` counts the agents left after each predicate. `best_agent` is the eligible
     agent that lacks least now, `largest_agent` the one that lacks least even if empty;
-    the shortfalls say what each lacks. `held` means that an agent has the room, but it
-    is held for a reservation.
+    the shortfalls say what each lacks. `held_agent` has the room, but it is reserved for
+    the session `holder`.
     """
 
     funnel: Funnel
     kernels_fit: int
-    held: bool
+    held_agent: str | None
+    holder: str
     best_agent: str | None
     shortfall: ResourceSlot
     largest_agent: str | None
@@ -99,14 +100,24 @@ class Shape:
         """Why (more) kernels of this shape do not fit now."""
         counts = self.fit_counts(workspace)
         fits = int((counts > 0).sum())
-        idle = (workspace.idle[:, self.columns] >= self.amounts).all(axis=1)
-        held = bool(workspace.held and (idle & self.eligible & (counts == 0)).any())
+        held_agent, holder = self._held_room(workspace, counts)
         free = np.minimum(workspace.idle, workspace.future)
         best, shortfall = self._least_shortfall(workspace, free, self.eligible)
         everywhere = np.ones(len(workspace.ids), bool)
         largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
-        return FitError(funnel, int(counts.sum()), held, best, shortfall, largest, largest_shortfall)
+        return FitError(funnel, int(counts.sum()), held_agent, holder, best, shortfall, largest, largest_shortfall)
+
+    def _held_room(self, workspace: Workspace, counts: Ints) -> tuple[str | None, str]:
+        """The first agent with idle room for a kernel that is reserved for another session, and that session."""
+        if not workspace.holders:
+            return None, ""
+        idle = workspace.idle[:, self.columns] + workspace.held_idle[:, self.columns]
+        held = np.flatnonzero((idle >= self.amounts).all(axis=1) & self.eligible & (counts == 0))
+        if not len(held):
+            return None, ""
+        agent = int(held[workspace.id_rank[held].argmin()])
+        return workspace.ids[agent], workspace.holders.get(agent, "")
 
     def _least_shortfall(self, workspace: Workspace, amounts: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
         """The agent that lacks least of this shape, and the slots that it lacks."""

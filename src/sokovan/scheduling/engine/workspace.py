@@ -50,6 +50,9 @@ class Workspace:
         self.alive: Flags = np.fromiter((agent.schedulable for agent in self.agents), bool, len(self.agents))
         self.log: list[int] = []
         self.held = 0  # kernels reserved on FutureIdle; with 0, FutureIdle is nowhere below Idle
+        # For verdicts: what was taken from Idle for sessions that wait, and the first holder of a reservation, by row.
+        self.held_idle: Ints = np.zeros_like(self.capacity)
+        self.holders: dict[int, str] = {}
         self.releases = any(agent.releasing_slots or agent.releasing_count for agent in self.agents)
         self._shifts = self._share_shifts()
         self._share_rows = self._share_columns()
@@ -95,6 +98,10 @@ class Workspace:
         self.room[agent] -= later
         self.held += kernels
         self.log.append(agent)
+
+    def mark_held(self, agent: int, both: Ints) -> None:
+        """Record that an amount was taken from Idle for a session that does not start yet."""
+        self.held_idle[agent] += both[: self.width]
 
     def free_soon(self, agent: int, soon: Ints) -> None:
         """Add the slots of an evicted kernel to FutureIdle (negative amounts subtract)."""

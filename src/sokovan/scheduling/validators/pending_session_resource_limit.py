@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import SlotLimits
-from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklog
-from sokovan.scheduling.engine.usage.owner_ledger import OwnerAccount
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationContext, ValidatorRule
 
@@ -23,25 +22,26 @@ class PendingSessionResourceLimitValidator(ValidatorRule):
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
         """Only owners over a limit at the start; a backlog only shrinks."""
-        return any(limits.exceeded_by(backlog.slots_at_start) for _, limits, backlog in _limits(session, context))
+        pending = context.pending
+        return any(
+            limits.exceeded_by(pending.slots_at_start(scope, name)) for scope, name, limits in _limits(session, context)
+        )
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
         """Object if waiting sessions ahead and the request exceed a limit."""
         if not context.starts:
             return
-        for account, limits, backlog in _limits(session, context):
-            excess = limits.exceeded_by(backlog.slots_ahead(session) + context.request)
+        for scope, name, limits in _limits(session, context):
+            slots = context.pending.of(scope, name).slots_ahead(session)
+            excess = limits.exceeded_by(slots + context.request)
             if excess:
                 raise PendingLimitExceeded(
-                    f"waiting sessions of {account.scope} {account.name} would exceed their limit "
-                    f"by {format_slots(excess)}",
+                    f"waiting sessions of {scope} {name} would exceed their limit by {format_slots(excess)}",
                     session_id=session.session_id,
                 )
 
 
-def _limits(
-    session: SessionWorkload, context: ValidationContext
-) -> Iterator[tuple[OwnerAccount, SlotLimits, OwnerBacklog]]:
+def _limits(session: SessionWorkload, context: ValidationContext) -> Iterator[tuple[Scope, str, SlotLimits]]:
     for account in context.accounts(session):
         if account.policy is not None and len(account.policy.pending_slots_max):
-            yield account, account.policy.pending_slots_max, context.pending.of(account.scope, account.name)
+            yield account.scope, account.name, account.policy.pending_slots_max

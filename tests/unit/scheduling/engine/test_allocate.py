@@ -242,6 +242,34 @@ def test_reservations_of_an_earlier_cycle_are_served_first_and_where_they_were_p
     assert seats(plan) == {"reserved-0": "a1"}
 
 
+def waiting_reservation(*others: SessionWorkload) -> SchedulingPlan:
+    """The plan where a gang holds the idle a0 and waits for what is released on a1."""
+    held = Reservation(SessionId("gang"), ((KernelId("gang-0"), AgentId("a0")), (KernelId("gang-1"), AgentId("a1"))))
+    hosts = [agent("a0", "cpu=4"), agent("a1", "cpu=4", used="cpu=4", leaving="cpu=4")]
+    return planned(snapshot(hosts, gang("gang", 2, "cpu=3", priority=5), *others, reservations=(held,)))
+
+
+def test_a_reservation_that_still_waits_yields_its_idle_part_to_work_of_higher_priority() -> None:
+    plan = waiting_reservation(gang("urgent", 1, "cpu=4", priority=6))
+    assert (seats(plan), reserved(plan)) == ({"urgent-0": "a0"}, {})
+    assert code(plan, "gang") == "NOT_ENOUGH_FREE"
+
+
+def test_a_reservation_is_planned_anew_beside_the_work_that_it_yielded_to() -> None:
+    plan = waiting_reservation(gang("urgent", 1, "cpu=1", priority=6))
+    assert seats(plan) == {"urgent-0": "a0"}
+    assert reserved(plan) == {"gang": [("gang-0", "a0"), ("gang-1", "a1")]}
+
+
+@pytest.mark.parametrize("priority", [5, 0])
+def test_a_reservation_that_still_waits_keeps_its_room_from_other_work(priority: int) -> None:
+    plan = waiting_reservation(gang("other", 1, "cpu=2", priority=priority))
+    assert seats(plan) == {}
+    assert reserved(plan) == {"gang": [("gang-0", "a0"), ("gang-1", "a1")]}
+    assert code(plan, "other") == "RESERVED_FOR_GANG"
+    assert text(plan, "other") == "the room for cpu=2 on a0 is reserved for session gang"
+
+
 def test_a_reservation_that_cannot_be_kept_where_it_was_is_kept_elsewhere() -> None:
     held = Reservation(SessionId("s"), ((KernelId("s-0"), AgentId("gone")),))
     assert seats(planned(snapshot(agents(1, "cpu=2"), gang("s", 1, "cpu=2"), reservations=(held,)))) == {"s-0": "a0"}

@@ -130,7 +130,7 @@ def test_room_that_is_held_for_another_differs_from_missing_room() -> None:
     given = snapshot([half, busy("b", "cpu=4", "cpu=4")], gang("first", 1, "cpu=3"), gang("s", 1, "cpu=2"))
     assert code_and_summary(verdict_of(given)) == (
         "RESERVED_FOR_GANG",
-        "the room for cpu=2 is reserved for a session ahead",
+        "the room for cpu=2 on a is reserved for session first",
     )
 
 

@@ -144,7 +144,7 @@ def test_a_fit_error_counts_agents_by_predicate_and_names_the_best_candidate() -
     )
     error = engine.shape("cpu=3").fit_error(engine.workspace)
     assert error.funnel == Funnel(4, 4, 3, 3, 2, 0, 0)
-    assert (error.kernels_fit, error.held) == (0, False)
+    assert (error.kernels_fit, error.held_agent) == (0, None)
     assert (error.best_agent, error.shortfall) == ("busy", parse_slots("cpu=1"))
 
 
@@ -158,5 +158,17 @@ def test_a_fit_error_of_a_shape_beyond_every_agent_names_the_largest_and_its_sho
 def test_a_fit_error_says_if_the_room_is_held_for_a_reservation() -> None:
     engine = EngineParts(agent("a1", "cpu=8", used="cpu=4", leaving="cpu=4"))
     engine.reserve("cpu=6", "a1")
+    engine.workspace.holders[0] = "gang"
     error = engine.shape("cpu=4").fit_error(engine.workspace)
-    assert (error.kernels_fit, error.held) == (0, True)
+    assert (error.kernels_fit, error.held_agent, error.holder) == (0, "a1", "gang")
+
+
+def test_a_fit_error_says_if_the_room_was_taken_for_a_session_that_waits() -> None:
+    engine = EngineParts(agent("a1", "cpu=8"), agent("a2", "cpu=8", used="cpu=8"))
+    shape = engine.shape("cpu=6")
+    engine.workspace.take(0, shape.both)
+    assert engine.shape("cpu=4").fit_error(engine.workspace).held_agent is None
+    engine.workspace.mark_held(0, shape.both)
+    engine.workspace.holders[0] = "gang"
+    error = engine.shape("cpu=4").fit_error(engine.workspace)
+    assert (error.kernels_fit, error.held_agent, error.holder) == (0, "a1", "gang")

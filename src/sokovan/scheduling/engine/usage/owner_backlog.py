@@ -10,7 +10,7 @@ refuse each other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
@@ -56,21 +57,10 @@ class PrefixSums:
 class OwnerBacklog:
     """The waiting sessions of one owner: priority first, then age."""
 
-    def __init__(self, sessions: Iterable[SessionWorkload]) -> None:
+    def __init__(self, sessions: Iterable[SessionWorkload], gone: Container[SessionId]) -> None:
         self._sessions = sorted(sessions, key=_scheduling_order)
         self._position = {session.session_id: index for index, session in enumerate(self._sessions)}
-        self._requests = [_request(session) for session in self._sessions]
-        self._gone: set[int] = set()
-
-    @property
-    def count_at_start(self) -> int:
-        """How many sessions wait at the start of the cycle; the number only falls."""
-        return len(self._sessions)
-
-    @cached_property
-    def slots_at_start(self) -> ResourceSlot:
-        """The sum of their requests at the start of the cycle."""
-        return total(slots * times for slots, times in Counter(self._requests).items())
+        self._gone = {index for index, session in enumerate(self._sessions) if session.session_id in gone}
 
     def count_ahead(self, session: SessionWorkload) -> int:
         """How many sessions ahead of this one still wait."""
@@ -107,44 +97,70 @@ class OwnerBacklog:
     def _names(self) -> list[str]:
         return sorted({slot for slots in set(self._requests) for slot in slots})
 
+    @cached_property
+    def _requests(self) -> list[ResourceSlot]:
+        return [_request(session) for session in self._sessions]
+
     def _sums(self, rows: Columns) -> PrefixSums:
         rows[sorted(self._gone)] = 0
         return PrefixSums(rows)
 
 
 class OwnerBacklogs:
-    """The backlogs of all owners in the four scopes, built on demand."""
+    """The backlogs of all owners in the four scopes.
+
+    Most owners stay below their limits, so totals are cheap, and a backlog is put in
+    order only when a limit is exceeded.
+    """
 
     def __init__(self, snapshot: SystemSnapshot) -> None:
         self._snapshot = snapshot
         self._sessions: dict[Scope, dict[str, list[SessionWorkload]]] = {}
-        self._backlogs: dict[tuple[Scope, str], OwnerBacklog] = {}
-        self._removed: list[SessionId] = []
+        self._backlogs: dict[Scope, dict[str, OwnerBacklog]] = {}
+        self._slots_at_start: dict[tuple[Scope, str], ResourceSlot] = {}
+        self._removed: set[SessionId] = set()
+
+    def count_at_start(self, scope: Scope, name: str) -> int:
+        """How many sessions wait at the start of the cycle; the number only falls."""
+        return len(self._waiting(scope, name))
+
+    def slots_at_start(self, scope: Scope, name: str) -> ResourceSlot:
+        """The sum of their requests at the start of the cycle."""
+        key = (scope, name)
+        if key not in self._slots_at_start:
+            times = Counter(_request(session) for session in self._waiting(scope, name))
+            self._slots_at_start[key] = total(slots * count for slots, count in times.items())
+        return self._slots_at_start[key]
 
     def of(self, scope: Scope, name: str) -> OwnerBacklog:
         """The backlog of one owner."""
-        key = (scope, name)
-        if key not in self._backlogs:
-            if scope not in self._sessions:
-                self._sessions[scope] = self._by_name(scope)
-            backlog = self._backlogs[key] = OwnerBacklog(self._sessions[scope].get(name, ()))
-            for session_id in self._removed:
-                backlog.remove(session_id)
-        return self._backlogs[key]
+        backlogs = self._backlogs.setdefault(scope, {})
+        if name not in backlogs:
+            backlogs[name] = OwnerBacklog(self._waiting(scope, name), self._removed)
+        return backlogs[name]
 
     def remove(self, session: SessionWorkload) -> None:
         """Stop counting a session as waiting."""
-        self._removed.append(session.session_id)
-        for scope in self._sessions:
-            backlog = self._backlogs.get((scope, session.owner.name_in(scope)))
+        self._removed.add(session.session_id)
+        for scope, backlogs in self._backlogs.items():
+            backlog = backlogs.get(session.owner.name_in(scope))
             if backlog is not None:
                 backlog.remove(session.session_id)
 
-    def _by_name(self, scope: Scope) -> dict[str, list[SessionWorkload]]:
-        found: dict[str, list[SessionWorkload]] = {}
+    def _waiting(self, scope: Scope, name: str) -> Sequence[SessionWorkload]:
+        if scope not in self._sessions:
+            found: dict[str, list[SessionWorkload]] = {}
+            for owner, sessions in self._by_owner.items():
+                found.setdefault(owner.name_in(scope), []).extend(sessions)
+            self._sessions[scope] = found
+        return self._sessions[scope].get(name, ())
+
+    @cached_property
+    def _by_owner(self) -> dict[Owner, list[SessionWorkload]]:
+        found: dict[Owner, list[SessionWorkload]] = {}
         for session in (*self._snapshot.sessions, *self._snapshot.pending_elsewhere):
             if session.waits:
-                found.setdefault(session.owner.name_in(scope), []).append(session)
+                found.setdefault(session.owner, []).append(session)
         return found
 
 

@@ -91,10 +91,10 @@ def test_what_waits_in_other_scaling_groups_counts_where_it_stands_in_the_order(
     older = gang("older", 1, "cpu=7", owner=owner("alice"), submitted=-1)
     newer = gang("newer", 1, "cpu=9", owner=owner("alice"), submitted=99)
     given = snapshot([], first, second, pending_elsewhere=(newer, older))
-    backlog = OwnerBacklogs(given).of(Scope.KEYPAIR, "alice")
-    assert ahead(backlog, given.sessions[0]) == (1, parse_slots("cpu=7"))
-    assert backlog.count_at_start == 4
-    assert backlog.slots_at_start == parse_slots("cpu=22")
+    backlogs = OwnerBacklogs(given)
+    assert ahead(backlogs.of(Scope.KEYPAIR, "alice"), given.sessions[0]) == (1, parse_slots("cpu=7"))
+    assert backlogs.count_at_start(Scope.KEYPAIR, "alice") == 4
+    assert backlogs.slots_at_start(Scope.KEYPAIR, "alice") == parse_slots("cpu=22")
 
 
 def test_a_session_that_leaves_lets_those_behind_it_move_up_and_leaves_only_once() -> None:
