@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sokovan.domain.checks import require_int, require_tuple
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName, checked_name
-from sokovan.domain.slots import checked_slot_name
+from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 
 SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device", "cpu", "mem")
 
@@ -18,7 +18,9 @@ class ScalingGroup:
     """A pool of agents with the names of its scheduling plugins.
 
     An empty `known_slots` means the slots that its agents have, and those of
-    `slot_priority`. The plugin registry checks that the named plugins exist.
+    `slot_priority`. The plugin registry checks that the named plugins exist. A kernel that
+    requests no memory gets `mem_per_gpu_bytes` per accelerator, else `mem_per_cpu_bytes`
+    per cpu; None means its share of an agent's memory.
     """
 
     name: ScalingGroupName
@@ -27,6 +29,8 @@ class ScalingGroup:
     known_slots: tuple[str, ...] = ()
     slot_priority: tuple[str, ...] = SLOT_PRIORITY_DEFAULT
     pending_timeout_s: int | None = None
+    mem_per_gpu_bytes: int | None = None
+    mem_per_cpu_bytes: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="scaling group")
@@ -40,6 +44,9 @@ class ScalingGroup:
             checked_slot_name(slot, given=slot)
         if self.pending_timeout_s is not None:
             require_int(self.pending_timeout_s, what=what, field="pending_timeout_s", least=1)
+        for name in ("mem_per_gpu_bytes", "mem_per_cpu_bytes"):
+            if getattr(self, name) is not None:
+                require_int(getattr(self, name), what=what, field=name, least=1, most=AMOUNT_MAX)
 
     def times_out_ms(self, eligible_ms: int | None) -> int | None:
         """When a session that could start since then is cancelled; None if never."""

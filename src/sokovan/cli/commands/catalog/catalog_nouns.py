@@ -122,6 +122,8 @@ _SCALING_GROUP = CatalogNoun(
         Column("scheduler", lambda group: group.scheduler),
         Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
+        Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
+        Column("mem_per_cpu", lambda group: or_none(group.mem_per_cpu)),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
     options=(
@@ -129,7 +131,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "option",
-            "Scheduler option: NAME=VALUE, as JSON or text; null removes it. Repeatable.",
+            "Scheduler option NAME=VALUE; null removes it. Repeatable.",
             "scheduler_opts",
             repeatable=True,
             read=_scheduler_options,
@@ -141,6 +143,8 @@ _SCALING_GROUP = CatalogNoun(
             "pending_timeout_s",
             read=_seconds,
         ),
+        CatalogOption("mem_per_gpu", "Default memory per GPU: 32GiB.", "mem_per_gpu"),
+        CatalogOption("mem_per_cpu", "Default memory per CPU: 4GiB.", "mem_per_cpu"),
     ),
     shown_examples=("default",),
     removed_example="gpu",
@@ -148,8 +152,12 @@ _SCALING_GROUP = CatalogNoun(
         "default --scheduler drf --pending-timeout 2h",
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
+        "gpu --mem-per-gpu 64GiB --mem-per-cpu 4GiB",
     ),
-    details={"set": _KEEP},
+    details={
+        "set": "Without --mem a kernel gets memory in proportion to its share of an agent's GPUs, else of its CPUs; "
+        f"--mem-per-gpu and --mem-per-cpu set fixed amounts instead. {_KEEP}"
+    },
 )
 
 _QUEUE = CatalogNoun(
