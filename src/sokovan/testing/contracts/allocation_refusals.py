@@ -263,6 +263,10 @@ async def limits_that_the_decision_did_not_check_are_not_verified(cluster: Store
     await refused(cluster, assignment(name, agent), QuotaPassed, context=checked)
     omitted = AllocationContext(validators=frozenset({"keypair-resource-limit", "concurrency"}))
     expect(not (await cluster.place(name, agent, context=omitted)).refused, "an omitted validator refuses")
+    [dependent] = await sessions(cluster, 1, ONE_CPU, dependencies=(name,))
+    depends = AllocationContext(validators=frozenset({"dependencies"}))
+    await refused(cluster, assignment(dependent, agent), DependencyChanged, context=depends)
+    expect(not (await cluster.place(dependent, agent, context=omitted)).refused, "an omitted dependency refuses")
 
 
 async def an_owner_is_limited_over_all_its_sessions_in_a_batch(cluster: StoredCluster) -> None:
