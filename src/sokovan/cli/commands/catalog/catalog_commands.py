@@ -70,6 +70,8 @@ def _set(row: CatalogNoun) -> Command:
             return row.body(name=stored, **selected, **domain)
 
         with server.client() as client:
+            if row.before_set is not None:
+                row.before_set(client, name)
             catalog = row.catalog(client)
             body, is_new = updated(lambda: catalog.get(stored, **selected), new, changes)
             additions = {field: {**getattr(body, field), **entries} for field, entries in merged.items() if entries}

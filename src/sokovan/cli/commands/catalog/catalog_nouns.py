@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sokovan.cli.commands.catalog.quota_owners import assign_quota, policy_of
+from sokovan.cli.commands.catalog.quota_owners import assign_quota, policy_of, require_owner
 from sokovan.cli.commands.options import name_values
 from sokovan.cli.formatting import NONE, or_none
 from sokovan.cli.rendering import Column
@@ -73,6 +73,7 @@ class CatalogNoun:
     in_domain: bool = False
     name_help: str = ""
     stored_name: Callable[[str], str] = str
+    before_set: Callable[[Client, str], None] | None = None
     after_set: Callable[[Client, str], None] | None = None
 
     @property
@@ -228,6 +229,7 @@ _QUOTA_NOUN = CatalogNoun(
     },
     name_help="Quota name, or user:NAME, group:NAME or domain:NAME.",
     stored_name=policy_of,
+    before_set=require_owner,
     after_set=assign_quota,
 )  # fmt: skip
 

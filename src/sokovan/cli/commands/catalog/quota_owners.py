@@ -24,6 +24,14 @@ def policy_of(name: str) -> str:
     return f"{kind}.{owner}"
 
 
+def require_owner(client: Client, name: str) -> None:
+    """Check that the owner that `name` denotes exists, first. Raises NotFound."""
+    kind, colon, owner = name.partition(":")
+    if colon:
+        catalogs = {"user": client.users, "group": client.groups, "domain": client.domains}
+        catalogs[kind].get(owner)  # type: ignore[attr-defined]  # each has get
+
+
 def assign_quota(client: Client, name: str) -> None:
     """Assign the quota to the owner that `name` denotes, if it denotes one."""
     kind, colon, owner = name.partition(":")

@@ -25,3 +25,13 @@ def test_an_unknown_kind_of_owner_is_refused() -> None:
     for name in ("team:nlp", "group:"):
         with pytest.raises(InvalidSetting, match="is not an owner"):
             policy_of(name)
+
+
+@pytest.mark.parametrize("owner", ["user:nope", "group:nope", "domain:nope"])
+def test_a_quota_of_an_owner_that_does_not_exist_is_not_stored(
+    server: CannedServer, sokovan: Sokovan, owner: str
+) -> None:
+    status, _, err = sokovan("quota", "set", owner, "gpu=64")
+    assert status == 3
+    assert "[not-found]" in err
+    assert len(server.asked) == 1
