@@ -45,9 +45,15 @@ def test_a_submitted_session_becomes_a_workload_with_nothing_lost() -> None:
             assert getattr(workload, one.name) == getattr(spec, one.name), one.name
     [made] = workload.kernels
     for one in fields(KernelWorkload):
-        if one.name not in {"agent", "releasing"}:
+        if one.name not in {"agent", "releasing", "avoid"}:
             assert getattr(made, one.name) == getattr(kernel, one.name), one.name
-    assert (workload.submitted, workload.hypernode, made.agent, made.releasing) == (77, None, None, False)
+    assert (workload.submitted, workload.hypernode, made.agent, made.releasing, made.avoid) == (
+        77,
+        None,
+        None,
+        False,
+        (),
+    )
 
 
 def test_a_reservation_names_each_agent_once_in_order() -> None:
