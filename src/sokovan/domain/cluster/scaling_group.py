@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sokovan.domain.checks import require_int, require_tuple
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName, checked_name
+from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S, SLOT_WEIGHT_MAX
 from sokovan.domain.slots import checked_slot_name
 
 SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device", "cpu", "mem")
@@ -18,7 +19,9 @@ class ScalingGroup:
     """A pool of agents with the names of its scheduling plugins.
 
     An empty `known_slots` means the slots that its agents have, and those of
-    `slot_priority`. The plugin registry checks that the named plugins exist.
+    `slot_priority`. The plugin registry checks that the named plugins exist. Past usage
+    halves in `usage_half_life_s`; `slot_weights` say how much one core, GiB or device of a
+    slot counts in it.
     """
 
     name: ScalingGroupName
@@ -27,6 +30,8 @@ class ScalingGroup:
     known_slots: tuple[str, ...] = ()
     slot_priority: tuple[str, ...] = SLOT_PRIORITY_DEFAULT
     pending_timeout_s: int | None = None
+    usage_half_life_s: int = HALF_LIFE_DEFAULT_S
+    slot_weights: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="scaling group")
@@ -40,3 +45,12 @@ class ScalingGroup:
             checked_slot_name(slot, given=slot)
         if self.pending_timeout_s is not None:
             require_int(self.pending_timeout_s, what=what, field="pending_timeout_s", least=1)
+        require_int(self.usage_half_life_s, what=what, field="usage_half_life_s", least=1, most=HALF_LIFE_MAX_S)
+        self._check_weights(what)
+
+    def _check_weights(self, what: str) -> None:
+        if not isinstance(self.slot_weights, Mapping):
+            raise InvalidSpec(what=what, field="slot_weights", value=self.slot_weights, problem="must be a mapping")
+        for slot, weight in self.slot_weights.items():
+            checked_slot_name(slot, given=slot)
+            require_int(weight, what=what, field=f"slot_weights.{slot}", least=0, most=SLOT_WEIGHT_MAX)

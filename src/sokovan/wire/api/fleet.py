@@ -56,6 +56,8 @@ class ScalingGroupBody(StrictBody):
     scheduler_opts: dict[str, Any] = field(default_factory=dict)
     known_slots: list[str] = field(default_factory=list)
     pending_timeout_s: int | None = None
+    usage_half_life_s: int = 604_800
+    slot_weights: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ class GroupBody(StrictBody):
     name: str
     domain: str
     policy: str | None = None
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class UserBody(StrictBody):
     groups: list[str] = field(default_factory=list)
     policy: str | None = None
     role: Role = "user"
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

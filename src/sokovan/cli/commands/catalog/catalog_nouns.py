@@ -109,6 +109,18 @@ def _scheduler_option(text: str, option: str) -> tuple[str, Any]:
         return name, value
 
 
+def _slot_weights(texts: Sequence[str], option: str) -> dict[str, int]:
+    """Read whole numbers by slot. Raises InvalidSetting."""
+    given = slots_of({name: 1 for name, _ in name_values(texts, option=option, example="gpu=60")})
+    found = {}
+    for slot, (_, text) in zip(given, name_values(texts, option=option, example="gpu=60"), strict=True):
+        if not text.isascii() or not text.isdigit():
+            raise InvalidSetting(f"{option} {text[:80]!r} is not a whole number", hint=f"use {option} gpu=60")
+        found[slot] = int(text)
+    return found
+
+
+_WEIGHT = CatalogOption("weight", "Weight in fair share: with 2, twice the usage counts the same.", "weight", type=int)
 _QUOTA = CatalogOption("quota", "Quota to apply.", "policy")
 _DOMAIN = CatalogOption("domain", "Domain; default for new objects: your own.", "domain")
 _KEEP = "Options that are omitted keep their value."
@@ -122,6 +134,8 @@ _SCALING_GROUP = CatalogNoun(
         Column("scheduler", lambda group: group.scheduler),
         Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
+        Column("half_life_s", lambda group: str(group.usage_half_life_s)),
+        Column("weights", lambda group: amounts_text(group.slot_weights)),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
     options=(
@@ -138,6 +152,13 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption(
             "pending_timeout", "Cancel sessions that are pending longer: 2h.", "pending_timeout_s", read=_seconds
         ),
+        CatalogOption(
+            "usage_half_life", "Time in which past usage halves, for fair-share: 7d.", "usage_half_life_s", read=_seconds
+        ),
+        CatalogOption(
+            "slot_weight", "Weight of a core, GiB or device in past usage: gpu=60. Repeatable.", "slot_weights",
+            repeatable=True, read=_slot_weights, merged=True,
+        ),
     ),
     shown_examples=("default",),
     removed_example="gpu",
@@ -145,6 +166,7 @@ _SCALING_GROUP = CatalogNoun(
         "default --scheduler drf --pending-timeout 2h",
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
+        "gpu --scheduler fair-share --usage-half-life 14d",
     ),
     details={"set": _KEEP},
 )
@@ -269,11 +291,12 @@ _GROUP = CatalogNoun(
         Column("name", lambda group: group.name),
         Column("domain", lambda group: group.domain),
         Column("quota", lambda group: or_none(group.policy)),
+        Column("weight", lambda group: str(group.weight)),
     ),
-    options=(_DOMAIN, _QUOTA),
+    options=(_DOMAIN, _QUOTA, _WEIGHT),
     shown_examples=("nlp",),
     removed_example="nlp",
-    set_examples=("nlp --quota big",),
+    set_examples=("nlp --quota big", "nlp --weight 3"),
     details={"set": _KEEP},
     in_domain=True,
 )
@@ -288,12 +311,14 @@ _USER = CatalogNoun(
         Column("domain", lambda user: user.domain),
         Column("groups", lambda user: ", ".join(user.groups) or NONE),
         Column("quota", lambda user: or_none(user.policy)),
+        Column("weight", lambda user: str(user.weight)),
     ),
     options=(
         _DOMAIN,
         CatalogOption("group", "Group of the user. Repeatable; replaces all.", "groups", repeatable=True),
         CatalogOption("role", "Role of the user.", "role", type=Role),
         _QUOTA,
+        _WEIGHT,
     ),
     shown_examples=("ada",),
     removed_example="ada",
