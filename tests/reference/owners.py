@@ -41,6 +41,11 @@ class Owners:
         taken = [kernel.slots for session, kernel in self._taken if _name(session, scope) == name]
         return total([self._usage(scope, name).slots, *taken])
 
+    def used_here(self, user: str) -> ResourceSlot:
+        """The current usage of a user in this scaling group; kernels being released do not count."""
+        runs = [(s, k) for s in self._snapshot.sessions for k in s.kernels if k.agent is not None and not k.releasing]
+        return total(kernel.slots for session, kernel in (*runs, *self._taken) if session.owner.user == user)
+
     def over(self, scope: Scope, session: SessionWorkload, request: ResourceSlot) -> Code | None:
         """The code of a scope whose slot limits would be exceeded."""
         name = _name(session, scope)

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from sokovan.domain.owners.past_usage import UsageScope
-from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
@@ -239,8 +238,9 @@ class Cycle:
         if self._profile.sequencer != "drf":
             return 0
         there, shares = total_slots(self._snapshot.agents), [0]
-        for slot, used in self._owners.used(Scope.USER, session.owner.user).items():
-            shares.append(used * ONE // there[slot] if there[slot] else ONE)
+        for slot, used in self._owners.used_here(session.owner.user).items():
+            if there[slot]:
+                shares.append(used * ONE // there[slot])
         return max(shares)
 
     def _serve(self, pending: WaitingSession) -> bool:

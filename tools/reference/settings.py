@@ -20,8 +20,7 @@ scaling group; if none is configured, there is one named `default`.
 """
 
 REMARK = """
-`scheduler_opts` accepts further keys for plugins. A key that is almost the name of a known option is refused as a
-typing mistake.
+A key that is not listed is refused, in `scheduler_opts` too; the message names the most similar known one.
 """
 
 

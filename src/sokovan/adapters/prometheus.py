@@ -29,6 +29,7 @@ METRICS: Mapping[str, Metric] = {
     "agents_held_back": Metric(
         "gauge", "Lost agents whose sessions are kept, because too many agents were lost at once."
     ),
+    "allocations_refused_total": Metric("counter", "Placements refused at the commit, by reason.", ("code",)),
     "api_failures_total": Metric("counter", "Requests that failed with an internal error."),
     "api_seconds": Metric("histogram", "Response time of a request.", ("method", "route", "status")),
     "cycle_seconds": Metric("histogram", "Duration of one cycle of a coordinator.", ("coordinator",)),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import InvalidSpec
-from sokovan.scheduling.profile import ACTIONS_TO_COME, UnsupportedAction, profile_of
+from sokovan.domain.errors import InvalidSpec, nearest
+from sokovan.scheduling.profile import ACTIONS_TO_COME, SCHEDULER_OPTIONS, UnsupportedAction, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 # Profile keys that a scaling group sets elsewhere, rejected here to avoid contradictions.
-WRITTEN_ELSEWHERE = {"sequencer": "`scheduler`", "selector": "`agent_selector`", "options": "keys of their own"}
+WRITTEN_ELSEWHERE = {"sequencer": "`scheduler`", "selector": "`agent_selector`"}
 
 
 def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
@@ -18,13 +16,16 @@ def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
 
     Raises InvalidSpec, UnknownPlugin, UnsupportedAction.
     """
-    for key, written in WRITTEN_ELSEWHERE.items():
-        if key in group.scheduler_opts:
-            raise _wrong_option(group, key, f"is written as {written}")
-    for key, value in group.scheduler_opts.items():
-        if _has_non_finite(value):
-            raise _wrong_option(group, key, "contains a number that JSON cannot represent")
-    profile = profile_of(group)
+    for key in group.scheduler_opts:
+        if key in WRITTEN_ELSEWHERE:
+            raise _wrong_option(group, key, f"is written as {WRITTEN_ELSEWHERE[key]}")
+        if key not in SCHEDULER_OPTIONS:
+            raise _wrong_option(group, key, "is not a scheduler option", nearest(key, SCHEDULER_OPTIONS))
+    try:
+        profile = profile_of(group)
+    except InvalidSpec as error:
+        key = "agent_selector" if error.field == "selector" else error.field
+        raise _wrong_option(group, key, error.problem, error.hint) from error
     plugins.sequencer(profile.sequencer)
     plugins.selector(profile.selector)
     for name in profile.validators:
@@ -36,15 +37,6 @@ def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
             raise UnsupportedAction(f"scheduler_opts.actions names {action}")
 
 
-def _wrong_option(group: ScalingGroup, key: str, problem: str) -> InvalidSpec:
-    what, field = f"scaling group {group.name}", f"scheduler_opts.{key}"
-    return InvalidSpec(what=what, field=field, value=group.scheduler_opts[key], problem=problem)
-
-
-def _has_non_finite(value: object) -> bool:
-    """Whether the value contains an infinity or NaN."""
-    if isinstance(value, dict):
-        return any(_has_non_finite(item) for item in value.values())
-    if isinstance(value, list):
-        return any(_has_non_finite(item) for item in value)
-    return isinstance(value, float) and not math.isfinite(value)
+def _wrong_option(group: ScalingGroup, key: str, problem: str, hint: str = "") -> InvalidSpec:
+    what, value = f"scaling group {group.name}", group.scheduler_opts.get(key)
+    return InvalidSpec(what=what, field=f"scheduler_opts.{key}", value=value, problem=problem, hint=hint)

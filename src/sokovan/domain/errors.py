@@ -26,6 +26,7 @@ SokovanError                 base of every error raised on purpose
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import ClassVar
 
 # A message quotes the input, so that the reader can find it; a huge input must not flood a log.
@@ -48,6 +49,13 @@ def quoted(value: object) -> str:
 def listed(names: Iterable[str], *, nothing: str = "none") -> str:
     """The names sorted, for the part of a message that lists what is allowed."""
     return ", ".join(sorted(names)) or nothing
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The advice for an unknown name: the most similar known one, else all of them."""
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]}?" if close else f"known are {listed(names)}"
 
 
 class SokovanError(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import partial
 
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
@@ -44,7 +43,7 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
     ),
 }
 
-# Key of `scheduler_opts` -> its description and default. Other keys are passed to plugins.
+# Key of `scheduler_opts` -> its description and default.
 OPTIONS: dict[str, tuple[SettingInfo, object]] = {
     "agent_selector": (
         SettingInfo("name", "The selector: the preferred agent among those that fit."),
@@ -68,14 +67,12 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         _DEFAULT.fit_error_cache,
     ),
 }
-# Keys with another name or place, which must not be taken for options of a plugin.
+# Keys of a profile with another name or place here.
 _MISPLACED = {
     "sequencer": "is set as `scheduler`, next to scheduler_opts",
     "selector": "is set as agent_selector",
-    "options": "is not an option; set the plugin's keys directly",
 }
 _SLOT_LISTS = ("known_slots", "slot_priority")
-_CLOSE = 0.8
 
 
 class ScalingGroupReader:
@@ -119,7 +116,7 @@ class ScalingGroupReader:
         elif key == "scheduler_opts":
             self._options(path, value)
         elif key == "slot_weights":
-            self._attempt(path, partial(ScalingGroup, DEFAULT_SCALING_GROUP, slot_weights=value))
+            self._attempt(path, partial(_build_group, DEFAULT_SCALING_GROUP, {key: value}))
         else:
             problem = GROUP_KEYS[key][0].problem(value)
             if problem:
@@ -142,10 +139,9 @@ class ScalingGroupReader:
             return
         for key, given in value.items():
             here = f"{path}.{key}"
-            # An unknown key may be an option of a plugin; one that resembles a known name is a typo.
             if key in _MISPLACED:
                 self._wrong(here, _MISPLACED[key])
-            elif key not in OPTIONS and get_close_matches(key, list(OPTIONS), n=1, cutoff=_CLOSE):
+            elif key not in OPTIONS:
                 self._wrong(here, unknown(key, OPTIONS))
             else:
                 self._attempt(here, partial(profile_from, {"shard": "any", key: given}))

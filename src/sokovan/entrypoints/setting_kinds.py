@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from sokovan.domain.errors import InvalidInput, listed, quoted
+from sokovan.domain.errors import InvalidInput, nearest, quoted
 from sokovan.domain.ids import is_name
 
 S = TypeVar("S")
@@ -125,6 +124,4 @@ def section_of(section: type[S], value: object, *, path: str, problems: list[Set
 
 def unknown(key: str, known: Iterable[str]) -> str:
     """The message for an unknown key, with the closest known one."""
-    names = list(known)
-    close = get_close_matches(key, names, n=1)
-    return f"is not known; did you mean {close[0]}?" if close else f"is not known; known are {listed(names)}"
+    return f"is not known; {nearest(key, known)}"

@@ -15,7 +15,7 @@ from typing import ClassVar
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.records import KernelRecord
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.selectors.base import AgentSelection
@@ -24,13 +24,18 @@ from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
 
 class AllocationError(SokovanError):
-    """A session could not be allocated as decided; the next cycle decides again."""
+    """A session could not be allocated as decided; the next cycle decides again.
+
+    `shortfall` is what was missing, on agent `agent_id` or within an owner's limit.
+    """
 
     code = "allocation"
     hint = "nothing was taken; the session waits for the next scheduling cycle"
 
-    def __init__(self, *, session_id: str, problem: str) -> None:
-        self.session_id, self.problem = session_id, problem
+    def __init__(
+        self, *, session_id: str, problem: str, shortfall: ResourceSlot = NO_SLOTS, agent_id: str | None = None
+    ) -> None:
+        self.session_id, self.problem, self.shortfall, self.agent_id = session_id, problem, shortfall, agent_id
         super().__init__(f"session {quoted(session_id)}: {problem}")
 
 

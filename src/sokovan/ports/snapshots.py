@@ -34,7 +34,7 @@ class SnapshotSource(Protocol):
     async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
     ) -> None:
-        """Store the plan data that the next cycle needs. Raises FencedOut."""
+        """Merge a plan into the carried state, by `CarriedState.after`. Raises FencedOut."""
 
     @property
     def topology(self) -> int:

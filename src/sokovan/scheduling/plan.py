@@ -36,7 +36,8 @@ class Eviction(NamedTuple):
 class SchedulingPlan:
     """The outcome of one cycle: what to do, and a verdict for every waiting session.
 
-    `domains` is the HyperNode that each placed session with a topology constraint is in.
+    `reservations` are all that remain, `cursors` only those that moved. `domains` is the
+    HyperNode that each placed session with a topology constraint is in.
     """
 
     placements: tuple[Placement, ...] = ()

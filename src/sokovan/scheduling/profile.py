@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import InvalidInput, InvalidSpec, listed
+from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 # Accepted in a profile, but refused by `schedule`: eviction is not implemented yet.
 ACTIONS_TO_COME = ("preempt", "reclaim")
+# Options of those actions, accepted in a profile for the same reason.
+OPTIONS_TO_COME = ("ancestor_reclaim_level",)
 SHARD_MODES = ("none", "soft", "hard")
 
 VALIDATORS_DEFAULT = (
@@ -43,8 +45,8 @@ class SchedulingProfile:
     """The policy of a scaling group.
 
     `shard` is the scheduler's own shard; `shard_mode` says whether agents of other
-    shards come second (soft), not at all (hard), or are equal (none). `options` keeps
-    unknown keys as they are.
+    shards come second (soft), not at all (hard), or are equal (none). `options` has
+    those of OPTIONS_TO_COME as they were written.
     """
 
     sequencer: str = "fifo"
@@ -70,13 +72,21 @@ class SchedulingProfile:
             )
 
 
+_FIELDS = tuple(one.name for one in fields(SchedulingProfile) if one.name != "options")
+_PROFILE_KEYS = (*_FIELDS, "agent_selector", *OPTIONS_TO_COME)
+# The keys of `scheduler_opts`; sequencer and selector are written differently there.
+SCHEDULER_OPTIONS = ("agent_selector", *(name for name in _FIELDS if name not in {"sequencer", "selector"}))
+
+
 def profile_of(group: ScalingGroup) -> SchedulingProfile:
     """The profile of a scaling group's configuration.
 
     `scheduler` names the sequencer and `scheduler_opts.agent_selector` the selector;
-    further options are fields of the profile.
+    further options are fields of the profile. Unknown options are refused when a group
+    is stored; one that was stored by an earlier version must not stop the group.
     """
-    return profile_from({"sequencer": group.scheduler, **group.scheduler_opts})
+    known = {key: value for key, value in group.scheduler_opts.items() if key in _PROFILE_KEYS}
+    return profile_from({"sequencer": group.scheduler, **known})
 
 
 def group_of(profile: SchedulingProfile) -> ScalingGroup:
@@ -102,10 +112,13 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
 
 
 def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
-    """A profile from plain keys, as in configuration files and scenarios."""
-    known = {f.name for f in fields(SchedulingProfile)} - {"options"}
+    """A profile from plain keys, as in configuration files and scenarios. Raises InvalidSpec."""
+    for key, value in options.items():
+        if key not in _PROFILE_KEYS:
+            advice = nearest(key, _PROFILE_KEYS)
+            raise InvalidSpec(what="profile", field=key, value=value, problem="is not a scheduler option", hint=advice)
     values = {"selector" if key == "agent_selector" else key: value for key, value in options.items()}
-    settings: dict[str, object] = {key: value for key, value in values.items() if key in known}
+    settings: dict[str, object] = {key: value for key, value in values.items() if key in _FIELDS}
     for name in ("actions", "validators", "plugins"):
         if name in settings:
             settings[name] = _strings(name, settings[name])
@@ -115,7 +128,7 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
     for name in ("sequencer", "selector", "queue_policy", "shard_mode", "shard"):
         if not isinstance(settings.get(name, ""), str):
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
-    rest = {key: value for key, value in values.items() if key not in known}
+    rest = {key: value for key, value in values.items() if key in OPTIONS_TO_COME}
     return SchedulingProfile(**settings, options=rest)  # type: ignore[arg-type]  # each was checked above
 
 

@@ -58,6 +58,7 @@ class Code(StrEnum):
     BEST_EFFORT = "BEST_EFFORT"
     OTHER_SHARD = "OTHER_SHARD"
     NOT_TRIED = "NOT_TRIED"
+    ALLOCATION_REFUSED = "ALLOCATION_REFUSED"
 
 
 # The advice and meaning of each code; the reference page is generated from this table.
@@ -99,6 +100,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     ),
     Code.OTHER_SHARD: (Advice.ASK_ADMIN, "only agents of another shard could hold it, and shards are hard"),
     Code.NOT_TRIED: (Advice.ASK_ADMIN, "no action of the profile places kernels that request slots"),
+    Code.ALLOCATION_REFUSED: (Advice.WAIT, "it was placed, but what the decision relied on had changed at the commit"),
 }
 
 

@@ -10,11 +10,12 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
+from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import group_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
-from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, Reservation, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, SessionWorkload, SystemSnapshot
 from sokovan.simulator.scenario import Scenario
 
 
@@ -24,8 +25,7 @@ class SimulationState:
 
     scenario: Scenario
     sessions: tuple[SessionWorkload, ...]
-    cursors: Mapping[str, AgentId] = field(default_factory=dict)
-    reservations: tuple[Reservation, ...] = ()
+    carried: CarriedState = field(default_factory=CarriedState)
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     plan: SchedulingPlan = field(default_factory=SchedulingPlan)
@@ -45,8 +45,8 @@ class SimulationState:
             outcomes=scenario.outcomes,
             history=scenario.history,
             fair_share=scenario.fair_share,
-            reservations=self.reservations,
-            cursors=self.cursors,
+            reservations=self.carried.reserved_for({session.session_id for session in self.sessions}),
+            cursors=self.carried.cursors,
         )
 
     def step(self, registry: PluginRegistry = BUILT_IN) -> None:
@@ -54,8 +54,7 @@ class SimulationState:
         self.plan = schedule(self.snapshot(), self.scenario.profile, registry)
         self.placements.extend(self.plan.placements)
         self.evictions.extend(self.plan.evictions)
-        self.reservations = self.plan.reservations
-        self.cursors = {**self.cursors, **self.plan.cursors}
+        self.carried = self.carried.after(self.plan)
         placed = {placement.kernel_id: placement.agent_id for placement in self.plan.placements}
         evicted = {eviction.kernel_id for eviction in self.plan.evictions}
         self.sessions = tuple(_after(session, placed, evicted, self.plan.domains) for session in self.sessions)
@@ -76,7 +75,7 @@ class SimulationState:
 def initial_state(scenario: Scenario) -> SimulationState:
     """State before the first cycle."""
     cursors = {"default": scenario.cursor} if scenario.cursor is not None else {}
-    return SimulationState(scenario, scenario.sessions, cursors=cursors)
+    return SimulationState(scenario, scenario.sessions, CarriedState(cursors=cursors))
 
 
 def run(scenario: Scenario, registry: PluginRegistry = BUILT_IN) -> SimulationState:

@@ -28,7 +28,6 @@ def pool(**options: Any) -> ScalingGroup:
         replace(POOL, scheduler="drf"),
         pool(agent_selector="dispersed", hierarchy=True, queue_policy="capacity"),
         pool(validators=["concurrency"], actions=["allocate"], shard="a", shard_mode="hard"),
-        pool(own={"a": [1, 2.5, None, "x"]}),
     ],
 )
 def test_a_policy_of_known_parts_is_fine(group: ScalingGroup) -> None:
@@ -49,8 +48,10 @@ def test_a_policy_of_known_parts_is_fine(group: ScalingGroup) -> None:
         (pool(sequencer="lifo"), InvalidSpec),
         (pool(selector="legacy"), InvalidSpec),
         (pool(options={}), InvalidSpec),
-        (pool(own=float("nan")), InvalidSpec),
-        (pool(own=[{"deep": float("inf")}]), InvalidSpec),
+        (pool(own={"a": [1, 2.5, None, "x"]}), InvalidSpec),
+        (pool(agent_selectr="dispersed"), InvalidSpec),
+        (pool(agent_selector=float("nan")), InvalidSpec),
+        (pool(ancestor_reclaim_level=1), InvalidSpec),
     ],
 )
 def test_a_policy_that_no_cycle_could_run_is_refused(group: ScalingGroup, kind: type[InvalidInput]) -> None:
@@ -63,3 +64,26 @@ def test_a_refused_option_is_named_by_its_place() -> None:
         require_runnable(pool(sequencer="lifo"), BUILT_IN)
     assert refused.value.field == "scheduler_opts.sequencer"
     assert "`scheduler`" in refused.value.problem
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("agent_selectr", "agent_selector"), ("heirarchy", "hierarchy"), ("queue-policy", "queue_policy")],
+)
+def test_a_misspelt_option_is_refused_with_the_nearest_name(given: str, meant: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        require_runnable(pool(**{given: "dispersed"}), BUILT_IN)
+    assert (refused.value.field, refused.value.problem) == (f"scheduler_opts.{given}", "is not a scheduler option")
+    assert refused.value.hint.startswith(f"did you mean {meant}?")
+
+
+def test_an_option_like_no_other_is_refused_with_the_list_of_all() -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        require_runnable(pool(own=1), BUILT_IN)
+    assert "known are actions, agent_selector" in refused.value.hint
+
+
+def test_a_wrong_value_is_named_by_its_place() -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        require_runnable(pool(agent_selector=3), BUILT_IN)
+    assert (refused.value.what, refused.value.field) == ("scaling group gpu", "scheduler_opts.agent_selector")

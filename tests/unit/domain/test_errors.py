@@ -25,6 +25,7 @@ from sokovan.domain.errors import (
     TopologyMismatch,
     UnknownSlot,
     listed,
+    nearest,
     quoted,
 )
 
@@ -111,6 +112,11 @@ def test_bad_input_and_bad_moves_can_each_be_caught_as_one() -> None:
 def test_the_tree_at_the_top_of_the_module_shows_every_error() -> None:
     shown = set(re.findall(r"\b[A-Z]\w+", errors.__doc__ or ""))
     assert {error.__name__ for error in OURS} <= shown
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_one_or_with_all() -> None:
+    assert nearest("cpus", ["cpu", "mem"]) == "did you mean cpu?"
+    assert nearest("disk", ["mem", "cpu"]) == "known are cpu, mem"
 
 
 def test_a_quoted_value_is_shown_as_it_was_written() -> None:

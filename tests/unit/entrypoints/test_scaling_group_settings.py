@@ -31,7 +31,7 @@ def test_a_group_is_read_with_all_that_can_be_said_of_it() -> None:
     options = {"agent_selector": "dispersed", "queue_policy": "capacity", "hierarchy": True, "actions": ["allocate"]}
     given = {
         "scheduler": "drf",
-        "scheduler_opts": {**options, "office_hours": [9, 17]},
+        "scheduler_opts": options,
         "known_slots": ["cpu", "mem"],
         "slot_priority": ["mem"],
         "pending_timeout_s": 60,
@@ -46,7 +46,6 @@ def test_a_group_is_read_with_all_that_can_be_said_of_it() -> None:
         queue_policy="capacity",
         hierarchy=True,
         actions=("allocate",),
-        options={"office_hours": [9, 17]},
     )
 
 
@@ -63,6 +62,8 @@ def test_a_group_is_read_with_all_that_can_be_said_of_it() -> None:
         ({"actions": ["dance"]}, "actions: 'dance' is not known; known are allocate,"),
         ({"agent_selector": 1}, "agent_selector: 1 must be a string"),
         ({"queue_polcy": "capacity"}, "queue_polcy: is not known; did you mean queue_policy?"),
+        ({"office_hours": [9, 17]}, "office_hours: is not known; known are actions, agent_selector,"),
+        ({"ancestor_reclaim_level": 2}, "ancestor_reclaim_level: is not known; known are actions,"),
         ({"selector": "legacy"}, "selector: is set as agent_selector"),
         ({"sequencer": "drf"}, "sequencer: is set as `scheduler`, next to scheduler_opts"),
         ({"agent_selector": "best"}, "agent_selector: there is no selector 'best'; known are concentrated,"),

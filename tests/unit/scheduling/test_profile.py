@@ -54,8 +54,19 @@ def test_every_key_may_be_written_plainly() -> None:
     )  # fmt: skip
 
 
-def test_unknown_keys_are_kept_as_they_were_written() -> None:
-    assert profile_from({"ancestor_reclaim_level": 2, "x": [1]}).options == {"ancestor_reclaim_level": 2, "x": [1]}
+def test_options_of_actions_to_come_are_kept_as_they_were_written() -> None:
+    assert profile_from({"ancestor_reclaim_level": 2}).options == {"ancestor_reclaim_level": 2}
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        profile_from({"selectr": "dispersed"})
+    assert (refused.value.field, refused.value.hint) == ("selectr", "did you mean selector?")
+
+
+def test_an_unknown_option_that_was_stored_earlier_does_not_stop_a_scaling_group() -> None:
+    group = ScalingGroup(ScalingGroupName("g"), scheduler_opts={"own": [1], "agent_selector": "legacy"})
+    assert profile_of(group) == SchedulingProfile(selector="legacy")
 
 
 def test_an_empty_mapping_gives_the_default() -> None:
@@ -96,7 +107,7 @@ def test_actions_to_come_may_be_named_in_a_profile() -> None:
     "profile",
     [
         SchedulingProfile(),
-        SchedulingProfile(sequencer="drf", selector="legacy", options={"extra": [1]}),
+        SchedulingProfile(sequencer="drf", selector="legacy", options={"ancestor_reclaim_level": 1}),
         SchedulingProfile(queue_policy="capacity", hierarchy=True, actions=(), validators=("concurrency",)),
         SchedulingProfile(plugins=("mine",), shard="east", shard_mode="hard", fit_error_cache=False),
     ],

@@ -22,7 +22,9 @@ from tests.unit.simulator.malformed import MALFORMED, NAMED, NAMELESS, Malformed
 FULL = """\
 scenario: everything that may be written
 source: a test
-profile: {sequencer: drf, selector: dispersed, queue_policy: capacity, hierarchy: true, actions: [allocate], extra: 1}
+profile:
+  {sequencer: drf, selector: dispersed, queue_policy: capacity, hierarchy: true, actions: [allocate],
+   ancestor_reclaim_level: 1}
 cycles: 3
 now: 100
 cursor: n2
@@ -79,7 +81,7 @@ def test_the_head_of_a_scenario_is_read() -> None:
     assert (scenario.cycles, scenario.now_ms, scenario.cursor) == (3, 100_000, "n2")
     assert scenario.profile == SchedulingProfile(
         sequencer="drf", selector="dispersed", queue_policy="capacity", hierarchy=True, actions=("allocate",),
-        options={"extra": 1},
+        options={"ancestor_reclaim_level": 1},
     )  # fmt: skip
     assert scenario.outcomes == {"before": True}
     assert scenario.history == (UsageRecord("alice", 40_000, 5),)

@@ -87,7 +87,7 @@ def test_a_reservation_of_one_cycle_is_seen_by_the_next_and_then_redeemed() -> N
     assert (held.session_id, held.kernels) == ("wide", (("k2", "n1"),))
     after = state(RESERVED)
     assert placed(after) == {"k2": "n1"}
-    assert after.reservations == ()
+    assert after.carried.reservations == ()
 
 
 ROTATION = """
@@ -105,7 +105,7 @@ ROTATION = """
 def test_the_cursor_of_a_scenario_begins_the_rotation_and_moves_on() -> None:
     after = state(ROTATION.replace("CYCLES", "1"))
     assert placed(after) == {"k1": "n3", "k2": "n1"}
-    assert after.cursors == {"default": "n1"}
+    assert after.carried.cursors == {"default": "n1"}
 
 
 def test_the_hypernode_of_a_placed_session_is_kept() -> None:

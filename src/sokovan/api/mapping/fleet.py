@@ -60,11 +60,14 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
 
 
 def scaling_group_of(body: ScalingGroupBody, before: ScalingGroup | None) -> ScalingGroup:
-    """The scaling group of a body; fields that the wire lacks are kept."""
+    """The scaling group of a body; fields that the wire lacks are kept.
+
+    A scheduler option that is null is removed.
+    """
     return ScalingGroup(
         name=ScalingGroupName(body.name),
         scheduler=body.scheduler,
-        scheduler_opts=body.scheduler_opts,
+        scheduler_opts={key: value for key, value in body.scheduler_opts.items() if value is not None},
         known_slots=tuple(body.known_slots),
         slot_priority=before.slot_priority if before is not None else SLOT_PRIORITY_DEFAULT,
         pending_timeout_s=body.pending_timeout_s,

@@ -21,7 +21,7 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
-from sokovan.scheduling.trace import Code
+from sokovan.scheduling.trace import Check, Code, Verdict
 
 # The core is pure and may take long; the caller chooses where it runs (in a server, a thread).
 Decide: TypeAlias = Callable[[SystemSnapshot, SchedulingProfile], Awaitable[SchedulingPlan]]
@@ -144,8 +144,9 @@ class Scheduler:
         report.decide_s = (report.decide_s or 0.0) + (self._clock.monotonic_ms() - began_ms) / 1000
         await self._apply(snapshot, plan, fence, report)
         await self._snapshots.record_plan(group, plan, fence=fence)
-        await self._verdicts.write(group, plan.verdicts)
-        report.waiting += sum(verdict.code is not Code.PLACED for verdict in plan.verdicts)
+        verdicts = with_refusals(plan.verdicts, report.refused)
+        await self._verdicts.write(group, verdicts)
+        report.waiting += sum(verdict.code is not Code.PLACED for verdict in verdicts)
         report.evicted.update({one.session_id: one.for_session for one in plan.evictions})
         starts = [
             one.starts_at_ms for one in snapshot.sessions if one.starts_at_ms and one.starts_at_ms > snapshot.now_ms
@@ -169,6 +170,22 @@ class Scheduler:
     def _wake_in(self, milliseconds: int) -> None:
         at_ms = self._clock.monotonic_ms() + milliseconds
         self._due_ms = at_ms if self._due_ms is None else min(self._due_ms, at_ms)
+
+
+def with_refusals(verdicts: Sequence[Verdict], refused: Mapping[SessionId, AllocationError]) -> tuple[Verdict, ...]:
+    """The verdicts of a plan; refusals of the allocator replace their sessions'."""
+    return tuple(_refusal(one, refused[one.session_id]) if one.session_id in refused else one for one in verdicts)
+
+
+def _refusal(verdict: Verdict, error: AllocationError) -> Verdict:
+    return verdict._replace(
+        code=Code.ALLOCATION_REFUSED,
+        summary=f"the allocation was refused: {error.problem} ({error.code})",
+        checks=(*verdict.checks, Check("allocation", "no", f"{error.code}: {error.problem}")),
+        shortfall=error.shortfall,
+        best_agent=error.agent_id,
+        kernels_placed=0,
+    )
 
 
 def _is_pending(session: SessionWorkload) -> bool:

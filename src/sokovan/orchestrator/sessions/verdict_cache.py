@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sokovan.domain.events import VerdictsChanged
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import Change
+from sokovan.domain.records import DETAIL_MAX, Change
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.verdicts import StoredVerdict
@@ -31,7 +31,7 @@ class _Written:
 
 
 class VerdictCache:
-    """Writes changed verdicts; a new code adds a history entry and an event."""
+    """Writes changed verdicts; new codes and refusals add history entries and events."""
 
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:
         self._batches, self._clock = batches, clock
@@ -68,21 +68,22 @@ class VerdictCache:
 
     async def _write(self, known: dict[SessionId, _Written], verdicts: Iterable[Verdict]) -> None:
         now_ms = self._clock.monotonic_ms()
-        new = [one for one in verdicts if _is_new(known.get(one.session_id), one)]
+        new = [one for one in verdicts if _is_noted(known.get(one.session_id), one)]
         rest = [one for one in verdicts if self._is_due(known.get(one.session_id), one, now_ms)]
         due = [*new, *rest][:_WRITES_MAX]
         if not due:
             return
-        reasons = {one.session_id: one.code for one in new}
+        noted = {one.session_id for one in new}
 
         async def work(unit: UnitOfWork, batch: Sequence[Verdict]) -> Sequence[SessionId]:
             await unit.verdicts.put([_stored(verdict) for verdict in batch])
-            for code in dict.fromkeys(verdict.code for verdict in batch):
-                ids = [one.session_id for one in batch if one.code is code and one.session_id in reasons]
-                if ids:
-                    change = Change("scheduler", Cause.COORDINATOR, code.value, MEANING[code][1])
-                    await unit.sessions.note(ids, change)
-                    await unit.emit([VerdictsChanged(at_ms=unit.now_ms, session_ids=tuple(ids), code=code.value)])
+            reasons: dict[tuple[Code, str], list[SessionId]] = {}
+            for one in batch:
+                if one.session_id in noted:
+                    reasons.setdefault((one.code, _detail(one)), []).append(one.session_id)
+            for (code, detail), ids in reasons.items():
+                await unit.sessions.note(ids, Change("scheduler", Cause.COORDINATOR, code.value, detail))
+                await unit.emit([VerdictsChanged(at_ms=unit.now_ms, session_ids=tuple(ids), code=code.value)])
             return [verdict.session_id for verdict in batch]
 
         written = await self._batches.write(due, work)
@@ -90,14 +91,21 @@ class VerdictCache:
         known.update({one.session_id: _Written(one.code, one.summary, now_ms) for one in due if one.session_id in done})
 
     def _is_due(self, known: _Written | None, verdict: Verdict, now_ms: int) -> bool:
-        if _is_new(known, verdict) or known is None:
+        if _is_noted(known, verdict) or known is None:
             return False
         every_ms = _UNCHANGED_EVERY_MS if known.summary == verdict.summary else _SUMMARY_EVERY_MS
         return now_ms - known.written_ms >= every_ms
 
 
-def _is_new(known: _Written | None, verdict: Verdict) -> bool:
-    return known is None or known.code is not verdict.code
+def _is_noted(known: _Written | None, verdict: Verdict) -> bool:
+    """Whether the history notes the verdict: its code is new, or a refusal, each of which counts."""
+    return known is None or known.code is not verdict.code or verdict.code is Code.ALLOCATION_REFUSED
+
+
+def _detail(verdict: Verdict) -> str:
+    """The text of the history note; a refusal is explained by what had changed."""
+    refused = verdict.code is Code.ALLOCATION_REFUSED
+    return verdict.summary[:DETAIL_MAX] if refused else MEANING[verdict.code][1]
 
 
 def _stored(verdict: Verdict) -> StoredVerdict:

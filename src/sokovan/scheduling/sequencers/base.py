@@ -14,7 +14,7 @@ from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
 @dataclass(frozen=True, slots=True)
 class SequencingContext:
-    """The inputs of a sequencer: snapshot, cluster size, current usage."""
+    """The inputs of a sequencer: snapshot, slots of the scaling group, current usage."""
 
     snapshot: SystemSnapshot
     capacity: ResourceSlot

@@ -1,14 +1,14 @@
 """Dominant resource fairness: the smallest dominant share goes first.
 
 Progressive: the share changes with every placement, so that two users without usage
-alternate instead of one being served completely before the other.
+alternate instead of one being served completely before the other. Counts what a user
+has in the scaling group, relative to what the scaling group has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.domain.owners.policy import Scope
 from sokovan.scheduling.engine.workspace import ONE
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
 from sokovan.scheduling.snapshot import SessionWorkload
@@ -29,11 +29,6 @@ class DRFSequencer(WorkloadSequencer):
         return session.owner.user
 
     def share(self, session: SessionWorkload, context: SequencingContext) -> int:
-        """The user's dominant share; a slot that the cluster lacks counts as fully used."""
-        used = context.ledger.account(Scope.USER, session.owner.user).used
-        capacity = context.capacity
-        share = 0
-        for slot, amount in used.items():
-            if amount:
-                share = max(share, amount * ONE // capacity[slot] if capacity[slot] else ONE)
-        return share
+        """The user's dominant share; a slot that the group lacks does not count."""
+        used, capacity = context.ledger.account_here(session.owner.user).used, context.capacity
+        return max((amount * ONE // capacity[slot] for slot, amount in used.items() if capacity[slot]), default=0)

@@ -297,19 +297,24 @@ def _reservation(name: str, count: int) -> Reservation:
 
 
 async def a_later_cycle_replaces_the_carried_state(cluster: StoredCluster) -> None:
-    """For every source, and for this scaling group only."""
+    """In this scaling group only; cursors that did not move stay."""
     await cluster.put(ScalingGroup(name=OTHER_GROUP))
     await cluster.agent("a1")
     await cluster.submit("s1")
     await cluster.submit("s2", scaling_group=OTHER_GROUP)
     other = SqlSnapshots(cluster.store)
     for group, name in ((DEFAULT_GROUP, "s1"), (OTHER_GROUP, "s2")):
-        await cluster.snapshots.record_plan(group, SchedulingPlan(reservations=(_reservation(name, 1),)))
+        moved = {str(group): AgentId("a1")}
+        plan = SchedulingPlan(reservations=(_reservation(name, 1),), cursors=moved)
+        await cluster.snapshots.record_plan(group, plan)
     expect(len((await seen(other)).reservations) == 1, "another source does not see the reservation")
     await cluster.snapshots.record_plan(DEFAULT_GROUP, SchedulingPlan())
     for source in (other, cluster.snapshots, SqlSnapshots(cluster.store)):
         expect(not (await seen(source)).reservations, "a reservation that was given up is still seen")
         expect(len((await seen(source, OTHER_GROUP)).reservations) == 1, "that of another scaling group is gone")
+        for group in (DEFAULT_GROUP, OTHER_GROUP):
+            cursors = (await seen(source, group)).cursors
+            expect(dict(cursors) == {group: "a1"}, f"a cursor that did not move is now {cursors}")
 
 
 async def recording_an_equal_plan_writes_nothing(cluster: StoredCluster) -> None:

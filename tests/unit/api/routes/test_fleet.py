@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sokovan.domain.cluster.queue import Queue
-from sokovan.domain.ids import QueueName
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import QueueName, ScalingGroupName
 from tests.unit.api.api_harness import ApiHarness, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -62,6 +63,8 @@ async def test_queues_form_a_tree(api: ApiHarness) -> None:
         ({"scheduler_opts": {"sequencer": "lifo"}}, "invalid-spec"),
         ({"scheduler_opts": {"selector": "legacy"}}, "invalid-spec"),
         ({"scheduler_opts": {"options": {"a": 1}}}, "invalid-spec"),
+        ({"scheduler_opts": {"agent_selectr": "dispersed"}}, "invalid-spec"),
+        ({"scheduler_opts": {"own": [1]}}, "invalid-spec"),
         ({"pending_timeout_s": 0}, "invalid-spec"),
         ({"known_slots": ["CPU"]}, "invalid-slots"),
     ],
@@ -82,9 +85,26 @@ async def test_a_number_that_json_does_not_have_is_not_kept_as_nothing(api: ApiH
 
 
 async def test_a_pool_may_choose_its_policy(api: ApiHarness) -> None:
-    body = {"name": "fair", "scheduler": "drf", "scheduler_opts": {"agent_selector": "dispersed", "own": [1]}}
+    body = {"name": "fair", "scheduler": "drf", "scheduler_opts": {"agent_selector": "dispersed"}}
     assert (await api.call("PUT", "/scaling-groups/fair", json=body)).status_code == 201
     assert (await api.get("/scaling-groups/fair")).json()["scheduler_opts"] == body["scheduler_opts"]
+
+
+async def test_a_misspelt_scheduler_option_is_refused_with_the_nearest_name(api: ApiHarness) -> None:
+    body = {"name": "typo", "scheduler_opts": {"agent_selectr": "dispersed"}}
+    answer = await api.call("PUT", "/scaling-groups/typo", json=body)
+    assert answer.status_code == 422
+    assert "did you mean agent_selector?" in answer.json()["hint"]
+    assert answer.json()["problems"][0]["where"] == "scheduler_opts/agent_selectr"
+
+
+async def test_a_scheduler_option_set_to_null_is_removed(api: ApiHarness) -> None:
+    options = {"scheduler_opts": {"agent_selector": "dispersed"}}
+    # An unknown option that was stored before options were checked.
+    await api.cluster.put(ScalingGroup(ScalingGroupName("old"), scheduler_opts={**options["scheduler_opts"], "own": 1}))
+    body = {"name": "old", "scheduler_opts": {"agent_selector": "dispersed", "own": None}}
+    assert (await api.call("PUT", "/scaling-groups/old", json=body)).status_code == 200
+    assert (await api.get("/scaling-groups/old")).json()["scheduler_opts"] == options["scheduler_opts"]
 
 
 async def test_a_pool_with_machines_stays(api: ApiHarness) -> None:

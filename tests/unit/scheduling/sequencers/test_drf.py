@@ -8,12 +8,12 @@ from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.sequencers.base import SequencingContext
 from sokovan.scheduling.sequencers.drf import DRFSequencer
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
-from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, started
+from tests.unit.scheduling.little_cluster import agent, decide, kernel, session, snapshot, started
 
 
 def share(used: str, capacity: str) -> int:
     """The share of a user with this usage, in a cluster of this capacity."""
-    seen = snapshot([], usage={Scope.USER: {"alice": OwnerUsage(parse_slots(used))}})
+    seen = snapshot([], [session("old", kernel("k", used, on="a"), user="alice")])
     context = SequencingContext(seen, parse_slots(capacity), OwnerLedger(seen))
     return DRFSequencer().share(session("s", user="alice"), context)
 
@@ -34,8 +34,8 @@ def test_under_fifo_the_first_user_would_go_all_the_way() -> None:
 
 
 def test_usage_at_the_start_of_the_cycle_counts() -> None:
-    usage = {Scope.USER: {"alice": OwnerUsage(parse_slots("cpu=2"))}}
-    seen = snapshot([agent("a", "cpu=8", used="cpu=2")], of_two_users(count=3), usage=usage)
+    old = session("old", kernel("k", "cpu=2", on="a"), user="alice")
+    seen = snapshot([agent("a", "cpu=8", used="cpu=2")], [old, *of_two_users(count=3)])
     assert started(decide(seen, sequencer="drf"))[:4] == ["bob0", "bob1", "alice0", "bob2"]
 
 
@@ -65,8 +65,15 @@ def test_a_share_is_the_largest_part_of_any_slot() -> None:
     assert share("cpu=1", "cpu=4") < share("cpu=1", "cpu=3")
 
 
-def test_a_slot_that_the_cluster_lacks_counts_as_fully_taken() -> None:
-    assert share("cuda.device=1", "cpu=4") == share("cpu=4", "cpu=4")
+def test_usage_in_another_scaling_group_does_not_count() -> None:
+    usage = {Scope.USER: {"alice": OwnerUsage(parse_slots("cpu=2 cuda.device=1"))}}
+    seen = snapshot([agent("a", "cpu=4")], of_two_users(count=3), usage=usage)
+    assert started(decide(seen, sequencer="drf")) == ["alice0", "bob0", "alice1", "bob1"]
+
+
+def test_a_slot_that_the_scaling_group_lacks_does_not_count() -> None:
+    assert share("cuda.device=1", "cpu=4") == 0
+    assert share("cpu=1 cuda.device=1", "cpu=4") == share("cpu=1", "cpu=4")
 
 
 def test_the_fairness_key_is_the_user_whatever_the_keypair() -> None:

@@ -18,7 +18,7 @@ from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.allocation import (
     AgentChanged,
     AllocationError,
@@ -182,15 +182,18 @@ def _reserve(
     assignment: Assignment, agent_id: str, agent: LockedAgent, slots: ResourceSlot
 ) -> Mapping[str, tuple[tuple[str, int], ...]]:
     if agent.kernels_left is not None and agent.kernels_left < 1:
-        raise AllocationRefused(session_id=assignment.session_id, problem=f"agent {agent_id} is at its kernel limit")
-    for slot, amount in slots.items():
-        if agent.free.get(slot, 0) < amount:
-            problem = f"agent {agent_id} has {agent.free.get(slot, 0)} {slot} free, {amount} are needed"
-            raise AllocationRefused(session_id=assignment.session_id, problem=problem)
+        problem = f"agent {agent_id} is at its kernel limit"
+        raise AllocationRefused(session_id=assignment.session_id, problem=problem, agent_id=agent_id)
+    short = {slot: amount - free for slot, amount in slots.items() if (free := agent.free.get(slot, 0)) < amount}
+    for slot in short:
+        problem = f"agent {agent_id} has {agent.free.get(slot, 0)} {slot} free, {slots[slot]} are needed"
+        raise AllocationRefused(
+            session_id=assignment.session_id, problem=problem, shortfall=ResourceSlot(short), agent_id=agent_id
+        )
     picked = agent.devices.take(slots)
     if picked is None:
         problem = f"agent {agent_id} has too few devices free"
-        raise AllocationRefused(session_id=assignment.session_id, problem=problem)
+        raise AllocationRefused(session_id=assignment.session_id, problem=problem, agent_id=agent_id)
     for slot, amount in slots.items():
         agent.free[slot] -= amount
     if agent.kernels_left is not None:
@@ -230,7 +233,8 @@ def _check_quota(session: SessionRow, amounts: Mapping[str, int], state: LockedS
         if used + amount > limit:
             what = "sessions" if slot == SESSIONS_SLOT else slot
             problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are requested"
-            raise QuotaPassed(session_id=session.session_id, problem=problem)
+            shortfall = NO_SLOTS if slot == SESSIONS_SLOT else ResourceSlot({slot: used + amount - limit})
+            raise QuotaPassed(session_id=session.session_id, problem=problem, shortfall=shortfall)
 
 
 def _add_usage(session: SessionRow, amounts: Mapping[str, int], state: LockedState) -> None:

@@ -1,4 +1,4 @@
-"""State carried between scheduling cycles: reservations and cursors."""
+"""Reads and writes the state carried between scheduling cycles."""
 
 from __future__ import annotations
 
@@ -8,32 +8,30 @@ from sokovan.adapters.sql.schema.tables import CURSORS, RESERVATIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
-from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.snapshot import Reservation
 
 
-async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, plan: SchedulingPlan) -> None:
+async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, state: CarriedState) -> None:
     """Replace the carried state of a scaling group, and mark the change."""
     transaction = unit.transaction
     await transaction.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.scaling_group == group))
     await transaction.execute(sa.delete(CURSORS).where(CURSORS.c.scaling_group == group))
-    pairs = [(one.session_id, kernel, agent) for one in plan.reservations for kernel, agent in one.kernels]
+    pairs = [(one.session_id, kernel, agent) for one in state.reservations for kernel, agent in one.kernels]
     reservations = [
         {"scaling_group": group, "kernel_id": kernel, "session_id": session, "agent_id": agent, "rank": rank}
         for rank, (session, kernel, agent) in enumerate(pairs)
     ]
     if reservations:
         await transaction.execute(sa.insert(RESERVATIONS), reservations)
-    cursors = [{"scaling_group": group, "name": name, "agent_id": agent} for name, agent in plan.cursors.items()]
+    cursors = [{"scaling_group": group, "name": name, "agent_id": agent} for name, agent in state.cursors.items()]
     if cursors:
         await transaction.execute(sa.insert(CURSORS), cursors)
     await unit.catalog.mark(RESERVATIONS.name)
 
 
-async def read_carried(
-    transaction: Transaction,
-) -> dict[ScalingGroupName, tuple[tuple[Reservation, ...], dict[str, AgentId]]]:
-    """Read reservations and cursors of all scaling groups that have any."""
+async def read_carried(transaction: Transaction) -> dict[ScalingGroupName, CarriedState]:
+    """Read the carried state of all scaling groups that have any."""
     held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
     for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)):
         pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])
@@ -42,7 +40,7 @@ async def read_carried(
     for row in await transaction.fetch(sa.select(CURSORS)):
         cursors.setdefault(row.scaling_group, {})[row.name] = AgentId(row.agent_id)
     return {
-        ScalingGroupName(group): (
+        ScalingGroupName(group): CarriedState(
             tuple(Reservation(SessionId(one), tuple(pairs)) for one, pairs in held.get(group, {}).items()),
             cursors.get(group, {}),
         )

@@ -80,15 +80,16 @@ class SqlSnapshots:
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
     ) -> None:
         """See the port."""
-        reservations, cursors = self._view.carried(scaling_group)
-        if reservations == plan.reservations and cursors == dict(plan.cursors):
+        before = self._view.carried(scaling_group)
+        after = before.after(plan)
+        if after == before:
             return
 
         async def work(unit: SqlUnitOfWork) -> None:
-            await write_carried(unit, scaling_group, plan)
+            await write_carried(unit, scaling_group, after)
 
         await self._store.run_sql(work, fence=fence)
-        self._view.carry(scaling_group, plan.reservations, dict(plan.cursors))
+        self._view.carry(scaling_group, after)
 
     async def _refresh(self, unit: SqlUnitOfWork) -> bool:
         transaction = unit.transaction
@@ -139,9 +140,7 @@ class SqlSnapshots:
         if changed(GROUPS):
             view.group_weights = await weights_of(unit.transaction, GROUPS)
         if changed(RESERVATIONS):
-            carried = await read_carried(unit.transaction)
-            for group in view.scaling_groups:
-                view.carry(group, *carried.get(group, ((), {})))
+            view.carry_all(await read_carried(unit.transaction))
 
     async def _refresh_agents(self, transaction: Transaction, view: SystemView) -> None:
         rows = await transaction.fetch(sa.select(AGENTS).where(self._new(AGENTS)))

@@ -21,14 +21,8 @@ from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.scheduling.snapshot import (
-    FairSharePolicy,
-    OwnerUsage,
-    Reservation,
-    SessionWorkload,
-    SystemSnapshot,
-    UsageRecord,
-)
+from sokovan.scheduling.carried_state import CarriedState
+from sokovan.scheduling.snapshot import FairSharePolicy, OwnerUsage, SessionWorkload, SystemSnapshot, UsageRecord
 
 _RELEASING = KernelStatus.TERMINATING.value
 
@@ -54,7 +48,7 @@ class SystemView:
         self.weights: Mapping[str, int] = {}
         self.group_weights: Mapping[str, int] = {}
         self._past: dict[str, dict[tuple[str, str, str], UsageRecord]] = {}
-        self._carried: dict[str, tuple[tuple[Reservation, ...], dict[str, AgentId]]] = {}
+        self._carried: dict[ScalingGroupName, CarriedState] = {}
         self._snapshots: dict[str, SystemSnapshot] = {}
         self._current: set[str] = set()
 
@@ -124,16 +118,19 @@ class SystemView:
         stored = self.scaling_groups[group]
         return FairSharePolicy(stored.usage_half_life_s, self.weights, self.group_weights, stored.slot_weights)
 
-    def carry(
-        self, group: ScalingGroupName, reservations: tuple[Reservation, ...], cursors: dict[str, AgentId]
-    ) -> None:
+    def carry(self, group: ScalingGroupName, state: CarriedState) -> None:
         """Update the carried state of a scaling group."""
-        self._carried[group] = (reservations, cursors)
+        self._carried[group] = state
         self._current.discard(group)
 
-    def carried(self, group: ScalingGroupName) -> tuple[tuple[Reservation, ...], dict[str, AgentId]]:
+    def carry_all(self, states: Mapping[ScalingGroupName, CarriedState]) -> None:
+        """Replace the carried state of all scaling groups."""
+        self._carried = dict(states)
+        self._current.clear()
+
+    def carried(self, group: ScalingGroupName) -> CarriedState:
         """The carried state of a scaling group."""
-        return self._carried.get(group, ((), {}))
+        return self._carried.get(group, CarriedState())
 
     def snapshot(self, group: ScalingGroupName) -> SystemSnapshot:
         """The snapshot of a scaling group. Raises ObjectNotFound."""
@@ -150,7 +147,7 @@ class SystemView:
 
     def _build(self, group: ScalingGroupName) -> SystemSnapshot:
         sessions = self._sessions.get(group, {})
-        reservations, cursors = self.carried(group)
+        carried = self.carried(group)
         agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
         return SystemSnapshot(
             agents=agents,
@@ -165,8 +162,8 @@ class SystemView:
             outcomes=dict(self.outcomes),
             history=tuple(self._past.get(group, {}).values()),
             fair_share=self._fair_share(group),
-            reservations=tuple(one for one in reservations if one.session_id in sessions),
-            cursors=dict(cursors),
+            reservations=carried.reserved_for(sessions),
+            cursors=carried.cursors,
         )
 
     def _with_releasing(self, info: AgentInfo) -> AgentInfo:

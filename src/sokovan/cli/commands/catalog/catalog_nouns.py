@@ -111,13 +111,11 @@ def _scheduler_option(text: str, option: str) -> tuple[str, Any]:
 
 def _slot_weights(texts: Sequence[str], option: str) -> dict[str, int]:
     """Read whole numbers by slot. Raises InvalidSetting."""
-    given = slots_of({name: 1 for name, _ in name_values(texts, option=option, example="gpu=60")})
-    found = {}
-    for slot, (_, text) in zip(given, name_values(texts, option=option, example="gpu=60"), strict=True):
+    given = name_values(texts, option=option, example="gpu=60")
+    for text in given.values():
         if not text.isascii() or not text.isdigit():
             raise InvalidSetting(f"{option} {text[:80]!r} is not a whole number", hint=f"use {option} gpu=60")
-        found[slot] = int(text)
-    return found
+    return {slot: int(amount) for slot, amount in slots_of(given).items()}
 
 
 _WEIGHT = CatalogOption("weight", "Weight in fair share: with 2, twice the usage counts the same.", "weight", type=int)
@@ -143,7 +141,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "option",
-            "Scheduler option: NAME=VALUE, as JSON or text. Repeatable.",
+            "Scheduler option: NAME=VALUE, as JSON or text; null removes it. Repeatable.",
             "scheduler_opts",
             repeatable=True,
             read=_scheduler_options,
@@ -153,11 +151,18 @@ _SCALING_GROUP = CatalogNoun(
             "pending_timeout", "Cancel sessions that are pending longer: 2h.", "pending_timeout_s", read=_seconds
         ),
         CatalogOption(
-            "usage_half_life", "Time in which past usage halves, for fair-share: 7d.", "usage_half_life_s", read=_seconds
+            "usage_half_life",
+            "Time in which past usage halves, for fair-share: 7d.",
+            "usage_half_life_s",
+            read=_seconds,
         ),
         CatalogOption(
-            "slot_weight", "Weight of a core, GiB or device in past usage: gpu=60. Repeatable.", "slot_weights",
-            repeatable=True, read=_slot_weights, merged=True,
+            "slot_weight",
+            "Weight of a core, GiB or device in past usage: gpu=60. Repeatable.",
+            "slot_weights",
+            repeatable=True,
+            read=_slot_weights,
+            merged=True,
         ),
     ),
     shown_examples=("default",),

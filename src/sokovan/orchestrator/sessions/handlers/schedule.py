@@ -32,6 +32,8 @@ class ScheduleSessions:
         report = await self._scheduler.run(fence=self._batches.fence, always=cycle.long, pending=pending)
         if report.placed:
             self._telemetry.count("placements_total", report.placed)
+        for refusal in report.refused.values():
+            self._telemetry.count("allocations_refused_total", code=refusal.code)
         if report.decide_s is not None:
             self._telemetry.observe("decide_seconds", report.decide_s)
             self._telemetry.gauge("sessions_waiting", report.waiting)

@@ -77,14 +77,16 @@ class LedgerEntry:
 class OwnerLedger:
     """The accounts of all owners in the four scopes (keypair, user, group, domain).
 
-    Accounts that no rule reads are not updated: without `watch_all` only those with
-    limits are, and with `watch_users` those of users as well.
+    They count the whole system, which limits refer to; `account_here` counts a user in
+    this scaling group only. Accounts that no rule reads are not updated: without
+    `watch_all` only those with limits are, without `watch_users` none of `account_here`.
     """
 
     def __init__(self, snapshot: SystemSnapshot, *, watch_all: bool = True, watch_users: bool = True) -> None:
         self._snapshot = snapshot
         self._watch_all, self._watch_users = watch_all, watch_users
         self._accounts: dict[tuple[Scope, str], OwnerAccount] = {}
+        self._here: dict[str, OwnerAccount] = {}
         self._entries: dict[Owner, LedgerEntry] = {}
         self._last_owner: Owner | None = None
         self._last: LedgerEntry | None = None
@@ -104,8 +106,10 @@ class OwnerLedger:
             )
             watched = tuple(filter(self._is_watched, accounts))
             for account in watched:
-                if not self._watch_all and not (self._watch_users and account.scope is Scope.USER):
+                if not self._watch_all:
                     account.tracked = tuple(account.limits)
+            if self._watch_users:
+                watched = (*watched, self.account_here(owner.user))
             found = self._entries[owner] = LedgerEntry(accounts, watched)
         self._last_owner, self._last = owner, found
         return found
@@ -123,9 +127,29 @@ class OwnerLedger:
             self._accounts[key] = OwnerAccount(scope, name, usage, policy)
         return self._accounts[key]
 
+    def account_here(self, user: str) -> OwnerAccount:
+        """The usage of a user in this scaling group; it has no limits."""
+        if user not in self._here:
+            usage = OwnerUsage(self._slots_here.get(user, NO_SLOTS))
+            self._here[user] = OwnerAccount(Scope.USER, user, usage, None)
+        return self._here[user]
+
+    @cached_property
+    def _slots_here(self) -> dict[str, ResourceSlot]:
+        """The slots of each user's kernels; those being released do not count, as for queues."""
+        times = Counter(
+            (session.owner.user, kernel.slots)
+            for session in self._snapshot.sessions
+            for kernel in session.kernels
+            if kernel.agent is not None and not kernel.releasing
+        )
+        parts: dict[str, list[ResourceSlot]] = {}
+        for (user, slots), count in times.items():
+            parts.setdefault(user, []).append(slots * count)
+        return {user: total(slots) for user, slots in parts.items()}
+
     def _is_watched(self, account: OwnerAccount) -> bool:
-        by_user = self._watch_users and account.scope is Scope.USER
-        return self._watch_all or by_user or account.policy is not None
+        return self._watch_all or account.policy is not None
 
 
 class KeypairBacklog:

@@ -3,7 +3,7 @@
 from sokovan.adapters.sql.snapshots.carried_state import read_carried, write_carried
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
-from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.snapshot import Reservation
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -14,9 +14,9 @@ def reservation(name: str, *order: int) -> Reservation:
     return Reservation(SessionId(name), tuple((KernelId(f"{name}.{index}"), AgentId(f"a{index}")) for index in order))
 
 
-async def write(cluster: StoredCluster, group: ScalingGroupName, plan: SchedulingPlan) -> None:
+async def write(cluster: StoredCluster, group: ScalingGroupName, state: CarriedState) -> None:
     async def work(unit: SqlUnitOfWork) -> None:
-        await write_carried(unit, group, plan)
+        await write_carried(unit, group, state)
 
     await cluster.store.run_sql(work)
 
@@ -26,19 +26,22 @@ async def test_sessions_and_kernels_keep_the_order_of_the_plan() -> None:
         for name in ("s1", "s2"):
             await cluster.submit(name, kernels=12)
         kept = (reservation("s2", 11, 2, 10), reservation("s1", 1, 0))
-        await write(cluster, FIRST, SchedulingPlan(reservations=kept, cursors={"x": AgentId("a1")}))
+        await write(cluster, FIRST, CarriedState(reservations=kept, cursors={"x": AgentId("a1")}))
         found = await cluster.store.read(lambda unit: read_carried(unit.transaction))
-        assert found == {FIRST: (kept, {"x": "a1"})}
+        assert found == {FIRST: CarriedState(kept, {"x": AgentId("a1")})}
 
 
 async def test_what_is_left_replaces_what_was_left_in_this_group_alone() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("s1", kernels=2)
         for group, index in ((FIRST, 0), (SECOND, 1)):
-            await write(cluster, group, SchedulingPlan(reservations=(reservation("s1", index),)))
-        await write(cluster, FIRST, SchedulingPlan(cursors={"x": AgentId("a1"), "y": AgentId("a2")}))
+            await write(cluster, group, CarriedState(reservations=(reservation("s1", index),)))
+        await write(cluster, FIRST, CarriedState(cursors={"x": AgentId("a1"), "y": AgentId("a2")}))
         found = await cluster.store.read(lambda unit: read_carried(unit.transaction))
-        assert found == {SECOND: ((reservation("s1", 1),), {}), FIRST: ((), {"x": "a1", "y": "a2"})}
+        assert found == {
+            SECOND: CarriedState((reservation("s1", 1),)),
+            FIRST: CarriedState(cursors={"x": AgentId("a1"), "y": AgentId("a2")}),
+        }
         for group in (FIRST, SECOND):
-            await write(cluster, group, SchedulingPlan())
+            await write(cluster, group, CarriedState())
         assert await cluster.store.read(lambda unit: read_carried(unit.transaction)) == {}

@@ -15,6 +15,7 @@ from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.snapshot import OwnerUsage, Reservation, SystemSnapshot
 from sokovan.testing.stored_cluster import session_spec
 
@@ -136,12 +137,14 @@ def test_a_reservation_is_shown_while_its_session_is() -> None:
     made = view()
     put(made, "s1")
     kept = tuple(Reservation(SessionId(name), ((KernelId(f"{name}.0"), AgentId("a1")),)) for name in ("s1", "s2"))
-    made.carry(HERE, kept, {"x": AgentId("a1")})
+    carried = CarriedState(kept, {"x": AgentId("a1")})
+    made.carry(HERE, carried)
     made.changed()
     shown = made.snapshot(HERE)
     assert (shown.reservations, dict(shown.cursors)) == (kept[:1], {"x": "a1"})
-    assert made.carried(HERE) == (kept, {"x": "a1"})
-    assert made.carried(THERE) == ((), {})
+    assert (made.carried(HERE), made.carried(THERE)) == (carried, CarriedState())
+    made.carry_all({THERE: carried})
+    assert (made.carried(HERE), made.carried(THERE)) == (CarriedState(), carried)
 
 
 def test_a_snapshot_that_was_given_out_does_not_change() -> None:

@@ -1,9 +1,15 @@
 """A cycle's outcome goes on in the same round."""
 
+from dataclasses import replace
+
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.scheduling.plan import Eviction, SchedulingPlan
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.explain.why import WhyService
+from sokovan.scheduling.codec import verdict_from_json
+from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.trace import Code, Verdict
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 
@@ -47,3 +53,35 @@ async def test_figures_tell_of_placements_and_of_who_waits(cluster: Orchestrated
     await cluster.settle()
     assert cluster.telemetry.counted("placements_total") == 1
     assert cluster.telemetry.gauged("sessions_waiting") == 1
+
+
+async def test_a_refused_allocation_is_counted_and_explains_why_the_session_waits(cluster: OrchestratedCluster) -> None:
+    async def too_late(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+        """Decide as if the agent were empty: another session has taken its slots since."""
+        plan = await decide_at_once(snapshot, profile)
+        verdict = Verdict(SessionId("second"), Code.PLACED, "placed", kernels_placed=1)
+        placement = Placement(KernelId("second.0"), SessionId("second"), AgentId("a1"))
+        return replace(plan, placements=(placement,), verdicts=(verdict,))
+
+    await cluster.agent("a1", slots=FOUR_CPUS)
+    await cluster.submit("first", slots=FOUR_CPUS)
+    await cluster.settle()
+    await cluster.submit("second", slots=FOUR_CPUS)
+    cluster.coordinator = cluster.new_coordinator(decide=too_late)
+    await cluster.clock.advance(11)
+    await cluster.agents.beat()
+    await cluster.settle()
+    await cluster.pass_time(2)
+    refused = cluster.telemetry.counted("allocations_refused_total", code="slots-taken")
+    assert refused >= 3
+    stored = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("second")))
+    assert stored is not None
+    assert (stored.code, stored.times) == ("ALLOCATION_REFUSED", refused)
+    verdict = verdict_from_json(stored.document)
+    assert (verdict.shortfall, verdict.best_agent) == (ResourceSlot(FOUR_CPUS), "a1")
+    assert "slots-taken" in verdict.summary
+    [note] = [one for one in await cluster.history("second") if one.change.code == "ALLOCATION_REFUSED"]
+    assert (note.times, note.change.detail) == (refused, verdict.summary)
+    why = await WhyService(cluster.store).why(SessionId("second"))
+    assert (why.code, why.summary) == ("ALLOCATION_REFUSED", verdict.summary)
+    assert [(one.code, one.count) for one in why.history] == [("ALLOCATION_REFUSED", refused)]

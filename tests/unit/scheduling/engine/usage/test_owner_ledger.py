@@ -79,21 +79,30 @@ def test_an_owner_has_one_entry_however_often_it_is_looked_up() -> None:
     ("watch_all", "watch_users", "watched"),
     [
         (True, True, ["keypair", "user", "group", "domain"]),
-        (False, True, ["keypair", "user"]),
+        (False, True, ["keypair"]),
         (False, False, ["keypair"]),
     ],
 )
 def test_accounts_that_no_rule_reads_are_not_updated(watch_all: bool, watch_users: bool, watched: list[str]) -> None:
-    def all_slots(scope: str) -> bool:
-        return watch_all or (watch_users and scope == "user")
-
     given = snapshot([], limits=limited("alice", sessions_max=3))
     ledger = OwnerLedger(given, watch_all=watch_all, watch_users=watch_users)
     ledger.entry(owner("alice")).charge([(CPU, 1)], sessions=1)
     counted = [account for account in ledger.accounts(owner("alice")) if account.sessions]
     assert [account.scope.value for account in counted] == watched
     # Of an account with limits only the slots that are limited are counted, here none.
-    assert [account.scope.value for account in counted if account.used] == [s for s in watched if all_slots(s)]
+    assert [account.scope.value for account in counted if account.used] == (watched if watch_all else [])
+    assert ledger.account_here("alice").sessions == int(watch_users)
+
+
+def test_the_usage_of_a_user_here_is_that_of_the_kernels_here() -> None:
+    kernels = (kernel("k1", "cpu=1", at="a"), kernel("k2", "cpu=4", at="a", releasing=True), kernel("k3", "cpu=8"))
+    here = session("s", *kernels, owner=owner("alice"))
+    given = snapshot([], here, usage=using("alice", "cpu=64 cuda.device=8"))
+    ledger = OwnerLedger(given)
+    assert ledger.account_here("alice").used == {"cpu": 1000}
+    ledger.entry(owner("alice")).charge([(CPU, 2)], sessions=1)
+    assert ledger.account_here("alice").used == {"cpu": 5000}
+    assert ledger.account_here("bob").used == {}
 
 
 def test_a_backlog_counts_the_older_sessions_of_the_keypair_and_their_requests() -> None:

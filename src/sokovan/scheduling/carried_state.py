@@ -1,0 +1,32 @@
+"""The state that a scheduling cycle carries to the next one of its scaling group.
+
+The store and the simulator both merge plans by `CarriedState.after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from sokovan.domain.ids import AgentId, SessionId
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedState:
+    """Reservations of waiting sessions, and cursors of selectors by name."""
+
+    reservations: tuple[Reservation, ...] = ()
+    cursors: Mapping[str, AgentId] = field(default_factory=dict)
+
+    def after(self, plan: SchedulingPlan) -> CarriedState:
+        """The state after a cycle with this plan.
+
+        A plan has all reservations that remain, but only the cursors that moved.
+        """
+        return CarriedState(plan.reservations, {**self.cursors, **plan.cursors})
+
+    def reserved_for(self, sessions: Container[SessionId]) -> tuple[Reservation, ...]:
+        """The reservations of these sessions; those of ended ones are void."""
+        return tuple(one for one in self.reservations if one.session_id in sessions)

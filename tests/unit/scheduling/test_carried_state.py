@@ -1,0 +1,33 @@
+"""The state carried between cycles: what a plan replaces, and what it leaves."""
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.scheduling.carried_state import CarriedState
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import Reservation
+
+A1, A2 = AgentId("a1"), AgentId("a2")
+
+
+def reservation(name: str) -> Reservation:
+    return Reservation(SessionId(name), ((KernelId(f"{name}.0"), A1),))
+
+
+def test_a_cursor_that_did_not_move_stays() -> None:
+    state = CarriedState(cursors={"default": A1})
+    assert state.after(SchedulingPlan()) == state
+
+
+def test_a_cursor_that_moved_replaces_the_one_of_its_name_only() -> None:
+    state = CarriedState(cursors={"default": A1, "other": A1})
+    assert state.after(SchedulingPlan(cursors={"default": A2})).cursors == {"default": A2, "other": A1}
+
+
+def test_the_reservations_of_a_plan_replace_all_earlier_ones() -> None:
+    state = CarriedState((reservation("s1"), reservation("s2")))
+    assert state.after(SchedulingPlan(reservations=(reservation("s2"),))).reservations == (reservation("s2"),)
+    assert state.after(SchedulingPlan()).reservations == ()
+
+
+def test_a_session_that_ended_has_no_reservation() -> None:
+    state = CarriedState((reservation("s1"), reservation("s2")))
+    assert state.reserved_for({SessionId("s2"), SessionId("s3")}) == (reservation("s2"),)
