@@ -382,19 +382,13 @@ def _limits(dice: Dice, theme: Theme) -> dict[Scope, dict[str, ResourcePolicy]]:
         Scope.GROUP: ("g1",),
         Scope.DOMAIN: ("default",),
     }
-    return {
-        scope: {owner: _policy(dice, scope) for owner in owners if dice.chance(4)} for scope, owners in names.items()
-    }
+    return {scope: {owner: _policy(dice) for owner in owners if dice.chance(4)} for scope, owners in names.items()}
 
 
-def _policy(dice: Dice, scope: Scope) -> ResourcePolicy:
-    policy = ResourcePolicy(
-        "policy", slots_max=SlotLimits({slot: dice.number(0, 9) for slot in SLOTS[:2] if dice.chance(5)})
-    )
-    if scope is not Scope.KEYPAIR:
-        return policy
-    return replace(
-        policy,
+def _policy(dice: Dice) -> ResourcePolicy:
+    return ResourcePolicy(
+        "policy",
+        slots_max=SlotLimits({slot: dice.number(0, 9) for slot in SLOTS[:2] if dice.chance(5)}),
         sessions_max=dice.number(0, 3) if dice.chance(4) else None,
         pending_sessions_max=dice.number(0, 3) if dice.chance(3) else None,
         pending_slots_max=SlotLimits({"cpu": dice.number(0, 12)}) if dice.chance(3) else SlotLimits(),

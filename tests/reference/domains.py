@@ -35,11 +35,10 @@ class Network:
             return self.root.tier
         if not self._nodes:
             return None
-        below_root = self.root.tier - 1
         if constraint.highest_tier is None:
-            return below_root
+            return self.root.tier - 1
         if isinstance(constraint.highest_tier, int):
-            return min(constraint.highest_tier, below_root)
+            return constraint.highest_tier if constraint.highest_tier <= self.root.tier else None
         named = {node.tier_name: node.tier for node in self._nodes.values()}
         return named.get(constraint.highest_tier)
 

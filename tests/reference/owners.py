@@ -54,28 +54,34 @@ class Owners:
         return Code(f"QUOTA_{scope.name}") if passed else None
 
     def too_many_run(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
-        """Whether the keypair has reached its session limit."""
+        """Whether an owner has reached its session limit."""
         del request
-        name = str(session.owner.access_key)
-        most = self._policy(Scope.KEYPAIR, name).sessions_max
-        begun = sum(1 for other in self._begun if other.owner.access_key == name)
-        running = self._usage(Scope.KEYPAIR, name).sessions + begun
-        return Code.CONCURRENCY_LIMIT if most is not None and starts and running >= most else None
+        for scope in Scope:
+            name = _name(session, scope)
+            most = self._policy(scope, name).sessions_max
+            begun = sum(1 for other in self._begun if _name(other, scope) == name)
+            if most is not None and starts and self._usage(scope, name).sessions + begun >= most:
+                return Code.CONCURRENCY_LIMIT
+        return None
 
     def too_many_wait(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
-        """Whether older waiting sessions of the keypair reach the limit."""
+        """Whether waiting sessions ahead reach the limit of an owner."""
         del request
-        most = self._policy(Scope.KEYPAIR, str(session.owner.access_key)).pending_sessions_max
-        ahead = len(self._ahead(session)) + self._elsewhere(session).sessions
-        return Code.PENDING_LIMIT if most is not None and starts and ahead >= most else None
+        for scope in Scope:
+            most = self._policy(scope, _name(session, scope)).pending_sessions_max
+            if most is not None and starts and len(self._ahead(session, scope)) >= most:
+                return Code.PENDING_LIMIT
+        return None
 
     def too_much_waits(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
-        """Whether older waiting sessions and this one request more than the limit."""
-        limits = self._policy(Scope.KEYPAIR, str(session.owner.access_key)).pending_slots_max
-        ahead = [k.slots for other in self._ahead(session) for k in other.kernels if k.agent is None]
-        sums = total([self._elsewhere(session).slots, request, *ahead])
-        passed = any(sums[slot] > limit for slot, limit in limits.items())
-        return Code.PENDING_LIMIT if starts and passed else None
+        """Whether waiting sessions ahead and this one request more than the limit of an owner."""
+        for scope in Scope:
+            limits = self._policy(scope, _name(session, scope)).pending_slots_max
+            ahead = [k.slots for other in self._ahead(session, scope) for k in other.kernels if k.agent is None]
+            sums = total([request, *ahead])
+            if starts and any(sums[slot] > limit for slot, limit in limits.items()):
+                return Code.PENDING_LIMIT
+        return None
 
     def waits_for_others(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
         """Whether a dependency has failed or has not ended."""
@@ -90,20 +96,16 @@ class Owners:
             return None
         return Code.NOT_YET_BEGIN if session.starts_at_ms > self._snapshot.now_ms else None
 
-    def _ahead(self, session: SessionWorkload) -> list[SessionWorkload]:
-        """The older sessions of the keypair without running or placed kernels."""
-        place = (session.submitted, session.session_id)
+    def _ahead(self, session: SessionWorkload, scope: Scope) -> list[SessionWorkload]:
+        """The sessions of an owner without running or placed kernels that come first: by priority, then age."""
         return [
             other
-            for other in self._snapshot.sessions
-            if other.owner.access_key == session.owner.access_key
-            and (other.submitted, other.session_id) < place
+            for other in (*self._snapshot.sessions, *self._snapshot.pending_elsewhere)
+            if _name(other, scope) == _name(session, scope)
+            and _place(other) < _place(session)
             and all(kernel.agent is None or kernel.releasing for kernel in other.kernels)
             and other not in self._begun
         ]
-
-    def _elsewhere(self, session: SessionWorkload) -> OwnerUsage:
-        return self._snapshot.pending_elsewhere.get(session.owner.access_key, OwnerUsage())
 
     def _usage(self, scope: Scope, name: str) -> OwnerUsage:
         return self._snapshot.usage.get(scope, {}).get(name, OwnerUsage())
@@ -121,6 +123,10 @@ def _name(session: SessionWorkload, scope: Scope) -> str:
         Scope.DOMAIN: owner.domain,
     }
     return names[scope]
+
+
+def _place(session: SessionWorkload) -> tuple[int, int, str]:
+    return (-session.priority, session.submitted, session.session_id)
 
 
 Rule = Callable[[Owners, SessionWorkload, ResourceSlot, bool], Code | None]

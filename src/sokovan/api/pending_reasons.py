@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sokovan.api.mapping.sessions import session_view
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
@@ -17,13 +18,22 @@ PROGRESS_MAX = 20
 
 
 async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
-    """Views of sessions; waiting ones with their last pending reason."""
+    """Views of sessions; waiting ones with their last reason and their timeout."""
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
     reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
+    groups = {group.name: group for group in await unit.catalog.all(ScalingGroup)} if reasons else {}
+    times_out_ms = {
+        one.session_id: groups[one.spec.scaling_group].times_out_ms(reasons[one.session_id].eligible_ms)
+        for one in sessions
+        if one.session_id in reasons
+    }
     pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
     for session_id in pulling[:PROGRESS_MAX]:
         reasons |= await _progress(unit, session_id)
-    return [session_view(one, reasons.get(one.session_id)) for one in sessions]
+    return [
+        session_view(one, reasons.get(one.session_id), times_out_ms=times_out_ms.get(one.session_id))
+        for one in sessions
+    ]
 
 
 async def _progress(unit: UnitOfWork, session_id: SessionId) -> dict[SessionId, StoredVerdict]:

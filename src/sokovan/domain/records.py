@@ -77,7 +77,8 @@ class HistoryEntry:
 class KernelRecord:
     """One kernel: its status and where it runs.
 
-    `devices` are the devices of the agent that it holds, by slot.
+    `devices` are the devices of the agent that it holds, by slot; `rank` is its number
+    among the kernels of the session that were placed, and never changes.
     """
 
     kernel_id: KernelId
@@ -93,6 +94,7 @@ class KernelRecord:
     exit_code: int | None = None
     sent: bool = False
     since_ms: int = 0
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

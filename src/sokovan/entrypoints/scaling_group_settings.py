@@ -30,7 +30,12 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
         list(SLOT_PRIORITY_DEFAULT),
     ),
     "pending_timeout_s": (
-        SettingInfo("whole number", "Time after which a pending session is cancelled.", least=1, most=TIMEOUT_MOST_S),
+        SettingInfo(
+            "whole number",
+            "Time after which a pending session is cancelled, counted from when it may start.",
+            least=1,
+            most=TIMEOUT_MOST_S,
+        ),
         None,
     ),
     "usage_half_life_s": (

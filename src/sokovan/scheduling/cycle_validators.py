@@ -74,9 +74,7 @@ def _all_clear(entry: LedgerEntry, request: ResourceSlot, *, starts: bool) -> bo
     for used, slot, limit in entry.bounds:
         if used.get(slot, 0) + request[slot] > limit:
             return False
-    keypair = entry.accounts[0]
-    most = keypair.policy.sessions_max if keypair.policy is not None else None
-    return most is None or not starts or keypair.sessions < most
+    return not starts or all(account.sessions < most for account, most in entry.session_bounds)
 
 
 def _name(rule: ValidatorRule) -> str:

@@ -20,7 +20,8 @@ from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
-from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerLedger
+from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, PluginFailed
@@ -80,7 +81,7 @@ class SchedulingCycle:
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
         self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key
         self._ledger = OwnerLedger(snapshot, watch_all=not built_in, watch_users=self._has_fairness_keys)
-        backlogs = KeypairBacklogs(snapshot)
+        backlogs = OwnerBacklogs(snapshot)
         rules = CycleValidators(
             [registry.validator(name) for name in profile.validators],
             ValidationContext(snapshot, self._ledger, backlogs),

@@ -112,7 +112,7 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
 
 
 def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
-    """A profile from plain keys, as in configuration files and scenarios. Raises InvalidSpec."""
+    """A profile from plain keys, as in scenarios. Raises InvalidSpec."""
     for key, value in options.items():
         if key not in _PROFILE_KEYS:
             advice = nearest(key, _PROFILE_KEYS)

@@ -63,6 +63,11 @@ class SessionWorkload:
     preemption: Preemption = Preemption.ALWAYS
 
     @property
+    def waits(self) -> bool:
+        """Whether no kernel of the session runs."""
+        return all(kernel.agent is None or kernel.releasing for kernel in self.kernels)
+
+    @property
     def gang_size(self) -> int:
         """How many kernels the session needs to run."""
         return len(self.kernels) if self.min_kernels is None else max(1, self.min_kernels)
@@ -142,7 +147,8 @@ class SystemSnapshot:
 
     `outcomes` says of ended sessions whether they succeeded. `usage` and `limits`
     are per scope (keypair, user, group, domain) and name.
-    `pending_elsewhere` counts a keypair's waiting sessions in other scaling groups.
+    `pending_elsewhere` are waiting sessions in other scaling groups, of owners with a
+    limit on waiting sessions.
     """
 
     agents: tuple[AgentInfo, ...]
@@ -153,7 +159,7 @@ class SystemSnapshot:
     now_ms: int = 0
     usage: Mapping[Scope, Mapping[str, OwnerUsage]] = field(default_factory=dict)
     limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = field(default_factory=dict)
-    pending_elsewhere: Mapping[str, OwnerUsage] = field(default_factory=dict)
+    pending_elsewhere: tuple[SessionWorkload, ...] = ()
     outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
     history: tuple[UsageRecord, ...] = ()
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)

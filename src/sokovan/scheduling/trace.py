@@ -69,8 +69,14 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.QUOTA_USER: (Advice.WAIT, "the user would exceed a resource limit"),
     Code.QUOTA_GROUP: (Advice.WAIT, "the group would exceed a resource limit"),
     Code.QUOTA_DOMAIN: (Advice.WAIT, "the domain would exceed a resource limit"),
-    Code.CONCURRENCY_LIMIT: (Advice.WAIT, "the keypair has reached its limit of concurrent sessions"),
-    Code.PENDING_LIMIT: (Advice.WAIT, "earlier waiting sessions of the keypair reach its pending limit"),
+    Code.CONCURRENCY_LIMIT: (
+        Advice.WAIT,
+        "an owner (keypair, user, group or domain) has reached its session limit",
+    ),
+    Code.PENDING_LIMIT: (
+        Advice.WAIT,
+        "waiting sessions ahead of it reach the pending limit of an owner",
+    ),
     Code.DEPENDENCY: (Advice.WAIT, "a session it depends on has failed or has not ended yet"),
     Code.NOT_YET_BEGIN: (Advice.WAIT, "its start time has not come yet"),
     Code.REFUSED_BY_PLUGIN: (Advice.CHANGE, "an installed plugin or validator refuses it"),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.pipeline import schedule
@@ -112,19 +111,10 @@ def _usage(sessions: tuple[SessionWorkload, ...]) -> dict[Scope, dict[str, Owner
     for session in sessions:
         running = [kernel.slots for kernel in session.kernels if kernel.agent is not None]
         if running:
-            for key in _scopes(session.owner):
+            for key in session.owner.scopes:
                 slots.setdefault(key, []).extend(running)
                 counts[key] = counts.get(key, 0) + 1
     usage: dict[Scope, dict[str, OwnerUsage]] = {}
     for (scope, name), parts in slots.items():
         usage.setdefault(scope, {})[name] = OwnerUsage(total(parts), counts[scope, name])
     return usage
-
-
-def _scopes(owner: Owner) -> tuple[tuple[Scope, str], ...]:
-    return (
-        (Scope.KEYPAIR, owner.access_key),
-        (Scope.USER, owner.user),
-        (Scope.GROUP, owner.group),
-        (Scope.DOMAIN, owner.domain),
-    )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sokovan.api.mapping.times import time_text
 from sokovan.api.pending_reasons import PROGRESS_MAX, session_views
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GROUP, StoredCluster
 from sokovan.wire.api.sessions import SessionView
 
 PROGRESS = replace(BY_COORDINATOR, code="pulling", detail="venv:tiny: Collecting numpy")
@@ -51,3 +53,17 @@ async def test_a_long_list_does_not_ask_for_every_image() -> None:
         await cluster.store.run(lambda unit: unit.sessions.note([SessionId(name) for name in names], PROGRESS))
         reasons = [one.reason for one in await views(cluster, *names)]
         assert reasons == ["pulling"] * PROGRESS_MAX + [None]
+
+
+async def test_a_waiting_session_shows_when_it_times_out_unless_it_is_held() -> None:
+    async with StoredCluster.open() as cluster:
+        names = ("waits", "held")
+        for name in names:
+            await cluster.submit(name)
+        verdicts = [StoredVerdict(SessionId(name), "NO_NODES", "none", "{}", held=name == "held") for name in names]
+        await cluster.store.run(lambda unit: unit.verdicts.put(verdicts))
+        assert [one.times_out_at for one in await views(cluster, *names)] == [None, None]
+        await cluster.put(ScalingGroup(DEFAULT_GROUP, pending_timeout_s=60))
+        stored = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("waits")))
+        assert stored is not None
+        assert [one.times_out_at for one in await views(cluster, *names)] == [time_text(stored.last_ms + 60_000), None]

@@ -56,7 +56,7 @@ def everything() -> SystemSnapshot:
         now_ms=123456789,
         usage={Scope.USER: {"u": OwnerUsage(parse_slots("cpu=1"), 2)}, Scope.DOMAIN: {}},
         limits={Scope.KEYPAIR: {"k": _rich_policy()}},
-        pending_elsewhere={"k": OwnerUsage(parse_slots("mem=1"), 1)},
+        pending_elsewhere=(session("elsewhere", "mem=1", user="u"),),
         outcomes={SessionId("x"): True, SessionId("y"): False},
         history=(UsageRecord("u", -5, 7), UsageRecord("u", 9, 2**70)),
         fair_share=FairSharePolicy(60, {"u": 3}),

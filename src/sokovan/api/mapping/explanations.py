@@ -44,6 +44,8 @@ def why_view(explanation: Explanation) -> WhyView:
             for one in explanation.history
         ],
         as_of=time_text_or_none(explanation.as_of_ms),
+        name=explanation.name,
+        times_out_at=time_text_or_none(explanation.times_out_ms),
     )
 
 

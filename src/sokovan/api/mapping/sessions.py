@@ -24,7 +24,9 @@ _SAME = tuple(
 )
 
 
-def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) -> SessionView:
+def session_view(
+    record: SessionRecord, verdict: StoredVerdict | None = None, *, times_out_ms: int | None = None
+) -> SessionView:
     """The view of a session, with its pending reason or its first end cause."""
     spec, first = record.spec, record.spec.kernels[0]
     waits = verdict if record.status in WAITING else None
@@ -59,6 +61,7 @@ def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) ->
         reason_detail=waits.summary if waits is not None else record.cause_detail,
         exit_code=exit_code_of(record),
         version=record.version,
+        times_out_at=time_text_or_none(times_out_ms),
     )
 
 
@@ -77,6 +80,7 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         devices={slot: list(devices) for slot, devices in record.devices.items()},
         image=spec.image,
         since=time_text(record.since_ms),
+        rank=record.rank,
     )
 
 

@@ -54,3 +54,9 @@ class ScalingGroup:
         for slot, weight in self.slot_weights.items():
             checked_slot_name(slot, given=slot)
             require_int(weight, what=what, field=f"slot_weights.{slot}", least=0, most=SLOT_WEIGHT_MAX)
+
+    def times_out_ms(self, eligible_ms: int | None) -> int | None:
+        """When a session that could start since then is cancelled; None if never."""
+        if self.pending_timeout_s is None or eligible_ms is None:
+            return None
+        return eligible_ms + self.pending_timeout_s * 1000

@@ -44,3 +44,8 @@ class ResourcePolicy:
             value = getattr(self, field)
             if value is not None:
                 require_int(value, what=what, field=field, least=0)
+
+    @property
+    def limits_pending(self) -> bool:
+        """Whether it limits the number or the slots of waiting sessions."""
+        return self.pending_sessions_max is not None or bool(len(self.pending_slots_max))

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from sokovan.domain.checks import require_int, require_kind, require_tuple
 from sokovan.domain.ids import AccessKey, checked_name
+from sokovan.domain.owners.policy import Scope
 
 DEFAULT_OWNER_NAME = "default"
 WEIGHT_MAX = 1_000_000
@@ -104,9 +105,21 @@ class Owner:
         checked_name(self.domain, what="domain")
         checked_name(self.access_key, what="access key")
 
+    @property
+    def scopes(self) -> tuple[tuple[Scope, str], ...]:
+        """The scopes in the order keypair, user, group, domain, each with the name in it."""
+        return tuple((scope, self.name_in(scope)) for scope in Scope)
+
+    def name_in(self, scope: Scope) -> str:
+        """The name of the owner in one scope."""
+        return str(getattr(self, _FIELD[scope]))
+
     def __hash__(self) -> int:
         """Hash keypair and group only, for speed; a keypair belongs to one user."""
         return hash((self.access_key, self.group))
+
+
+_FIELD = {Scope.KEYPAIR: "access_key", Scope.USER: "user", Scope.GROUP: "group", Scope.DOMAIN: "domain"}
 
 
 def _check_policy(policy: str | None) -> None:

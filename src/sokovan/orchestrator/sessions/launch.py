@@ -1,9 +1,9 @@
 """Builds the creation requests of kernels: ranks, hosts, rendezvous address.
 
 They depend on the placement, so a pure function computes them at the start. The world is
-the kernels that are placed; waiting for others could block forever. Ranks follow the
-indexes, without gaps. Kernels are placed in that order, so a later one gets the next rank;
-those that run already are not notified of it.
+the kernels that are placed; waiting for others could block forever. Ranks are stored with
+the placement: 0 to n-1 in the order of the indexes for those placed together, and the
+following ones for those placed later, of which the earlier ones are not notified.
 
 A kernel is what torchrun calls a node: it sees its own devices and no others, so RANK,
 NODE_RANK and GROUP_RANK are all its rank, LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1. Its rank
@@ -48,7 +48,7 @@ RESERVED = frozenset(
 
 
 def launches(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
-    """The creation requests of all placed kernels, in the order of their index.
+    """The creation requests of all placed kernels, in the order of their rank.
 
     `addresses` are where other machines reach the kernels of an agent; an agent without
     one counts as this machine.
@@ -67,11 +67,13 @@ class _Neighbours:
     """The placed kernels of a session, with their hosts and ranks."""
 
     def __init__(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> None:
-        self.kernels = [kernel for kernel in session.kernels if kernel.agent_id is not None]
+        placed = [kernel for kernel in session.kernels if kernel.agent_id is not None]
+        self.kernels = sorted(placed, key=lambda kernel: kernel.rank or 0)
         self._addresses = addresses
         self.hosts = [self.address(kernel) for kernel in self.kernels]
         self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
-        self.rank = {kernel.index: rank for rank, kernel in enumerate(self.kernels)}
+        # A kernel that is being placed again has a rank, too.
+        self.size = 1 + max((kernel.rank or 0 for kernel in session.kernels), default=0)
         seen: Counter[AgentId | None] = Counter()
         self.local_rank: dict[int, int] = {}
         for kernel in self.kernels:
@@ -104,7 +106,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
 
 
 def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> dict[str, str]:
-    rank, size = str(neighbours.rank[kernel.index]), str(len(neighbours.kernels))
+    rank, size = str(kernel.rank), str(neighbours.size)
     local_rank, local_size = str(neighbours.local_rank[kernel.index]), str(neighbours.per_agent[kernel.agent_id])
     return {
         "SOKOVAN_SESSION_ID": session.session_id,

@@ -87,6 +87,10 @@ class Scheduler:
         groups = self._snapshots.scaling_groups()
         return [(await self._snapshots.snapshot(group)).scaling_group for group in groups]
 
+    def is_eligible(self, group: ScalingGroupName, session_id: SessionId) -> bool:
+        """Whether the last cycle of this term found that the session may start, but waits."""
+        return self._verdicts.is_eligible(group, session_id)
+
     def clear(self) -> None:
         """Forget cached state at the end of a leadership term."""
         self._changed, self._due_ms = True, None

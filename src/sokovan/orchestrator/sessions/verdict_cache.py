@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.events import VerdictsChanged
@@ -15,18 +15,23 @@ from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.codec import verdict_to_json
 from sokovan.scheduling.trace import MEANING, Code, Verdict
+from sokovan.scheduling.validators import BUILT_IN_VALIDATORS
 
 # Intervals at which a verdict of the same code is written: with another summary, and unchanged.
 _SUMMARY_EVERY_MS = 1_000
 _UNCHANGED_EVERY_MS = 30_000
 # Writes per cycle; the rest follows in the next cycles, so that a backlog does not delay starts.
 _WRITES_MAX = 1_000
+# A session that one of these refuses may not start, whatever room there is.
+_RULES = frozenset(rule.name for rule in BUILT_IN_VALIDATORS)
+_HELD_BY_QUEUE = frozenset({Code.QUEUE_LIMIT, Code.QUEUE_CLOSED})
 
 
 @dataclass(slots=True)
 class _Written:
     code: Code
     summary: str
+    held: bool
     written_ms: int
 
 
@@ -36,10 +41,17 @@ class VerdictCache:
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:
         self._batches, self._clock = batches, clock
         self._written: dict[ScalingGroupName, dict[SessionId, _Written]] = {}
+        # Sessions that the last cycle found waiting although nothing holds them.
+        self._eligible: dict[ScalingGroupName, frozenset[SessionId]] = {}
 
     def clear(self) -> None:
         """Forget what was written; the store counts a repeated reason."""
         self._written.clear()
+        self._eligible.clear()
+
+    def is_eligible(self, group: ScalingGroupName, session_id: SessionId) -> bool:
+        """Whether the last cycle of this term found that the session may start, but waits."""
+        return session_id in self._eligible.get(group, ())
 
     async def remove_all(self) -> None:
         """Remove all verdicts: no session is pending."""
@@ -51,12 +63,14 @@ class VerdictCache:
         first = group not in self._written
         known = self._written.setdefault(group, {})
         waiting = {verdict.session_id: verdict for verdict in verdicts if verdict.code is not Code.PLACED}
+        held = held_sessions(waiting.values())
+        self._eligible[group] = frozenset(one for one in waiting if one not in held)
         placed = [one.session_id for one in verdicts if one.code is Code.PLACED and (first or one.session_id in known)]
         gone = [*placed, *(one for one in known if one not in waiting and one not in placed)]
         await self._remove(gone)
         for session_id in gone:
             known.pop(session_id, None)
-        await self._write(known, waiting.values())
+        await self._write(known, waiting.values(), held)
 
     async def _remove(self, ids: Sequence[SessionId]) -> None:
         async def work(unit: UnitOfWork, batch: Sequence[SessionId]) -> Sequence[None]:
@@ -66,17 +80,19 @@ class VerdictCache:
         if ids:
             await self._batches.write(ids, work)
 
-    async def _write(self, known: dict[SessionId, _Written], verdicts: Iterable[Verdict]) -> None:
+    async def _write(
+        self, known: dict[SessionId, _Written], verdicts: Collection[Verdict], held: Collection[SessionId]
+    ) -> None:
         now_ms = self._clock.monotonic_ms()
         new = [one for one in verdicts if _is_noted(known.get(one.session_id), one)]
-        rest = [one for one in verdicts if self._is_due(known.get(one.session_id), one, now_ms)]
+        rest = [one for one in verdicts if _is_due(known.get(one.session_id), one, now_ms, held=one.session_id in held)]
         due = [*new, *rest][:_WRITES_MAX]
         if not due:
             return
         noted = {one.session_id for one in new}
 
         async def work(unit: UnitOfWork, batch: Sequence[Verdict]) -> Sequence[SessionId]:
-            await unit.verdicts.put([_stored(verdict) for verdict in batch])
+            await unit.verdicts.put([_stored(verdict, held=verdict.session_id in held) for verdict in batch])
             reasons: dict[tuple[Code, str], list[SessionId]] = {}
             for one in batch:
                 if one.session_id in noted:
@@ -88,13 +104,26 @@ class VerdictCache:
 
         written = await self._batches.write(due, work)
         done = set(written.results)
-        known.update({one.session_id: _Written(one.code, one.summary, now_ms) for one in due if one.session_id in done})
+        for one in due:
+            if one.session_id in done:
+                known[one.session_id] = _Written(one.code, one.summary, one.session_id in held, now_ms)
 
-    def _is_due(self, known: _Written | None, verdict: Verdict, now_ms: int) -> bool:
-        if _is_noted(known, verdict) or known is None:
-            return False
-        every_ms = _UNCHANGED_EVERY_MS if known.summary == verdict.summary else _SUMMARY_EVERY_MS
-        return now_ms - known.written_ms >= every_ms
+
+def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
+    """The sessions that a quota, a dependency, their start time or their queue holds.
+
+    Equal sessions share their checks, so that those are examined once.
+    """
+    checks = {id(verdict.checks): verdict.checks for verdict in verdicts}
+    refused = {key for key, some in checks.items() if any(one.result != "ok" and one.name in _RULES for one in some)}
+    return frozenset(one.session_id for one in verdicts if one.code in _HELD_BY_QUEUE or id(one.checks) in refused)
+
+
+def _is_due(known: _Written | None, verdict: Verdict, now_ms: int, *, held: bool) -> bool:
+    if _is_noted(known, verdict) or known is None:
+        return False
+    every_ms = _UNCHANGED_EVERY_MS if known.summary == verdict.summary else _SUMMARY_EVERY_MS
+    return known.held is not held or now_ms - known.written_ms >= every_ms
 
 
 def _is_noted(known: _Written | None, verdict: Verdict) -> bool:
@@ -108,5 +137,6 @@ def _detail(verdict: Verdict) -> str:
     return verdict.summary[:DETAIL_MAX] if refused else MEANING[verdict.code][1]
 
 
-def _stored(verdict: Verdict) -> StoredVerdict:
-    return StoredVerdict(verdict.session_id, verdict.code.value, verdict.summary, verdict_to_json(verdict))
+def _stored(verdict: Verdict, *, held: bool) -> StoredVerdict:
+    document = verdict_to_json(verdict)
+    return StoredVerdict(verdict.session_id, verdict.code.value, verdict.summary, document, held=held)

@@ -47,9 +47,12 @@ class Ledger(Protocol):
     async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
         """The slots that an owner holds."""
 
-    async def past_usage(self, scaling_group: ScalingGroupName | None = None) -> Sequence[PastUsage]:
+    async def past_usage(
+        self, scaling_group: ScalingGroupName | None = None, *, names: Sequence[str] | None = None
+    ) -> Sequence[PastUsage]:
         """Past usage of users, groups and queues, as stored: not decayed to now.
 
+        Of this scaling group and of these names, or of all.
         It changes in the transactions that take and free slots, so that every attempt of a
         kernel counts once.
         """

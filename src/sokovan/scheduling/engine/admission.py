@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, LedgerEntry, OwnerLedger
+from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
+from sokovan.scheduling.engine.usage.owner_ledger import LedgerEntry, OwnerLedger
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Check, Code
@@ -36,7 +37,7 @@ class Rules(Protocol):
 class SessionAdmission:
     """Refuses sessions that may not be considered, with the reason."""
 
-    def __init__(self, rules: Rules, ledger: OwnerLedger, backlogs: KeypairBacklogs, extensions: Extensions) -> None:
+    def __init__(self, rules: Rules, ledger: OwnerLedger, backlogs: OwnerBacklogs, extensions: Extensions) -> None:
         self._rules, self._ledger, self._backlogs, self._extensions = rules, ledger, backlogs, extensions
         self._has_plugins = bool(extensions.at("session_valid"))
 

@@ -30,7 +30,7 @@ class Explainer:
         self._context, self._workspace = context, context.workspace
         self._totals = ClusterTotals(context.workspace)
         self._fit_errors: dict[Shape, FitError] = {}
-        self._shared: dict[tuple[str, PendingReason], Verdict] = {}
+        self._shared: dict[tuple[str, PendingReason, int], Verdict] = {}
 
     def trace(self, sessions: Iterable[PendingSession], *, notes: tuple[Check, ...] = ()) -> DecisionTrace:
         """A verdict for every session, with the sessions ahead of it in its queue."""
@@ -87,7 +87,8 @@ class Explainer:
             return _not_served(pending, notes)
         if reason.shape is None or not pending.single or reason.checks:
             return self._pending(pending, reason, notes)
-        key = (pending.node.name, reason)
+        # Sessions without objections have the same tuple of checks.
+        key = (pending.node.name, reason, id(pending.checks))
         if key not in self._shared:
             self._shared[key] = self._pending(pending, reason, notes)
         return self._shared[key]
@@ -199,7 +200,8 @@ class Explainer:
         if self._context.custom_plugins and one_batch and most >= need:
             return Code.REFUSED_BY_PLUGIN, f"{best} has room for {most} kernels, but a plugin excludes it"
         upto = "at most " if len({batch.shape for batch in pending.batches}) > 1 else ""
-        room = f"the best, {best}, has room for {upto}{most}" if best and best != ROOT else "none has room for any"
+        name = "the whole cluster" if best == ROOT else f"the best, {best},"
+        room = f"{name} has room for {upto}{most}" if best else "none has room for any"
         text = f"insufficient resources close together: {need} kernels of {_request(shape)}; {room}"
         return Code.TOPOLOGY_NO_ROOM, text
 

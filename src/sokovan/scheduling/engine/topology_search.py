@@ -67,9 +67,13 @@ class TopologySearch:
             if number is None:
                 return TierLimit(0, f"there is no tier named {highest}")
             highest = number
-        # The virtual root means "anywhere", which satisfies no hard constraint.
-        top = self.tree.root_tier - 1
-        return TierLimit(top if highest is None else min(highest, top))
+        root = self.tree.root_tier
+        if highest is None:
+            # The whole cluster has to be requested by its number; "hard" alone means some HyperNode.
+            return TierLimit(root - 1)
+        if highest > root:
+            return TierLimit(0, f"there is no tier {highest}; the whole cluster is tier {root}")
+        return TierLimit(highest)
 
     def root(self) -> Tier:
         """The tier of the virtual root, which holds all agents."""

@@ -2,8 +2,8 @@
 
 SchedulingValidationError            a session may not be scheduled now
 ├── ResourceLimitExceeded            an owner would exceed a resource limit
-├── ConcurrencyLimitExceeded         a keypair has reached its session limit
-├── PendingLimitExceeded             earlier waiting sessions reach the pending limit
+├── ConcurrencyLimitExceeded         an owner has reached its session limit
+├── PendingLimitExceeded             waiting sessions ahead reach the pending limit
 ├── DependencyUnmet                  a dependency has failed or has not ended
 └── NotYetBegun                      the start time has not come yet
 """
@@ -19,7 +19,8 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerAccount, OwnerLedger
+from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
+from sokovan.scheduling.engine.usage.owner_ledger import Accounts, OwnerAccount, OwnerLedger
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 
@@ -59,14 +60,14 @@ class ResourceLimitExceeded(SchedulingValidationError):
 
 
 class ConcurrencyLimitExceeded(SchedulingValidationError):
-    """A keypair has reached its limit of concurrent sessions."""
+    """An owner has reached its limit of concurrent sessions."""
 
     code = "concurrency-limit"
     reason = Code.CONCURRENCY_LIMIT
 
 
 class PendingLimitExceeded(SchedulingValidationError):
-    """Earlier waiting sessions reach the keypair's pending limit."""
+    """Waiting sessions ahead of this one reach the owner's pending limit."""
 
     code = "pending-limit"
     reason = Code.PENDING_LIMIT
@@ -96,13 +97,13 @@ class ValidationContext:
 
     snapshot: SystemSnapshot
     ledger: OwnerLedger
-    pending: KeypairBacklogs
+    pending: OwnerBacklogs
     request: ResourceSlot = NO_SLOTS
     starts: bool = True
 
-    def keypair(self, session: SessionWorkload) -> OwnerAccount:
-        """The account of the session's keypair."""
-        return self.ledger.accounts(session.owner)[0]
+    def accounts(self, session: SessionWorkload) -> Accounts:
+        """The accounts of the session's keypair, user, group and domain."""
+        return self.ledger.accounts(session.owner)
 
 
 class ValidatorRule(ABC):
@@ -142,7 +143,7 @@ class ResourceLimitRule(ValidatorRule):
             raise ResourceLimitExceeded(scope=self.scope, owner=account.name, excess=excess)
 
     def _account(self, session: SessionWorkload, context: ValidationContext) -> OwnerAccount:
-        return context.ledger.accounts(session.owner)[_POSITION[self.scope]]
+        return context.accounts(session)[_POSITION[self.scope]]
 
 
 def _excess_text(slot: str, request: int, used: int, limit: int) -> str:

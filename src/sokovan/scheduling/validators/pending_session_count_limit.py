@@ -1,32 +1,43 @@
-"""Validator of the number of a keypair's waiting sessions."""
+"""Validator of the number of an owner's waiting sessions, in all four scopes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklog
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerAccount
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationContext, ValidatorRule
 
 
 class PendingSessionCountLimitValidator(ValidatorRule):
-    """Considers only the oldest waiting sessions of a keypair, up to its limit."""
+    """Considers only the first waiting sessions of an owner, up to its limit.
+
+    The order is that of scheduling: priority, then age.
+    """
 
     name = "pending-session-count-limit"
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs over the limit at the start; a backlog only shrinks."""
-        policy = context.keypair(session).policy
-        limit = policy.pending_sessions_max if policy is not None else None
-        return limit is not None and context.pending.of(session.owner.access_key).count_at_start > limit
+        """Only owners over a limit at the start; a backlog only shrinks."""
+        return any(backlog.count_at_start > limit for _, limit, backlog in _limits(session, context))
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object if older waiting sessions reach the limit."""
-        policy = context.keypair(session).policy
-        if policy is None or policy.pending_sessions_max is None or not context.starts:
+        """Object if waiting sessions ahead reach a limit."""
+        if not context.starts:
             return
-        ahead = context.pending.of(session.owner.access_key).count_ahead(session)
-        if ahead >= policy.pending_sessions_max:
-            raise PendingLimitExceeded(
-                f"{ahead} earlier sessions of keypair {session.owner.access_key} wait, "
-                f"{policy.pending_sessions_max} may wait at a time",
-                session_id=session.session_id,
-            )
+        for account, limit, backlog in _limits(session, context):
+            ahead = backlog.count_ahead(session)
+            if ahead >= limit:
+                raise PendingLimitExceeded(
+                    f"{ahead} sessions of {account.scope} {account.name} wait ahead of it, {limit} may wait at a time",
+                    session_id=session.session_id,
+                )
+
+
+def _limits(session: SessionWorkload, context: ValidationContext) -> Iterator[tuple[OwnerAccount, int, OwnerBacklog]]:
+    for account in context.accounts(session):
+        limit = account.policy.pending_sessions_max if account.policy is not None else None
+        if limit is not None:
+            yield account, limit, context.pending.of(account.scope, account.name)

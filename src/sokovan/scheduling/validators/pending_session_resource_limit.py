@@ -1,35 +1,47 @@
-"""Validator of the slots that a keypair's waiting sessions request."""
+"""Validator of the slots that waiting sessions request, in all four scopes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sokovan.domain.slot_notation import format_slots
+from sokovan.domain.slots import SlotLimits
+from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklog
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerAccount
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationContext, ValidatorRule
 
 
 class PendingSessionResourceLimitValidator(ValidatorRule):
-    """Considers a session if it and the older waiting ones stay within the limit."""
+    """Considers a session if it and the waiting ones ahead stay within the limit.
+
+    The order is that of scheduling: priority, then age.
+    """
 
     name = "pending-session-resource-limit"
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs over the limit at the start; a backlog only shrinks."""
-        policy = context.keypair(session).policy
-        if policy is None or not policy.pending_slots_max:
-            return False
-        return bool(policy.pending_slots_max.exceeded_by(context.pending.of(session.owner.access_key).slots_at_start))
+        """Only owners over a limit at the start; a backlog only shrinks."""
+        return any(limits.exceeded_by(backlog.slots_at_start) for _, limits, backlog in _limits(session, context))
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object if older waiting sessions and the request exceed the limit."""
-        policy = context.keypair(session).policy
-        if policy is None or not context.starts:
+        """Object if waiting sessions ahead and the request exceed a limit."""
+        if not context.starts:
             return
-        slots = context.pending.of(session.owner.access_key).slots_ahead(session)
-        excess = policy.pending_slots_max.exceeded_by(slots + context.request)
-        if excess:
-            raise PendingLimitExceeded(
-                f"waiting sessions of keypair {session.owner.access_key} would exceed their limit "
-                f"by {format_slots(excess)}",
-                session_id=session.session_id,
-            )
+        for account, limits, backlog in _limits(session, context):
+            excess = limits.exceeded_by(backlog.slots_ahead(session) + context.request)
+            if excess:
+                raise PendingLimitExceeded(
+                    f"waiting sessions of {account.scope} {account.name} would exceed their limit "
+                    f"by {format_slots(excess)}",
+                    session_id=session.session_id,
+                )
+
+
+def _limits(
+    session: SessionWorkload, context: ValidationContext
+) -> Iterator[tuple[OwnerAccount, SlotLimits, OwnerBacklog]]:
+    for account in context.accounts(session):
+        if account.policy is not None and len(account.policy.pending_slots_max):
+            yield account, account.policy.pending_slots_max, context.pending.of(account.scope, account.name)

@@ -266,23 +266,22 @@ async def an_owner_is_limited_over_all_its_sessions_in_a_batch(cluster: StoredCl
     expect(isinstance(batch.refused[SessionId(gang)], QuotaPassed), f"refused with {batch.refused}")
 
 
-async def the_number_of_sessions_is_limited_per_keypair(cluster: StoredCluster) -> None:
-    """A growing session is not counted again; a user's policy has no such limit."""
-    policy = ResourcePolicy(cluster.new("policy"), sessions_max=1)
-    owner = await owned(cluster, keypair=policy)
-    [agent] = await agents(cluster, 1, {"cpu": 9000})
-    [elastic] = await sessions(cluster, 1, ONE_CPU, owner=owner, kernels=2, min_kernels=1)
-    [late] = await sessions(cluster, 1, ONE_CPU, owner=owner)
-    await cluster.place(elastic, agent)
-    await refused(cluster, assignment(late, agent), QuotaPassed)
-    grown = Assignment(SessionId(elastic), ((KernelId(f"{elastic}.1"), AgentId(agent)),))
-    expect(not (await cluster.place_all([grown])).refused, "growing counted as a new session")
-    await cluster.stop(elastic)
-    await cluster.free(elastic, FreeProof.NEVER_SENT)
-    expect(not (await cluster.place(late, agent)).refused, "a session that ended still counts")
-    other = await owned(cluster, user=policy)
-    for name in await sessions(cluster, 2, ONE_CPU, owner=other):
-        expect(not (await cluster.place(name, agent)).refused, "a user's policy limited the number of sessions")
+async def the_number_of_sessions_is_limited_in_each_scope(cluster: StoredCluster) -> None:
+    """The refusal names the owner; a growing session is not counted again."""
+    for scope in ("keypair", "user", "group", "domain"):
+        policy = ResourcePolicy(cluster.new("policy"), sessions_max=1)
+        owner = await owned(cluster, **{scope: policy})
+        [agent] = await agents(cluster, 1, {"cpu": 9000})
+        [elastic] = await sessions(cluster, 1, ONE_CPU, owner=owner, kernels=2, min_kernels=1)
+        [late] = await sessions(cluster, 1, ONE_CPU, owner=owner)
+        await cluster.place(elastic, agent)
+        error = await refused(cluster, assignment(late, agent), QuotaPassed)
+        expect(f"{scope} " in error.problem and "sessions" in error.problem, f"the refusal says {error.problem}")
+        grown = Assignment(SessionId(elastic), ((KernelId(f"{elastic}.1"), AgentId(agent)),))
+        expect(not (await cluster.place_all([grown])).refused, "growing counted as a new session")
+        await cluster.stop(elastic)
+        await cluster.free(elastic, FreeProof.NEVER_SENT)
+        expect(not (await cluster.place(late, agent)).refused, "a session that ended still counts")
 
 
 async def a_limit_applies_from_the_moment_it_is_set(cluster: StoredCluster) -> None:
@@ -353,7 +352,7 @@ CHECKS: tuple[Check, ...] = (
     a_changed_topology_is_refused,
     each_scope_of_an_owner_has_its_limit,
     an_owner_is_limited_over_all_its_sessions_in_a_batch,
-    the_number_of_sessions_is_limited_per_keypair,
+    the_number_of_sessions_is_limited_in_each_scope,
     a_limit_applies_from_the_moment_it_is_set,
     concurrent_callers_never_exceed_a_limit,
     a_dependent_session_waits_for_success,

@@ -19,7 +19,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
-from sokovan.domain.owners.tenancy import Domain, Keypair, Owner, User
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.testing.clock import until
@@ -234,8 +234,8 @@ async def usage_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
     await cluster.submit("s2", kernels=2, slots=ONE_CPU, owner=owner, scaling_group=OTHER_GROUP)
     snapshot = await seen(cluster.snapshots)
     expect(snapshot.limits[Scope.KEYPAIR] == {"k": policy}, "the limit of a keypair is not seen")
-    waiting = snapshot.pending_elsewhere["k"]
-    expect((waiting.sessions, waiting.slots["cpu"]) == (1, 2000), f"elsewhere waits {waiting}")
+    waiting = [session.session_id for session in snapshot.pending_elsewhere]
+    expect(waiting == ["s2"], f"elsewhere waits {waiting}")
     await cluster.put(Keypair(AccessKey("k"), "u"))
     await cluster.place("s1", "a1")
     snapshot = await seen(cluster.snapshots)
@@ -243,6 +243,22 @@ async def usage_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
         used = snapshot.usage[scope][name]
         expect((used.sessions, used.slots["cpu"]) == (1, 1000), f"the {scope} uses {used}")
     expect(not snapshot.limits[Scope.KEYPAIR], "a limit that was lifted is seen")
+
+
+async def what_waits_in_other_scaling_groups_is_seen_in_every_scope(cluster: StoredCluster) -> None:
+    """For owners with a limit on waiting sessions."""
+    await cluster.put(ScalingGroup(name=OTHER_GROUP))
+    policy = ResourcePolicy("p", pending_sessions_max=3)
+    await cluster.put(policy, Domain("d"), Group("g", "d"), User("u", "d"), Keypair(AccessKey("k"), "u"))
+    owner = Owner("u", "g", "d", AccessKey("k"))
+    await cluster.submit("s1", owner=owner, scaling_group=OTHER_GROUP)
+    await cluster.submit("s2", owner=replace(owner, access_key=AccessKey("k2")), scaling_group=OTHER_GROUP)
+    expect(not (await seen(cluster.snapshots)).pending_elsewhere, "sessions without a limit are seen")
+    for item in (User("u", "d", policy="p"), Group("g", "d", policy="p"), Domain("d", policy="p")):
+        await cluster.put(item)
+        waiting = [session.session_id for session in (await seen(cluster.snapshots)).pending_elsewhere]
+        expect(waiting == ["s1", "s2"], f"with the limit of {item} elsewhere waits {waiting}")
+        await cluster.put(replace(item, policy=None))
 
 
 async def every_change_of_the_catalog_is_seen(cluster: StoredCluster) -> None:
@@ -343,6 +359,7 @@ CHECKS: tuple[Check, ...] = (
     a_hypernode_of_a_session_is_seen,
     results_of_dependencies_are_seen_while_needed,
     usage_and_limits_of_owners_are_seen,
+    what_waits_in_other_scaling_groups_is_seen_in_every_scope,
     every_change_of_the_catalog_is_seen,
     a_hypernode_shows_the_members_of_the_scaling_group,
     carried_state_is_available_to_the_next_cycle,

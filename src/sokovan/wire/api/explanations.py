@@ -57,6 +57,8 @@ class WhyView:
     would_start: list[StartView] = field(default_factory=list)
     history: list[ReasonView] = field(default_factory=list)
     as_of: str | None = None
+    name: str = ""
+    times_out_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

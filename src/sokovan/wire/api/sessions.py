@@ -139,11 +139,17 @@ class KernelView:
     devices: dict[str, list[str]]
     image: str
     since: str
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
-    """One session; `reason` explains its status."""
+    """One session; `reason` explains its status.
+
+    `times_out_at` is when a pending session is cancelled by the pending timeout of its
+    scaling group; null without one, and while a quota, a dependency or the start time
+    holds the session.
+    """
 
     id: str
     name: str
@@ -177,6 +183,7 @@ class SessionView:
     exit_code: int | None
     version: int
     labels: dict[str, str] = field(default_factory=dict)
+    times_out_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

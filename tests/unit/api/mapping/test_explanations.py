@@ -35,6 +35,8 @@ def test_an_explanation_is_converted_completely() -> None:
             would_start=(WouldStart(when=When.NOW, change="size 3"),),
             history=(PastReason(code="NO_NODES", summary="none", count=3, first_ms=0, last_ms=1000),),
             as_of_ms=2000,
+            name="train",
+            times_out_ms=3000,
         )
     )
     assert (view.session, view.status, view.verdict, view.code) == ("s", "pending", "WAIT", "FRAGMENTED")
@@ -44,6 +46,7 @@ def test_an_explanation_is_converted_completely() -> None:
     assert [(one.when, one.change) for one in view.would_start] == [("now", "size 3")]
     assert [(one.code, one.count, one.last) for one in view.history] == [("NO_NODES", 3, "1970-01-01T00:00:01.000Z")]
     assert view.as_of == "1970-01-01T00:00:02.000Z"
+    assert (view.name, view.times_out_at) == ("train", "1970-01-01T00:00:03.000Z")
     assert msgspec.json.encode(view)
 
 

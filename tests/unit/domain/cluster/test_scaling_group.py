@@ -48,3 +48,9 @@ def test_a_pool_and_its_scheduler_have_names() -> None:
         ScalingGroup(ScalingGroupName("my pool"))
     with pytest.raises(InvalidName, match="scheduler"):
         ScalingGroup(NAME, scheduler="")
+
+
+def test_a_session_times_out_some_time_after_it_could_start() -> None:
+    group = ScalingGroup(NAME, pending_timeout_s=60)
+    assert (group.times_out_ms(5_000), group.times_out_ms(None)) == (65_000, None)
+    assert ScalingGroup(NAME).times_out_ms(5_000) is None

@@ -21,6 +21,7 @@ from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.verdict_cache import held_sessions
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
@@ -91,8 +92,10 @@ class ControllerHarness:
         for group in self.cluster.snapshots.scaling_groups():
             snapshot = await self.cluster.snapshots.snapshot(group)
             plan = schedule(snapshot, profile_of(snapshot.scaling_group))
+            held = held_sessions(plan.verdicts)
             verdicts = [
-                StoredVerdict(one.session_id, one.code, one.summary, verdict_to_json(one)) for one in plan.verdicts
+                StoredVerdict(one.session_id, one.code, one.summary, verdict_to_json(one), held=one.session_id in held)
+                for one in plan.verdicts
             ]
 
             async def work(unit: UnitOfWork, verdicts: list[StoredVerdict] = verdicts) -> None:

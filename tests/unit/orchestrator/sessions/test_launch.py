@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,8 @@ SLOTS = ResourceSlot({"cpu": 2000, "mem": 1 << 30})
 
 
 def session(*agents: str | None, kernel: Mapping[str, Any] | None = None, **options: Any) -> SessionRecord:
-    """A session whose kernels lie on these agents, in order; None waits."""
+    """A session whose kernels lie on these agents, ranked in order; None waits."""
+    placed = [n for n, agent in enumerate(agents) if agent is not None]
     specs = tuple(
         KernelSpec(
             KernelId(f"k-{n}"),
@@ -50,6 +52,7 @@ def session(*agents: str | None, kernel: Mapping[str, Any] | None = None, **opti
             attempt=n + 1,
             agent_id=None if agent is None else AgentId(agent),
             devices={"cuda.device": (str(n),)},
+            rank=placed.index(n) if n in placed else None,
         )
         for n, agent in enumerate(agents)
     )
@@ -132,6 +135,23 @@ def test_a_kernel_that_comes_later_goes_on_counting() -> None:
     assert [one["RANK"] for one in before] == ["0", "1"]
     assert [one["RANK"] for one in after] == ["0", "1", "2"]
     assert after[2]["WORLD_SIZE"] == "3"
+
+
+def test_ranks_are_those_stored_with_the_placement() -> None:
+    record = session("a", "b", "a")
+    late = replace(record, kernels=tuple(replace(one, rank=(one.index + 2) % 3) for one in record.kernels))
+    found = launches(late, ADDRESSES)
+
+    assert [(one.kernel_id, one.environment["RANK"]) for one in found] == [("k-1", "0"), ("k-2", "1"), ("k-0", "2")]
+    assert {one.environment["MASTER_ADDR"] for one in found} == {"10.0.0.2"}
+    assert {one.environment["SOKOVAN_HOSTS"] for one in found} == {"10.0.0.2,10.0.0.1,10.0.0.1"}
+
+
+def test_a_kernel_that_is_being_placed_again_still_counts() -> None:
+    record = session("a", "b", None)
+    again = replace(record, kernels=(*record.kernels[:2], replace(record.kernels[2], rank=2)))
+
+    assert {one.environment["WORLD_SIZE"] for one in launches(again, ADDRESSES)} == {"3"}
 
 
 def test_a_launch_has_everything_that_the_kernel_is() -> None:

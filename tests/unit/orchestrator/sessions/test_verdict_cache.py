@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.orchestrator.batch_writer import BatchWriter
-from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache, held_sessions
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.scheduling.codec import verdict_from_json
-from sokovan.scheduling.trace import Code, Verdict
+from sokovan.scheduling.trace import Check, Code, Verdict
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 GROUP = ScalingGroupName("default")
@@ -131,3 +131,33 @@ async def test_many_who_hear_the_same_go_out_in_few_events(cluster: Orchestrated
     events = await harness.published()
     assert len(events) == transactions == 2
     assert sorted(name for _, ids in events for name in ids) == names
+
+
+async def test_a_session_that_is_no_longer_held_is_eligible_from_then_on(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    harness = Harness(cluster)
+    held = verdict("s")._replace(checks=(Check("reserved-batch-session", "no", "starts in 9 s"),))
+    await harness.write(held)
+    stored = await harness.stored("s")
+    assert stored is not None
+    assert (stored.held, stored.eligible_ms, harness.cache.is_eligible(GROUP, SessionId("s"))) == (True, None, False)
+    # The code is the same, and yet it is written at once.
+    assert await harness.write(verdict("s")) == 1
+    stored = await harness.stored("s")
+    assert stored is not None
+    assert (stored.eligible_ms, harness.cache.is_eligible(GROUP, SessionId("s"))) == (stored.last_ms, True)
+    harness.cache.clear()
+    assert not harness.cache.is_eligible(GROUP, SessionId("s"))
+
+
+def test_rules_and_limits_of_queues_hold_sessions_and_shortage_does_not() -> None:
+    held = [
+        verdict("quota")._replace(checks=(Check("user-resource-limit", "no", "too much"),)),
+        verdict("queue", Code.QUEUE_LIMIT),
+        verdict("closed", Code.QUEUE_CLOSED),
+    ]
+    free = [
+        verdict("room")._replace(checks=(Check("user-resource-limit", "ok"), Check("room", "short"))),
+        verdict("share", Code.QUEUE_OVER_SHARE),
+    ]
+    assert held_sessions([*held, *free]) == {"quota", "queue", "closed"}

@@ -13,7 +13,8 @@ from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.cycle_validators import CycleValidators
 from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.pending_session import PendingReason
-from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerLedger
+from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.extensions import Extensions, PluginFailed, SchedulingPlugin
 from sokovan.scheduling.profile import VALIDATORS_DEFAULT
 from sokovan.scheduling.registry import BUILT_IN
@@ -38,7 +39,7 @@ ALICE = owner("alice")
 
 
 def admission(given: SystemSnapshot, *plugins: SchedulingPlugin) -> tuple[SessionAdmission, OwnerLedger]:
-    ledger, pending = OwnerLedger(given), KeypairBacklogs(given)
+    ledger, pending = OwnerLedger(given), OwnerBacklogs(given)
     rules = CycleValidators(
         [BUILT_IN.validator(name) for name in VALIDATORS_DEFAULT], ValidationContext(given, ledger, pending)
     )

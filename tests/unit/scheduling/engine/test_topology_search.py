@@ -46,8 +46,8 @@ def test_without_a_topology_or_with_a_soft_one_a_search_may_use_the_root() -> No
     assert domains.tier_limit(None) == domains.tier_limit(soft()) == TierLimit(3)
 
 
-@pytest.mark.parametrize(("highest", "tier"), [(1, 1), (2, 2), (64, 2), (None, 2), ("rack", 1), ("hall", 2)])
-def test_a_hard_topology_names_the_highest_tier_by_number_or_name_but_never_the_root(
+@pytest.mark.parametrize(("highest", "tier"), [(1, 1), (2, 2), (3, 3), (None, 2), ("rack", 1), ("hall", 2)])
+def test_a_hard_topology_names_the_highest_tier_by_number_or_name_the_root_by_the_number_above(
     highest: int | str | None, tier: int
 ) -> None:
     _, domains = halls()
@@ -57,6 +57,7 @@ def test_a_hard_topology_names_the_highest_tier_by_number_or_name_but_never_the_
 def test_a_hard_topology_that_names_no_tier_fails_closed() -> None:
     _, domains = halls()
     assert domains.tier_limit(hard("pod")) == TierLimit(0, "there is no tier named pod")
+    assert domains.tier_limit(hard(4)) == TierLimit(0, "there is no tier 4; the whole cluster is tier 3")
 
 
 def test_a_hard_topology_without_hypernodes_fails_closed() -> None:

@@ -10,7 +10,8 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerLedger
+from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code
@@ -111,10 +112,10 @@ def test_rules_that_do_not_object_are_listed_as_passed() -> None:
     assert passed == set(BUILT_IN.validators) - {"reserved-batch-session"}
 
 
-def test_the_context_opens_the_account_of_a_sessions_keypair() -> None:
+def test_the_context_opens_the_accounts_of_a_sessions_owner() -> None:
     usage = {Scope.KEYPAIR: {"alice": OwnerUsage(parse_slots("cpu=1"), sessions=2)}}
     seen = snapshot([agent("a")], usage=usage)
-    account = ValidationContext(seen, OwnerLedger(seen), KeypairBacklogs(seen)).keypair(session("s", user="alice"))
+    account = ValidationContext(seen, OwnerLedger(seen), OwnerBacklogs(seen)).accounts(session("s", user="alice"))[0]
     assert (account.scope, account.name, account.used, account.sessions) == (
         Scope.KEYPAIR, "alice", {"cpu": 1000}, 2,
     )  # fmt: skip

@@ -1,10 +1,14 @@
-"""The limit of concurrent sessions of a keypair."""
+"""The limit of concurrent sessions of an owner."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from sokovan.domain.ids import AccessKey
 from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code
@@ -51,3 +55,29 @@ def test_another_keypair_is_not_concerned() -> None:
 
 def test_a_policy_without_a_number_of_sessions_sets_no_limit() -> None:
     assert started(plan_for(session("s", user="alice"), session("t", user="alice"), most=None)) == ["s", "t"]
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_every_scope_has_its_limit_and_the_verdict_names_the_owner(scope: Scope) -> None:
+    owner = Owner("alice", "lab", "faculty", AccessKey("key-1"))
+    name = owner.name_in(scope)
+    seen = snapshot(
+        [agent("a", "cpu=64")],
+        [session("s", owner=owner), session("t", owner=owner), session("other", user="bob")],
+        limits=limits(scope, name, sessions_max=2),
+        usage={scope: {name: OwnerUsage(sessions=1)}},
+    )
+    plan = decide(seen, validators=("concurrency",))
+    assert started(plan) == ["s", "other"]
+    assert verdict_of(plan, "t").code is Code.CONCURRENCY_LIMIT
+    assert verdict_of(plan, "t").summary == f"{scope} {name} runs 2 of 2 sessions"
+
+
+def test_a_limit_of_a_group_counts_the_sessions_of_all_its_users() -> None:
+    owners = [Owner(user, "lab", "faculty", AccessKey(user)) for user in ("alice", "bob")]
+    seen = snapshot(
+        [agent("a")],
+        [session(owner.user, owner=owner) for owner in owners],
+        limits=limits(Scope.GROUP, "lab", sessions_max=1),
+    )
+    assert started(decide(seen, validators=("concurrency",))) == ["alice"]

@@ -1,21 +1,27 @@
-"""The limit on a keypair's waiting sessions: only the oldest are considered."""
+"""The limit on an owner's waiting sessions: only the first in scheduling order are considered."""
 
 from __future__ import annotations
 
+import pytest
+
+from sokovan.domain.ids import AccessKey
 from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
+from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.little_cluster import agent, decide, kernel, limits, session, snapshot, started, verdict_of
 
 
-def plan_for(*sessions: SessionWorkload, most: int | None, elsewhere: int = 0) -> SchedulingPlan:
+def plan_for(
+    *sessions: SessionWorkload, most: int | None, elsewhere: tuple[SessionWorkload, ...] = ()
+) -> SchedulingPlan:
     """The plan on eight cpus where so many of alice's sessions may wait at a time."""
     seen = snapshot(
         [agent("a", "cpu=8")],
         sessions,
         limits=limits(Scope.KEYPAIR, "alice", pending_sessions_max=most),
-        pending_elsewhere={"alice": OwnerUsage(sessions=elsewhere)},
+        pending_elsewhere=elsewhere,
     )
     return decide(seen, validators=("pending-session-count-limit",))
 
@@ -25,7 +31,7 @@ def test_a_session_behind_as_many_waiting_ones_as_may_wait_is_not_considered() -
     plan = plan_for(huge, session("small", user="alice"), most=1)
     assert started(plan) == []
     assert verdict_of(plan, "small").code is Code.PENDING_LIMIT
-    assert verdict_of(plan, "small").summary == "1 earlier sessions of keypair alice wait, 1 may wait at a time"
+    assert verdict_of(plan, "small").summary == "1 sessions of keypair alice wait ahead of it, 1 may wait at a time"
 
 
 def test_with_room_in_the_backlog_a_small_session_passes_a_huge_one() -> None:
@@ -39,16 +45,40 @@ def test_a_session_that_starts_leaves_the_backlog_at_once() -> None:
     assert started(plan) == ["s", "t", "u"]
 
 
-def test_sessions_that_wait_in_other_scaling_groups_count() -> None:
-    plan = plan_for(session("s", user="alice"), most=2, elsewhere=2)
+def test_sessions_that_wait_ahead_in_other_scaling_groups_count() -> None:
+    ahead = tuple(session(f"e{index}", user="alice", submitted=-index) for index in (1, 2))
+    plan = plan_for(session("s", user="alice"), most=2, elsewhere=ahead)
     assert started(plan) == []
-    assert verdict_of(plan, "s").summary == "2 earlier sessions of keypair alice wait, 2 may wait at a time"
+    assert verdict_of(plan, "s").summary == "2 sessions of keypair alice wait ahead of it, 2 may wait at a time"
 
 
-def test_the_backlog_is_by_age_whatever_the_priority() -> None:
-    old, urgent = session("old", user="alice"), session("urgent", user="alice", priority=9)
+def test_sessions_that_wait_behind_in_other_scaling_groups_do_not_block_those_ahead() -> None:
+    behind = (session("late", user="alice", submitted=99), session("urgent", user="alice", priority=-1))
+    assert started(plan_for(session("s", user="alice"), most=1, elsewhere=behind)) == ["s"]
+
+
+def test_the_session_that_comes_later_in_scheduling_order_is_refused() -> None:
+    old, urgent = session("old", "cpu=99", user="alice"), session("urgent", user="alice", priority=9)
     plan = plan_for(old, urgent, most=1)
-    assert started(plan) == ["old"]
+    assert started(plan) == ["urgent"]
+    waits = session("waits", "cpu=99", user="alice", priority=9)
+    plan = plan_for(session("small", user="alice"), waits, most=1)
+    assert started(plan) == []
+    assert verdict_of(plan, "small").code is Code.PENDING_LIMIT
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_every_scope_has_its_limit_and_the_verdict_names_the_owner(scope: Scope) -> None:
+    owner = Owner("alice", "lab", "faculty", AccessKey("key-1"))
+    name = owner.name_in(scope)
+    seen = snapshot(
+        [agent("a")],
+        [session("huge", "cpu=99", owner=owner), session("s", owner=owner), session("other", user="bob")],
+        limits=limits(scope, name, pending_sessions_max=1),
+    )
+    plan = decide(seen, validators=("pending-session-count-limit",))
+    assert started(plan) == ["other"]
+    assert verdict_of(plan, "s").summary == f"1 sessions of {scope} {name} wait ahead of it, 1 may wait at a time"
 
 
 def test_a_session_that_grows_is_not_in_the_backlog() -> None:

@@ -1,11 +1,14 @@
-"""The limit on the slots that a keypair's waiting sessions request."""
+"""The limit on the slots that an owner's waiting sessions request."""
 
 from __future__ import annotations
 
+import pytest
+
+from sokovan.domain.ids import AccessKey
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.slot_notation import parse_slots
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
+from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.little_cluster import (
     agent,
@@ -20,13 +23,15 @@ from tests.unit.scheduling.little_cluster import (
 )
 
 
-def plan_for(*sessions: SessionWorkload, most: str = "cpu=4", elsewhere: str = "") -> SchedulingPlan:
+def plan_for(
+    *sessions: SessionWorkload, most: str = "cpu=4", elsewhere: tuple[SessionWorkload, ...] = ()
+) -> SchedulingPlan:
     """The plan on eight cpus where alice's waiting sessions have this limit."""
     seen = snapshot(
         [agent("a", "cpu=8 mem=8Gi")],
         sessions,
         limits=limits(Scope.KEYPAIR, "alice", pending_slots_max=slot_limits(most)),
-        pending_elsewhere={"alice": OwnerUsage(parse_slots(elsewhere))},
+        pending_elsewhere=elsewhere,
     )
     return decide(seen, validators=("pending-session-resource-limit",))
 
@@ -53,9 +58,30 @@ def test_what_starts_no_longer_counts() -> None:
     assert started(plan_for(session("s", "cpu=3", user="alice"), session("t", "cpu=3", user="alice"))) == ["s", "t"]
 
 
-def test_what_waits_in_other_scaling_groups_counts() -> None:
-    plan = plan_for(session("s", "cpu=2", user="alice"), elsewhere="cpu=3")
+def test_what_waits_ahead_in_other_scaling_groups_counts() -> None:
+    ahead = session("ahead", "cpu=3", user="alice", submitted=-1)
+    behind = session("behind", "cpu=3", user="alice", submitted=99)
+    plan = plan_for(session("s", "cpu=2", user="alice"), elsewhere=(ahead, behind))
     assert "by cpu=1" in verdict_of(plan, "s").summary
+
+
+def test_the_session_that_comes_later_in_scheduling_order_is_refused() -> None:
+    never_fits = session("huge", "mem=99Gi cpu=3", user="alice")
+    assert started(plan_for(never_fits, session("urgent", "cpu=2", user="alice", priority=9))) == ["urgent"]
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_every_scope_has_its_limit_and_the_verdict_names_the_owner(scope: Scope) -> None:
+    owner = Owner("alice", "lab", "faculty", AccessKey("key-1"))
+    name = owner.name_in(scope)
+    seen = snapshot(
+        [agent("a", "cpu=8")],
+        [session("s", "cpu=5", owner=owner), session("other", "cpu=5", user="bob")],
+        limits=limits(scope, name, pending_slots_max=slot_limits("cpu=4")),
+    )
+    plan = decide(seen, validators=("pending-session-resource-limit",))
+    assert started(plan) == ["other"]
+    assert verdict_of(plan, "s").summary == f"waiting sessions of {scope} {name} would exceed their limit by cpu=1"
 
 
 def test_a_session_that_grows_does_not_wait() -> None:

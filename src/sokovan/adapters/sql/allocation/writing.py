@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.allocation.verification import Accepted, LockedState
-from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text, record_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, devices_text, record_of
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
@@ -59,6 +59,7 @@ async def write_allocations(
     delta, ledger = UsageDelta(), LedgerRows()
     for one in accepted:
         delta.add_owner(one.session.row, one.amounts, sign=1)
+        assign_ranks(one.session, {kernel_id for kernel_id, _ in one.assignment.kernels})
         _place(transitions, one, state=state, delta=delta, ledger=ledger)
     await transitions.write()
     await ledger.write(transaction)
@@ -67,6 +68,23 @@ async def write_allocations(
     _check_limits(used, state)
     scheduled_at = datetime.fromtimestamp(transaction.now_ms / 1000, tz=UTC)
     return [_result_of(one, scheduled_at) for one in accepted]
+
+
+def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
+    """Rank kernels that are about to be placed, by index, after those ranked before.
+
+    A kernel keeps its rank when it is placed again, because the environment of the others is based on it.
+    If nothing else of the session was ever placed, all of them start anew from 0.
+    """
+    chosen = sorted((session.kernels[kernel_id] for kernel_id in placed), key=lambda kernel: kernel.index)
+    if all(kernel.agent_id is None for kernel in session.kernels.values()):
+        for kernel in session.kernels.values():
+            kernel.rank = None
+    following = 1 + max((kernel.rank for kernel in session.kernels.values() if kernel.rank is not None), default=-1)
+    for kernel in chosen:
+        if kernel.rank is None:
+            kernel.rank = following
+            following += 1
 
 
 def _place(

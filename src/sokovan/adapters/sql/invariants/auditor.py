@@ -97,7 +97,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I7",
         "gang atomicity",
-        "A live session has either no kernels placed, or at least as many as must start together.",
+        "A live session has either no kernels placed, or at least as many as must start together, and each of them has"
+        " a rank of its own.",
         session_invariants.GANG_ATOMICITY,
     ),
     Invariant(

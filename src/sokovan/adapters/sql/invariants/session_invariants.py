@@ -34,6 +34,17 @@ GANG_ATOMICITY: tuple[Check, ...] = (
         .group_by(SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.required)
         .having(_bound < SESSIONS.c.required),
     ),
+    no_row(
+        "a placed kernel has no rank",
+        sa.select(KERNELS.c.kernel_id, KERNELS.c.session_id).where(HOLDING, KERNELS.c.rank.is_(None)),
+    ),
+    no_row(
+        "two kernels of a session have the same rank",
+        sa.select(KERNELS.c.session_id, KERNELS.c.rank, _bound.label("kernels"))
+        .where(HOLDING)
+        .group_by(KERNELS.c.session_id, KERNELS.c.rank)
+        .having(sa.and_(_bound > 1, KERNELS.c.rank.is_not(None))),
+    ),
 )
 
 

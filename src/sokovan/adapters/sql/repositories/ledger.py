@@ -94,9 +94,13 @@ class SqlLedger:
         )
         return {row.slot: row.used for row in await self._transaction.fetch(statement) if row.used}
 
-    async def past_usage(self, scaling_group: ScalingGroupName | None = None) -> Sequence[PastUsage]:
+    async def past_usage(
+        self, scaling_group: ScalingGroupName | None = None, *, names: Sequence[str] | None = None
+    ) -> Sequence[PastUsage]:
         """See the port."""
         where = [] if scaling_group is None else [PAST_USAGE.c.scaling_group == scaling_group]
+        if names is not None:
+            where.append(PAST_USAGE.c.name.in_(list(names)))
         return await read_usage(self._transaction, *where)
 
     async def adjust_usage(self, key: UsageKey, amount: int) -> None:

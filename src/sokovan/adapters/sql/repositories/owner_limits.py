@@ -46,7 +46,7 @@ class OwnerLimitCache:
                 (scope.value, name): limits
                 for scope, owners in policies.items()
                 for name, policy in owners.items()
-                if (limits := _limits_of(scope, policy))
+                if (limits := _limits_of(policy))
             }
             self._marks = marks
         return self._limits
@@ -83,9 +83,8 @@ def policy_of(row: Any) -> ResourcePolicy:
     return from_plain(ResourcePolicy, msgspec.json.decode(row.body), key="resource policy")
 
 
-def _limits_of(scope: Scope, policy: ResourcePolicy) -> dict[str, int]:
+def _limits_of(policy: ResourcePolicy) -> dict[str, int]:
     limits = dict(policy.slots_max)
-    # The number of concurrent sessions is limited per keypair, as in the scheduling core.
-    if scope is Scope.KEYPAIR and policy.sessions_max is not None:
+    if policy.sessions_max is not None:
         limits[SESSIONS_SLOT] = policy.sessions_max
     return limits

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.dialects import sqlite
 
-from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import SESSIONS, VERDICTS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.ports.repositories.verdicts import StoredVerdict
 
@@ -33,7 +33,7 @@ class SqlVerdicts:
             return
         statement, rows = _put(self._transaction.postgresql)
         # In key order, so that concurrent writers lock rows in the same order.
-        values = [(key, one.code, one.summary, one.document) for key, one in sorted(last.items())]
+        values = [(key, one.code, one.summary, one.document, one.held) for key, one in sorted(last.items())]
         await self._transaction.execute(statement, {**rows.bind(values), "the_now_ms": self._transaction.now_ms})
 
     async def get(self, session_id: SessionId) -> StoredVerdict | None:
@@ -52,6 +52,17 @@ class SqlVerdicts:
         statement = sa.delete(VERDICTS).where(VERDICTS.c.session_id.in_(wanted))
         await self._transaction.execute(statement, bound_ids(self._transaction, session_ids))
 
+    async def eligible_before(self, group: ScalingGroupName, until_ms: int, *, limit: int) -> Sequence[SessionId]:
+        """See the port."""
+        found = (
+            sa.select(VERDICTS.c.session_id)
+            .join(SESSIONS, SESSIONS.c.session_id == VERDICTS.c.session_id)
+            .where(VERDICTS.c.eligible_ms <= until_ms, SESSIONS.c.scaling_group == group, _IS_PENDING)
+            .order_by(VERDICTS.c.eligible_ms, VERDICTS.c.session_id)
+            .limit(limit)
+        )
+        return [SessionId(row.session_id) for row in await self._transaction.fetch(found)]
+
 
 def is_stale() -> sa.ColumnElement[bool]:
     """The condition for rows whose session is no longer pending."""
@@ -67,6 +78,8 @@ def _verdict(row: sa.Row[Any]) -> StoredVerdict:
         first_ms=row.first_ms,
         last_ms=row.last_ms,
         times=row.times,
+        held=row.eligible_ms is None,
+        eligible_ms=row.eligible_ms,
     )
 
 
@@ -79,24 +92,30 @@ def _of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cac
 
 @cache
 def _put(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
-    rows = Rows("new_verdicts", {"id": TEXT, "code": TEXT, "summary": TEXT, "document": TEXT}, postgresql=postgresql)
-    now = sa.bindparam("the_now_ms", type_=WHOLE)
+    given = dict.fromkeys(("id", "code", "summary", "document"), TEXT)
+    rows = Rows("new_verdicts", {**given, "held": FLAG}, postgresql=postgresql)
+    now, once = sa.bindparam("the_now_ms", type_=WHOLE), sa.literal(1, WHOLE)
+    eligible = sa.case((rows.c.held, sa.null()), else_=now)
     chosen = (
-        sa.select(SESSIONS.c.session_id, rows.c.code, rows.c.summary, rows.c.document, now, now, sa.literal(1, WHOLE))
+        sa.select(SESSIONS.c.session_id, rows.c.code, rows.c.summary, rows.c.document, now, now, once, eligible)
         .join(rows.table, rows.c.id == SESSIONS.c.session_id)
         .where(_IS_PENDING)
         .order_by(SESSIONS.c.session_id)
     )
-    columns = ["session_id", "code", "summary", "document", "first_ms", "last_ms", "times"]
+    columns = ["session_id", "code", "summary", "document", "first_ms", "last_ms", "times", "eligible_ms"]
     filled = (pg.insert if postgresql else sqlite.insert)(VERDICTS).from_select(columns, chosen)
     fresh = filled.excluded
     same = VERDICTS.c.code == fresh.code
+    held = fresh.eligible_ms.is_(None)
     statement = filled.on_conflict_do_update(
         index_elements=["session_id"],
         set_={
             **{name: fresh[name] for name in ("code", "summary", "document", "last_ms")},
             "first_ms": sa.case((same, VERDICTS.c.first_ms), else_=fresh.first_ms),
             "times": sa.case((same, VERDICTS.c.times + 1), else_=fresh.times),
+            "eligible_ms": sa.case(
+                (held, sa.null()), else_=sa.func.coalesce(VERDICTS.c.eligible_ms, fresh.eligible_ms)
+            ),
         },
     )
     return statement, rows

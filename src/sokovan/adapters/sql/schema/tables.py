@@ -202,6 +202,8 @@ VERDICTS = sa.Table(
     sa.Column("first_ms", Amount, nullable=False),
     sa.Column("last_ms", Amount, nullable=False),
     sa.Column("times", Amount, nullable=False),
+    # Since when no quota, dependency or start time holds the session; null while one does.
+    sa.Column("eligible_ms", Amount, nullable=True, index=True),
     sa.CheckConstraint("times >= 1", name="times"),
 )
 DEPENDENCIES = sa.Table(
@@ -226,6 +228,8 @@ KERNELS = sa.Table(
     sa.Column("incarnation", Amount),
     # Whether the create request may have been sent: from then on only a proof from the agent frees the kernel.
     sa.Column("sent", sa.Boolean, nullable=False),
+    # Given with the first allocation, and kept: the environment of other kernels is based on it.
+    sa.Column("rank", Amount),
     sa.Column("exit_code", Amount),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("architecture", Name, nullable=False),

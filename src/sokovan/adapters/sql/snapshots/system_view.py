@@ -189,26 +189,23 @@ class SystemView:
                 known.add(node.name)
         return tuple(found)
 
-    def _pending_elsewhere(self, group: ScalingGroupName) -> dict[str, OwnerUsage]:
-        """Pending usage of keypairs in other scaling groups, for those with such a limit."""
+    def _pending_elsewhere(self, group: ScalingGroupName) -> tuple[SessionWorkload, ...]:
+        """The waiting sessions of other scaling groups whose owners have a limit on them, in some scope."""
         limited = {
-            name
-            for name, policy in self.limits.get(Scope.KEYPAIR, {}).items()
-            if policy.pending_sessions_max is not None or len(policy.pending_slots_max)
+            scope: names
+            for scope, owners in self.limits.items()
+            if (names := {name for name, policy in owners.items() if policy.limits_pending})
         }
-        found: dict[str, OwnerUsage] = {}
         if not limited:
-            return found
-        for other, sessions in self._sessions.items():
-            if other == group:
-                continue
-            for session in sessions.values():
-                key = str(session.owner.access_key)
-                if key in limited and all(kernel.agent is None for kernel in session.kernels):
-                    known = found.get(key, OwnerUsage())
-                    slots = total([known.slots, *(kernel.slots for kernel in session.kernels)])
-                    found[key] = OwnerUsage(slots=slots, sessions=known.sessions + 1)
-        return found
+            return ()
+        found = [
+            session
+            for other, sessions in self._sessions.items()
+            if other != group
+            for session in sessions.values()
+            if any(session.owner.name_in(scope) in names for scope, names in limited.items()) and session.waits
+        ]
+        return tuple(sorted(found, key=lambda session: session.session_id))
 
 
 def _same_topology(first: SystemSnapshot, second: SystemSnapshot) -> bool:

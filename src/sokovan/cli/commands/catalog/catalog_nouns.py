@@ -148,7 +148,10 @@ _SCALING_GROUP = CatalogNoun(
             merged=True,
         ),
         CatalogOption(
-            "pending_timeout", "Cancel sessions that are pending longer: 2h.", "pending_timeout_s", read=_seconds
+            "pending_timeout",
+            "Cancel sessions that may start but wait longer: 2h.",
+            "pending_timeout_s",
+            read=_seconds,
         ),
         CatalogOption(
             "usage_half_life",

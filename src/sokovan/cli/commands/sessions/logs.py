@@ -34,7 +34,7 @@ def logs(
 ) -> int:
     """Print the output of a session.
 
-    With several kernels, each line is prefixed with the rank of its kernel:
+    With several kernels, each line is prefixed with the index of its kernel:
     [2].
 
     For example:
@@ -53,7 +53,7 @@ def logs(
     kernel
         Print only this kernel, counted from 0.
     prefix
-        Prefix every line with the kernel's rank, even for a single kernel.
+        Prefix every line with the kernel's index, even for a single kernel.
     """
     for option, value in (("--tail", tail), ("--kernel", kernel)):
         if value is not None and value < 0:
@@ -90,7 +90,7 @@ def follow_log(sessions: Sessions, ref: str, options: LogOptions) -> Iterator[Lo
 
 
 def print_log(pieces: Iterable[LogPiece], *, prefixed: bool) -> None:
-    """Print pieces as they arrive: unchanged, or line by line with the kernel's rank."""
+    """Print pieces as they arrive: unchanged, or line by line with the kernel's index."""
     reader = LineReader()
     try:
         for piece in pieces:

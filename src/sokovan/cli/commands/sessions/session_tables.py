@@ -53,15 +53,15 @@ def history_columns(
 ) -> list[Column[HistoryLine]]:
     """The columns of a history; the first one is always a timestamp.
 
-    With the kernels of the session, lines name kernels by rank, with agent and exit code.
+    With the kernels of the session, lines name kernels by index, with agent and exit code.
     """
     now = SystemEnvironment().wall_s() if now_s is None else now_s
-    ranks = {kernel.id: f"kernel {kernel.index}" for kernel in kernels}
+    names = {kernel.id: f"kernel {kernel.index}" for kernel in kernels}
     extra = _kernel_details(lines, kernels)
     return [
         Column("at", lambda line: line.at),
         Column("age", lambda line: formatting.age(line.at, now_s=now, utc=utc), wide=True),
-        Column("subject", lambda line: ranks.get(line.subject, "session" if ranks else line.subject)),
+        Column("subject", lambda line: names.get(line.subject, "session" if names else line.subject)),
         Column("state", _transition),
         Column("by", lambda line: line.who),
         Column("reason", lambda line: line.code),
@@ -89,6 +89,7 @@ def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
     return [
         (
             str(kernel.index),
+            formatting.or_none(kernel.rank),
             kernel.role,
             kernel.status.upper(),
             kernel.agent or formatting.NONE,
@@ -99,7 +100,7 @@ def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
     ]
 
 
-KERNEL_HEADINGS = ("KERNEL", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS")
+KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS")
 
 
 def note(view: SessionView) -> str:
@@ -137,6 +138,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
         ("submitted", when(view.submitted_at)),
         ("starts at", view.starts_at or ""),
+        ("times out", f"at {view.times_out_at}, unless it starts before" if view.times_out_at else ""),
         ("scheduled", when(view.scheduled_at) if view.scheduled_at else ""),
         ("ended", when(view.ended_at) if view.ended_at else ""),
     ]

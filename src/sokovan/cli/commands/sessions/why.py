@@ -81,11 +81,15 @@ def why_lines(view: WhyView, name: str) -> list[str]:
     lines = [f"{name}  {view.status.upper()}  {view.code}".rstrip(), f"  {view.summary}"]
     if view.verdict in _ADVICE:
         lines.append(f"  what to do: {_advice(view, name)}")
+    if view.times_out_at:
+        lines.append(f"  times out at {view.times_out_at}, unless it starts before")
     if view.funnel:
         lines.append(funnel_line(view.funnel))
     if view.position:
         lines.append(f"  position in its queue: {view.position}")
     lines.extend(f"  behind {one.session}: {one.why}" for one in view.ahead)
+    if view.ahead and view.position > len(view.ahead):
+        lines.append(f"  behind {view.position - len(view.ahead)} more")
     if view.checks:
         lines += ["", *check_table(view.checks)]
     if view.would_start:

@@ -118,6 +118,8 @@ class Explanation:
     would_start: tuple[WouldStart, ...] = ()
     history: tuple[PastReason, ...] = ()
     as_of_ms: int | None = None
+    name: str = ""
+    times_out_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

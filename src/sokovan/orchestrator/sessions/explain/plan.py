@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.orchestrator.sessions.explain.explanations import ABOVE_LIMIT, PlannedSession, When
@@ -19,13 +18,6 @@ from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import Advice, Code, Verdict
-
-_SCOPES = (
-    (Scope.KEYPAIR, "access_key"),
-    (Scope.USER, "user"),
-    (Scope.GROUP, "group"),
-    (Scope.DOMAIN, "domain"),
-)
 
 
 class DryRunUnavailable(SokovanError):
@@ -173,8 +165,8 @@ def _above_limits(snapshot: SystemSnapshot, session: SessionWorkload) -> bool:
         return False
     slots = [kernel.slots for kernel in session.kernels]
     total = sum(slots[1:], slots[0])
-    for scope, field in _SCOPES:
-        policy = snapshot.limits.get(scope, {}).get(getattr(session.owner, field))
+    for scope, name in session.owner.scopes:
+        policy = snapshot.limits.get(scope, {}).get(name)
         if policy is not None and policy.slots_max.exceeded_by(total):
             return True
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HistoryEntry, SessionRecord
@@ -27,12 +28,13 @@ from sokovan.orchestrator.sessions.explain.reasons import (
     read_verdict,
 )
 from sokovan.orchestrator.sessions.explain.suggestions import suggestions
+from sokovan.orchestrator.sessions.explain.usage_order import usage_check
 from sokovan.orchestrator.sessions.session_cache import PAGE
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.snapshot import workload_of
-from sokovan.scheduling.trace import Verdict
+from sokovan.scheduling.trace import Check, Verdict
 
 _WHEN = {When.NOW: "now", When.WAITS: "later", When.NEVER: "never"}
 
@@ -47,6 +49,8 @@ class _StoredFacts:
     stored: StoredVerdict | None = None
     ahead: Sequence[SessionRecord] = ()
     awaited: Sequence[SessionRecord] = ()
+    times_out_ms: int | None = None
+    order: tuple[Check, ...] = ()
 
 
 @dataclass(slots=True)
@@ -72,13 +76,20 @@ class WhyService:
         problem = problem_of(session, facts.history, now_ms=facts.now_ms) is not None
         if session.status is not SessionStatus.PENDING or verdict is None or facts.stored is None or problem:
             stage = explain_stage(session, facts.history, now_ms=facts.now_ms)
-            return replace(stage, history=reasons)
+            return replace(stage, name=_name(session), history=reasons, times_out_ms=facts.times_out_ms)
         waiting = explain_waiting(
             session, verdict, as_of_ms=facts.stored.last_ms, ahead=facts.ahead, awaited=facts.awaited
         )
+        waiting = replace(waiting, checks=(*waiting.checks, *facts.order))
         if await self._is_above_limits(session, verdict):
             waiting = above_its_limit(waiting)
-        return replace(waiting, history=reasons, would_start=await self._would_start(session, verdict))
+        return replace(
+            waiting,
+            name=_name(session),
+            history=reasons,
+            times_out_ms=facts.times_out_ms,
+            would_start=await self._would_start(session, verdict),
+        )
 
     async def waiting(self, scope: SessionFilter) -> list[WaitingSummary]:
         """Count pending sessions by reason, the most frequent first."""
@@ -137,7 +148,14 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
     before = session.spec.dependencies
     awaited = await unit.sessions.page(SessionFilter(ids=before), limit=len(before)) if before else []
     ordered = sorted(waiting, key=lambda one: order[one.session_id])
-    return _StoredFacts(session, history, unit.now_ms, stored, ordered, awaited)
+    group = await unit.catalog.get(ScalingGroup, session.spec.scaling_group)
+    times_out_ms = group.times_out_ms(None if stored is None else stored.eligible_ms)
+    used = await usage_check(unit, session, group)
+    return _StoredFacts(session, history, unit.now_ms, stored, ordered, awaited, times_out_ms, used)
+
+
+def _name(session: SessionRecord) -> str:
+    return session.spec.name or session.session_id
 
 
 async def _reasons(unit: UnitOfWork, scope: SessionFilter) -> dict[str, _Reason]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
@@ -20,6 +20,8 @@ PENDING_TIMEOUT = "pending-timeout"
 TERMINATION_TIMEOUT = "termination-timeout"
 # An overdue termination is recorded at doubling intervals.
 _OVERDUE_DOUBLINGS_MAX = 6
+# Sessions withdrawn in one sweep of a scaling group; the rest follows in the next.
+_WITHDRAWN_AT_ONCE_MAX = 1_000
 _TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION, Need.TIME_LIMIT)
 
 
@@ -30,6 +32,7 @@ class EnforceDeadlines:
 
     def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._writer, self._scheduler = context.sessions, context.writer, context.scheduler
+        self._store = context.store
         self._overdue: dict[KernelId, int] = {}
 
     def clear(self) -> None:
@@ -84,17 +87,25 @@ class EnforceDeadlines:
     async def _pending_too_long(self) -> list[SessionRecord]:
         if not self._sessions.count(Need.SCHEDULING):
             return []
-        limits_s = {group.name: group.pending_timeout_s for group in await self._scheduler.scaling_groups()}
-        if all(limit_s is None for limit_s in limits_s.values()):
-            return []
         found: list[SessionRecord] = []
-        for session in self._sessions.needing(Need.SCHEDULING):
-            limit_s = limits_s.get(session.spec.scaling_group)
-            # A running elastic session that waits for more kernels has no such limit.
-            pending = session.status is SessionStatus.PENDING
-            if pending and limit_s is not None and self._exceeds(session.submitted_ms, limit_s):
-                found.append(session)
+        for group in await self._scheduler.scaling_groups():
+            if group.pending_timeout_s is not None:
+                until_ms = self._sessions.now_ms - group.pending_timeout_s * 1000
+                found += await self._eligible_since(group.name, until_ms)
         return found
+
+    async def _eligible_since(self, group: ScalingGroupName, until_ms: int) -> list[SessionRecord]:
+        """Pending sessions that nothing has held since then.
+
+        The last cycle must agree: after a restart each session is tried once more, and a
+        quota may hold a session although that is not stored yet.
+        """
+        ids = await self._store.read(
+            lambda unit: unit.verdicts.eligible_before(group, until_ms, limit=_WITHDRAWN_AT_ONCE_MAX)
+        )
+        eligible = [one for one in ids if self._scheduler.is_eligible(group, one)]
+        found = [session for one in eligible if (session := self._sessions.get(one)) is not None]
+        return [session for session in found if session.status is SessionStatus.PENDING]
 
     def _is_stuck(self, session: SessionRecord) -> bool:
         seconds = SESSION.deadlines[SessionStatus.TERMINATING].seconds

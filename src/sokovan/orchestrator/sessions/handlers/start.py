@@ -11,7 +11,7 @@ from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_requests import REPEAT_S, AgentReply, AgentRequestKey, Notify
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.launch import launches
-from sokovan.orchestrator.sessions.session_cache import Need, needs_of
+from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.wire.frames import CreateKernel
@@ -23,6 +23,7 @@ REFUSED = "creation-refused"
 # Temporary refusals: the agent has re-enrolled, scans its machine, or is still ending something. Agents of an earlier
 # release also believe that they are drained until they reconnect.
 _TEMPORARY = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live", "draining"})
+_WAITING = UNPREPARED | {KernelStatus.PENDING}
 _READY = frozenset(ALIVE[ALIVE.index(KernelStatus.PREPARED) :])
 
 
@@ -30,11 +31,14 @@ def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -
     """Request the creation of all prepared kernels once the gang is complete.
 
     Kernels in `ready` are about to be prepared. A gang starts with its last kernel, so that
-    none runs in vain because the image of another is unavailable.
+    none runs in vain because the image of another is unavailable; none starts before the
+    kernel of rank 0, where all of them meet.
     """
     prepared = [one for one in session.kernels if one.kernel_id in ready or one.status is KernelStatus.PREPARED]
     ready_count = sum(one.kernel_id in ready or one.status in _READY for one in session.kernels)
-    complete = ready_count >= session.spec.gang_size
+    complete = ready_count >= session.spec.gang_size and not any(
+        one.rank == 0 and one.status in _WAITING and one.kernel_id not in ready for one in session.kernels
+    )
     return SessionStep(
         KernelTrigger.CREATION_REQUESTED, by_coordinator(), tuple(one.kernel_id for one in prepared) if complete else ()
     )

@@ -1,24 +1,20 @@
 """OwnerLedger: the usage of every owner during a cycle.
 
 Takes the usage and limits of a snapshot, then the charges of each placement. Gives
-accounts per scope for the validators, and the backlog of waiting sessions per
-keypair. Every charge is visible to the next check.
+accounts per scope for the validators. Every charge is visible to the next check.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
-from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import OwnerUsage, SystemSnapshot
 
 Accounts = tuple["OwnerAccount", "OwnerAccount", "OwnerAccount", "OwnerAccount"]
 
@@ -26,12 +22,13 @@ Accounts = tuple["OwnerAccount", "OwnerAccount", "OwnerAccount", "OwnerAccount"]
 class OwnerAccount:
     """The usage of one owner in one scope, and its limits."""
 
-    __slots__ = ("limits", "name", "policy", "scope", "sessions", "tracked", "used")
+    __slots__ = ("limits", "name", "policy", "scope", "sessions", "sessions_max", "tracked", "used")
 
     def __init__(self, scope: Scope, name: str, usage: OwnerUsage, policy: ResourcePolicy | None) -> None:
         self.scope, self.name, self.policy = scope, name, policy
         self.used = dict(usage.slots)
         self.sessions = usage.sessions
+        self.sessions_max = policy.sessions_max if policy is not None else None
         self.limits = dict(policy.slots_max) if policy is not None else {}
         self.tracked: tuple[str, ...] | None = None  # the slots whose usage is updated; None for all
 
@@ -48,13 +45,14 @@ class OwnerAccount:
 class LedgerEntry:
     """The accounts of one session owner, and the validators that apply to it."""
 
-    __slots__ = ("accounts", "bounds", "meters", "plain", "rules", "watched")
+    __slots__ = ("accounts", "bounds", "meters", "plain", "rules", "session_bounds", "watched")
 
     def __init__(self, accounts: Accounts, watched: tuple[OwnerAccount, ...]) -> None:
         self.accounts, self.watched = accounts, watched
         self.rules: tuple[Any, ...] | None = None
-        # Flattened for the two loops that run for every session.
+        # Flattened for the loops that run for every session.
         self.bounds = tuple((a.used, slot, limit) for a in accounts for slot, limit in a.limits.items())
+        self.session_bounds = tuple((a, a.sessions_max) for a in accounts if a.sessions_max is not None)
         self.meters = tuple((a.used, slot) for a in watched for slot in a.tracked or ())
         self.plain = False  # whether its rules are only limits on slots and sessions
 
@@ -98,12 +96,8 @@ class OwnerLedger:
             return self._last
         found = self._entries.get(owner)
         if found is None:
-            accounts = (
-                self.account(Scope.KEYPAIR, owner.access_key),
-                self.account(Scope.USER, owner.user),
-                self.account(Scope.GROUP, owner.group),
-                self.account(Scope.DOMAIN, owner.domain),
-            )
+            keypair, user, group, domain = (self.account(scope, name) for scope, name in owner.scopes)
+            accounts = (keypair, user, group, domain)
             watched = tuple(filter(self._is_watched, accounts))
             for account in watched:
                 if not self._watch_all:
@@ -150,95 +144,3 @@ class OwnerLedger:
 
     def _is_watched(self, account: OwnerAccount) -> bool:
         return self._watch_all or account.policy is not None
-
-
-class KeypairBacklog:
-    """The waiting sessions of one keypair in submission order."""
-
-    def __init__(self, sessions: Iterable[SessionWorkload], elsewhere: OwnerUsage) -> None:
-        self._sessions = sorted(sessions, key=lambda session: (session.submitted, session.session_id))
-        self._position = {session.session_id: index for index, session in enumerate(self._sessions)}
-        self._is_waiting = np.ones(len(self._sessions), np.int64)
-        self._requests = [_request(session) for session in self._sessions]
-        self._elsewhere = elsewhere
-
-    @property
-    def count_at_start(self) -> int:
-        """How many sessions wait at the start of the cycle; the number only falls."""
-        return len(self._sessions) + self._elsewhere.sessions
-
-    @cached_property
-    def slots_at_start(self) -> ResourceSlot:
-        """The sum of their requests at the start of the cycle."""
-        parts = [slots * times for slots, times in Counter(self._requests).items()]
-        return total([*parts, self._elsewhere.slots])
-
-    def count_ahead(self, session: SessionWorkload) -> int:
-        """How many earlier sessions still wait."""
-        return int(self._is_waiting[: self._position_of(session)].sum()) + self._elsewhere.sessions
-
-    def slots_ahead(self, session: SessionWorkload) -> ResourceSlot:
-        """The sum of the requests of earlier sessions that still wait."""
-        position = self._position_of(session)
-        amounts = (self._is_waiting[:position] @ self._table[:position]).tolist()
-        return ResourceSlot(dict(zip(self._names, amounts, strict=True))) + self._elsewhere.slots
-
-    def remove(self, session: SessionWorkload) -> None:
-        """Stop counting a session as waiting."""
-        position = self._position.get(session.session_id)
-        if position is not None:
-            self._is_waiting[position] = 0
-
-    def _position_of(self, session: SessionWorkload) -> int:
-        return self._position.get(session.session_id, len(self._sessions))
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return sorted({slot for slots in set(self._requests) for slot in slots})
-
-    @cached_property
-    def _table(self) -> NDArray[np.int64]:
-        rows = [[slots[name] for name in self._names] for slots in self._requests]
-        return np.array(rows, np.int64).reshape(len(rows), len(self._names))
-
-
-def _request(session: SessionWorkload) -> ResourceSlot:
-    if len(session.kernels) == 1:
-        return session.kernels[0].slots
-    return total(kernel.slots for kernel in session.kernels if kernel.agent is None)
-
-
-class KeypairBacklogs:
-    """The backlogs of all keypairs, built on demand."""
-
-    def __init__(self, snapshot: SystemSnapshot) -> None:
-        self._snapshot = snapshot
-        self._sessions: dict[str, list[SessionWorkload]] | None = None
-        self._backlogs: dict[str, KeypairBacklog] = {}
-        self._removed: dict[str, list[SessionWorkload]] = {}
-
-    def of(self, access_key: str) -> KeypairBacklog:
-        """The backlog of one keypair."""
-        if access_key not in self._backlogs:
-            elsewhere = self._snapshot.pending_elsewhere.get(access_key, OwnerUsage(NO_SLOTS, 0))
-            backlog = KeypairBacklog(self._waiting().get(access_key, ()), elsewhere)
-            self._backlogs[access_key] = backlog
-            for session in self._removed.get(access_key, ()):
-                backlog.remove(session)
-        return self._backlogs[access_key]
-
-    def remove(self, session: SessionWorkload) -> None:
-        """Stop counting a session as waiting."""
-        backlog = self._backlogs.get(session.owner.access_key)
-        if backlog is not None:
-            backlog.remove(session)
-        else:
-            self._removed.setdefault(session.owner.access_key, []).append(session)
-
-    def _waiting(self) -> dict[str, list[SessionWorkload]]:
-        if self._sessions is None:
-            self._sessions = {}
-            for session in self._snapshot.sessions:
-                if all(kernel.agent is None or kernel.releasing for kernel in session.kernels):
-                    self._sessions.setdefault(session.owner.access_key, []).append(session)
-        return self._sessions

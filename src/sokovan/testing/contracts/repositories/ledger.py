@@ -325,8 +325,9 @@ async def an_exit_code_that_comes_with_the_proof_is_stored(cluster: StoredCluste
 
 async def past_of(cluster: StoredCluster, name: str) -> dict[tuple[str, str], PastUsage]:
     """Past usage of this name, by scope and slot."""
-    rows = await cluster.store.read(lambda unit: unit.ledger.past_usage(DEFAULT_GROUP))
-    return {(row.key.scope, row.key.slot): row for row in rows if row.key.name == name}
+    rows = await cluster.store.read(lambda unit: unit.ledger.past_usage(DEFAULT_GROUP, names=[name]))
+    expect({row.key.name for row in rows} <= {name}, "another name was read")
+    return {(row.key.scope, row.key.slot): row for row in rows}
 
 
 async def held_slots_are_recorded_as_past_usage(cluster: StoredCluster) -> None:

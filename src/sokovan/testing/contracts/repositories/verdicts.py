@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.contracts import expect
-from sokovan.testing.stored_cluster import StoredCluster
+from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
@@ -71,6 +71,48 @@ async def a_repeated_code_is_counted(cluster: StoredCluster) -> None:
     expect(other is not None and other.times == 1 and other.first_ms >= again.last_ms, "another code is counted")
 
 
+async def a_held_session_is_not_eligible(cluster: StoredCluster) -> None:
+    """It is from the first verdict that does not hold it, until one does."""
+    verdict = await _waiting(cluster)
+
+    async def after(*, held: bool, code: str) -> int | None:
+        await cluster.elapse(0.05)
+        await put(cluster, replace(verdict, code=code, held=held, eligible_ms=7))
+        found = await got(cluster, verdict.session_id)
+        expect(found is not None and found.held is held, "it is not kept whether the session is held")
+        return None if found is None else found.eligible_ms
+
+    expect(await after(held=True, code="quota") is None, "a held session is eligible")
+    first = await after(held=False, code="no-slots")
+    expect(first is not None and first > 7, "a session is not eligible by the store's time")
+    expect(await after(held=False, code="reserved") == first, "another code changes since when it is eligible")
+    expect(await after(held=True, code="reserved") is None, "a session stays eligible although it is held")
+    again = await after(held=False, code="reserved")
+    expect(again is not None and first is not None and again > first, "the time of holding counts")
+
+
+async def eligible_sessions_are_found_by_time(cluster: StoredCluster) -> None:
+    """Those of the scaling group, longest first, up to a limit."""
+    verdicts = [await _waiting(cluster) for _ in range(4)]
+    times = []
+    for verdict in verdicts:
+        await put(cluster, replace(verdict, held=verdict is verdicts[2]))
+        times.append((await of(cluster, verdict.session_id))[verdict.session_id].last_ms)
+        await cluster.elapse(0.05)
+    await cluster.stop(verdicts[3].session_id)
+    ours = [one.session_id for one in verdicts]
+
+    async def found(until_ms: int, *, limit: int = 1_000, group: ScalingGroupName = DEFAULT_GROUP) -> list[SessionId]:
+        ids = await cluster.store.read(lambda unit: unit.verdicts.eligible_before(group, until_ms, limit=limit))
+        return [one for one in ids if one in ours]
+
+    expect(await found(times[-1]) == ours[:2], "not the waiting sessions that nothing holds, longest first")
+    expect(await found(times[0]) == ours[:1], "a session that became eligible later is found")
+    expect(await found(times[0] - 1) == [], "a session is found before it was eligible")
+    expect(await found(times[-1], limit=0) == [], "there is no limit")
+    expect(await found(times[-1], group=ScalingGroupName(cluster.new("g"))) == [], "those of another group are found")
+
+
 async def many_verdicts_are_stored_at_once(cluster: StoredCluster) -> None:
     """The last one per session counts; unknown sessions are ignored."""
     verdicts = [await _waiting(cluster) for _ in range(5)]
@@ -124,6 +166,8 @@ async def concurrent_verdicts_are_all_counted(cluster: StoredCluster) -> None:
 CHECKS: tuple[Check, ...] = (
     a_verdict_is_read_as_it_was_stored,
     a_repeated_code_is_counted,
+    a_held_session_is_not_eligible,
+    eligible_sessions_are_found_by_time,
     many_verdicts_are_stored_at_once,
     a_session_that_started_or_ended_has_none,
     a_removed_verdict_is_gone,

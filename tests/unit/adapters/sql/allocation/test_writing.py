@@ -6,14 +6,52 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.allocation.verification import LockedState
-from sokovan.adapters.sql.allocation.writing import LedgerRows, write_allocations
+from sokovan.adapters.sql.allocation.writing import LedgerRows, assign_ranks, write_allocations
+from sokovan.adapters.sql.repositories.sessions.session_rows import lock_sessions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.schema.tables import HELD_DEVICES
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.ports.allocation import AllocationContext
+from sokovan.ports.allocation import AllocationContext, Assignment
 from sokovan.testing.contracts.repositories.ledger import rows_of
 from sokovan.testing.stored_cluster import StoredCluster
+
+
+async def test_kernels_placed_together_are_ranked_by_index_and_later_ones_follow() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s", kernels=4, min_kernels=1)
+        for indexes in ((3, 1), (2, 0)):
+            pairs = tuple((KernelId(f"s.{index}"), AgentId("a1")) for index in indexes)
+            await cluster.place_all([Assignment(SessionId("s"), pairs)])
+        assert [kernel.rank for kernel in (await cluster.session("s")).kernels] == [2, 0, 3, 1]
+
+
+async def ranks_after(*, kept: bool) -> list[int | None]:
+    """The ranks of three kernels; two had others before, one of which may still be placed."""
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s", kernels=3, min_kernels=1)
+
+        async def work(unit: SqlUnitOfWork) -> list[int | None]:
+            session = (await lock_sessions(unit.transaction, ["s"]))["s"]
+            first, second, third = session.kernels.values()
+            first.rank, second.rank = 1, 0
+            if kept:
+                second.agent_id = AgentId("a1")
+            assign_ranks(session, [one.kernel_id for one in (third, second, first) if one.agent_id is None])
+            return [one.rank for one in (first, second, third)]
+
+        return await cluster.store.run_sql(work)
+
+
+async def test_a_kernel_that_is_placed_again_keeps_its_rank() -> None:
+    assert await ranks_after(kept=True) == [1, 0, 2]
+
+
+async def test_a_session_that_starts_again_as_a_whole_is_ranked_anew() -> None:
+    assert await ranks_after(kept=False) == [0, 1, 2]
 
 
 async def test_nothing_accepted_is_nothing_written() -> None:

@@ -14,6 +14,18 @@ BREAKS = [
         {"session_id": "scheduled", "required": 2, "placed": 1},
     ),
     Break(
+        "I7",
+        "a kernel runs without a rank",
+        "UPDATE kernels SET rank = NULL WHERE session_id = 'running'",
+        {"session_id": "running", "kernel_id": "running.0"},
+    ),
+    Break(
+        "I7",
+        "two kernels have one rank",
+        "UPDATE kernels SET rank = 0 WHERE session_id = 'gang'",
+        {"session_id": "gang", "rank": 0, "kernels": 3},
+    ),
+    Break(
         "I8",
         "a session runs although its goal is to stop",
         "UPDATE sessions SET goal = 1 WHERE session_id = 'running'",

@@ -107,15 +107,16 @@ def test_sessions_are_counted_in_addition_to_slots() -> None:
     assert made.snapshot(HERE).usage[Scope.USER]["u"].slots == ResourceSlot()
 
 
-def test_what_waits_elsewhere_counts_for_keypairs_with_such_a_limit() -> None:
+@pytest.mark.parametrize("scope", list(Scope))
+def test_what_waits_elsewhere_counts_for_owners_with_such_a_limit(scope: Scope) -> None:
     made = view()
     put(made, "s1", group=THERE)
     put(made, "s2", "running", group=THERE)
     put(made, "s3")
-    assert made.snapshot(HERE).pending_elsewhere == {}
-    made.limits = {Scope.KEYPAIR: {"default": ResourcePolicy("p", pending_sessions_max=1)}}
+    assert made.snapshot(HERE).pending_elsewhere == ()
+    made.limits = {scope: {"default": ResourcePolicy("p", pending_sessions_max=1)}}
     made.changed()
-    assert made.snapshot(HERE).pending_elsewhere == {"default": OwnerUsage(ResourceSlot({"cpu": 1000}), sessions=1)}
+    assert [session.session_id for session in made.snapshot(HERE).pending_elsewhere] == ["s1"]
 
 
 def test_a_hypernode_shows_the_members_that_a_scaling_group_has() -> None:

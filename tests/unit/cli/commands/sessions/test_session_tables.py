@@ -83,6 +83,12 @@ def test_empty_fields_are_left_out() -> None:
     assert dict(session_fields(session(minimum=2, size=4), utc=True))["kernels"] == "4, can start with 2"
 
 
+def test_a_pending_session_shows_when_it_times_out() -> None:
+    facts = dict(session_fields(session(times_out_at="2030-01-01T00:00:00Z"), now_s=NOW))
+    assert facts["times out"] == "at 2030-01-01T00:00:00Z, unless it starts before"
+    assert "times out" not in dict(session_fields(session(), now_s=NOW))
+
+
 def test_labels_are_shown_as_they_are_given() -> None:
     labelled = session(labels={"team": "vision", "nightly": ""})
     assert dict(session_fields(labelled, now_s=NOW))["labels"] == row(labelled)["labels"] == "team=vision, nightly="
@@ -90,7 +96,7 @@ def test_labels_are_shown_as_they_are_given() -> None:
 
 
 def test_kernels_and_moves_are_rows() -> None:
-    assert kernel_rows([KERNEL]) == [("0", "main", "RUNNING", "a1", "-", "cpu 1, mem 1GiB")]
+    assert kernel_rows([replace(KERNEL, rank=3)]) == [("0", "3", "main", "RUNNING", "a1", "-", "cpu 1, mem 1GiB")]
     line = HistoryLine(
         subject="s-1",
         sequence=2,

@@ -34,6 +34,7 @@ def test_the_verdict_comes_first_and_every_check_is_shown(server: CannedServer, 
         "  agents: all 128 → fits now 11 → topology 0\n"
         "  position in its queue: 2\n"
         "  behind ddp: came first\n"
+        "  behind 1 more\n"
         "\n"
         "  CHECK  RESULT  DETAIL\n"
         "  quota  ok\n"
@@ -70,6 +71,16 @@ def test_a_queue_over_its_share_waits(server: CannedServer, sokovan: Sokovan) ->
     checks = [{"name": "queue", "result": "short", "detail": "queue a uses 4 cpu and deserves 4"}]
     server.says("GET sessions/tune-9/why", {**WHY, "code": "QUEUE_OVER_SHARE", "checks": checks})
     assert "what to do: nothing; it starts when its turn comes" in sokovan("why", "tune-9")[1]
+
+
+def test_the_time_out_is_shown(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/tune-9/why", {**WHY, "times_out_at": "2030-01-01T00:00:00Z"})
+    assert "  times out at 2030-01-01T00:00:00Z, unless it starts before\n" in sokovan("why", "tune-9")[1]
+
+
+def test_sessions_ahead_that_are_not_listed_are_counted(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/tune-9/why", {**WHY, "position": 1_200})
+    assert "  behind ddp: came first\n  behind 1199 more\n" in sokovan("why", "tune-9")[1]
 
 
 def test_json_prints_the_object(server: CannedServer, sokovan: Sokovan) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
@@ -99,6 +101,20 @@ async def test_a_limit_below_the_request_needs_another_request_and_a_full_one_do
     assert never.summary.endswith("3 cuda.device with 2 of 2 in use; that exceeds the limit itself")
     assert (later.code, later.verdict) == ("QUOTA_USER", Advice.WAIT)
     assert later.summary.endswith("1 cuda.device with 2 of 2 in use")
+
+
+async def test_a_session_that_may_start_is_told_when_it_times_out(harness: ControllerHarness) -> None:
+    group = await harness.store.read(lambda unit: unit.catalog.get(ScalingGroup, "default"))
+    await harness.cluster.put(replace(group, pending_timeout_s=60))
+    large = await harness.submit(name="large", resources={"gpu": 8})
+    after = await harness.submit(depends_on=(large.session_id,), resources={"gpu": 8})
+    await harness.cycle()
+
+    answer, held = [await harness.controller.why(one.session_id) for one in (large, after)]
+
+    assert answer.as_of_ms is not None
+    assert (answer.name, answer.times_out_ms) == ("large", answer.as_of_ms + 60_000)
+    assert held.times_out_ms is None
 
 
 async def test_dependencies_are_named(harness: ControllerHarness) -> None:

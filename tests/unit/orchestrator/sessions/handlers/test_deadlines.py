@@ -5,11 +5,22 @@ from itertools import pairwise
 import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, User
+from sokovan.domain.session import SessionType
+from sokovan.domain.slots import SlotLimits
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.simple_work import ONE_CPU
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
+
+
+async def verdict(cluster: OrchestratedCluster, name: str) -> str | None:
+    stored = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId(name)))
+    return None if stored is None else stored.code
 
 
 @pytest.mark.parametrize(
@@ -109,3 +120,49 @@ async def test_who_runs_and_would_grow_may_wait_for_that(cluster: OrchestratedCl
     await cluster.submit("late")
     await cluster.pass_time(70, step_s=10)
     assert (await cluster.status("s"), await cluster.status("late")) == ("running", "cancelled")
+
+
+async def test_the_pending_time_out_counts_from_the_start_time(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
+    starts_at_ms = cluster.clock.now_ms() + 100_000
+    await cluster.submit("s", session_type=SessionType.BATCH, starts_at_ms=starts_at_ms)
+    await cluster.pass_time(128, step_s=4)
+    assert await cluster.status("s") == "pending"
+    await cluster.pass_time(8, step_s=2)
+    assert (await cluster.session("s")).cause == "pending-timeout"
+
+
+async def test_the_pending_time_out_counts_from_the_end_of_the_dependencies(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
+    agent = await cluster.agent("a1", slots=ONE_CPU)
+    await cluster.submit("first", session_type=SessionType.BATCH)
+    await cluster.settle()
+    await cluster.submit("s", slots={"cpu": 4000}, dependencies=(SessionId("first"),))
+    await cluster.pass_time(100, step_s=4)
+    assert await cluster.status("s") == "pending"
+    await agent.ends("first.0", 0)
+    await cluster.pass_time(28, step_s=2)
+    assert await cluster.status("s") == "pending"
+    await cluster.pass_time(4, step_s=2)
+    assert (await cluster.session("s")).cause == "pending-timeout"
+
+
+async def test_the_pending_time_out_starts_anew_when_a_quota_has_held_the_session(cluster: OrchestratedCluster) -> None:
+    large, small = (ResourcePolicy("quota", slots_max=SlotLimits({"cpu": amount})) for amount in (9000, 1000))
+    await cluster.stored.put(large, Domain("default"), User("default", "default", policy="quota"))
+    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
+    agent = await cluster.agent("a1", slots={"cpu": 2000, "mem": 8 << 30})
+    await cluster.submit("first")
+    await cluster.settle()
+    await cluster.submit("s", slots={"cpu": 2000})
+    await cluster.pass_time(20, step_s=2)
+    # The quota holds it, and the time-out does not count.
+    await cluster.stored.put(small)
+    await cluster.pass_time(60, step_s=4)
+    assert (await verdict(cluster, "s"), await cluster.status("s")) == ("QUOTA_USER", "pending")
+    await cluster.stored.put(large)
+    await cluster.pass_time(28, step_s=2)
+    assert (await verdict(cluster, "s"), await cluster.status("s")) == ("NOT_ENOUGH_FREE", "pending")
+    await cluster.pass_time(4, step_s=2)
+    assert (await cluster.session("s")).cause == "pending-timeout"
+    assert len(agent.running()) == 1

@@ -1,6 +1,7 @@
 """Kernel creation is recorded first, and requested until the kernels start."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,18 @@ def test_a_gang_waits_whole_for_its_last_image() -> None:
 def test_an_elastic_session_starts_what_is_ready_once_it_has_its_minimum() -> None:
     assert creation_step(session(K.PREPARED, K.PULLING, minimum=1)).kernels == ("s.0",)
     assert creation_step(session(K.RUNNING, K.PREPARED, K.PENDING, minimum=1)).kernels == ("s.1",)
+
+
+def test_no_kernel_starts_before_the_one_where_all_meet() -> None:
+    def ranked(*statuses: K) -> SessionRecord:
+        record = session(*statuses, minimum=1)
+        return replace(record, kernels=tuple(replace(one, rank=one.index) for one in record.kernels))
+
+    assert creation_step(ranked(K.PULLING, K.PREPARED)).kernels == ()
+    assert creation_step(ranked(K.PENDING, K.PREPARED)).kernels == ()
+    assert creation_step(ranked(K.PREPARED, K.PULLING)).kernels == ("s.0",)
+    assert creation_step(ranked(K.RUNNING, K.PREPARED)).kernels == ("s.1",)
+    assert creation_step(ranked(K.TERMINATING, K.PREPARED)).kernels == ("s.1",)
 
 
 async def test_creation_is_recorded_before_it_is_requested(cluster: OrchestratedCluster) -> None:

@@ -1,4 +1,4 @@
-"""OwnerLedger: usage per owner during a cycle, and backlogs per keypair."""
+"""OwnerLedger: usage per owner during a cycle."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from sokovan.domain.ids import AccessKey
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklog, KeypairBacklogs, OwnerLedger
-from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
-from tests.unit.scheduling.engine.builders import gang, kernel, limited, owner, session, snapshot, using
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
+from tests.unit.scheduling.engine.builders import kernel, limited, owner, session, snapshot, using
 
 ALICE = Owner(user="alice", group="lab", domain="faculty", access_key=AccessKey("key-1"))
 ALICE_TOO = Owner(user="alice", group="other", domain="faculty", access_key=AccessKey("key-2"))
 CPU = parse_slots("cpu=2")
-
-
-def ahead(backlog: KeypairBacklog, session: SessionWorkload) -> tuple[int, ResourceSlot]:
-    return backlog.count_ahead(session), backlog.slots_ahead(session)
 
 
 def test_a_session_counts_against_its_keypair_user_group_and_domain() -> None:
@@ -103,63 +97,3 @@ def test_the_usage_of_a_user_here_is_that_of_the_kernels_here() -> None:
     ledger.entry(owner("alice")).charge([(CPU, 2)], sessions=1)
     assert ledger.account_here("alice").used == {"cpu": 5000}
     assert ledger.account_here("bob").used == {}
-
-
-def test_a_backlog_counts_the_older_sessions_of_the_keypair_and_their_requests() -> None:
-    given = snapshot(
-        [],
-        gang("first", 2, "cpu=1", owner=owner("alice")),
-        gang("stranger", 1, "cpu=64", owner=owner("bob")),
-        gang("second", 1, "cpu=3", owner=owner("alice")),
-        gang("third", 1, "cpu=5", owner=owner("alice")),
-    )
-    backlog = KeypairBacklogs(given).of("alice")
-    first, _, second, third = given.sessions
-    assert ahead(backlog, first) == (0, NO_SLOTS)
-    assert ahead(backlog, second) == (1, parse_slots("cpu=2"))
-    assert ahead(backlog, third) == (2, parse_slots("cpu=5"))
-
-
-def test_a_session_that_runs_in_part_is_not_in_the_backlog() -> None:
-    given = snapshot(
-        [],
-        session("grows", kernel("g0", "cpu=1", at="a"), kernel("g1", "cpu=1"), owner=owner("alice")),
-        gang("waits", 1, "cpu=3", owner=owner("alice")),
-    )
-    assert ahead(KeypairBacklogs(given).of("alice"), given.sessions[1]) == (0, NO_SLOTS)
-
-
-def test_what_waits_in_other_scaling_groups_counts_as_ahead_too() -> None:
-    given = snapshot(
-        [],
-        gang("s", 1, "cpu=3", owner=owner("alice")),
-        pending_elsewhere={"alice": OwnerUsage(parse_slots("cpu=7"), 2)},
-    )
-    assert ahead(KeypairBacklogs(given).of("alice"), given.sessions[0]) == (2, parse_slots("cpu=7"))
-
-
-def test_a_session_that_leaves_lets_those_behind_it_move_up_and_leaves_only_once() -> None:
-    given = snapshot([], *(gang(f"s{index}", 1, f"cpu={index + 1}", owner=owner("alice")) for index in range(3)))
-    backlogs, (first, second, third) = KeypairBacklogs(given), given.sessions
-    backlog = backlogs.of("alice")
-    backlogs.remove(second)
-    backlogs.remove(second)
-    assert ahead(backlog, third) == (1, parse_slots("cpu=1"))
-    assert ahead(backlog, first) == (0, NO_SLOTS)
-    backlogs.remove(first)
-    assert ahead(backlog, third) == (0, NO_SLOTS)
-
-
-def test_removing_an_unknown_session_from_a_backlog_changes_nothing() -> None:
-    given = snapshot([], gang("s", 1, "cpu=1", owner=owner("alice")))
-    backlogs = KeypairBacklogs(given)
-    backlogs.of("bob")
-    backlogs.remove(gang("stranger", 1, "cpu=1", owner=owner("bob")))
-    assert ahead(backlogs.of("alice"), given.sessions[0]) == (0, NO_SLOTS)
-
-
-def test_a_session_that_is_removed_before_the_backlog_is_built_is_not_in_it() -> None:
-    given = snapshot([], *(gang(f"s{index}", 1, "cpu=1", owner=owner("alice")) for index in range(2)))
-    backlogs = KeypairBacklogs(given)
-    backlogs.remove(given.sessions[0])
-    assert ahead(backlogs.of("alice"), given.sessions[1]) == (0, NO_SLOTS)

@@ -54,6 +54,7 @@ class KernelRow:
     devices_text: str
     architecture: str
     require_text: str
+    rank: int | None = None
 
     @property
     def slots(self) -> ResourceSlot:
@@ -161,6 +162,7 @@ def record_of(session_id: SessionId, state: KernelRow) -> KernelRecord:
         devices=devices_of(state.devices_text),
         exit_code=state.exit_code,
         sent=state.sent,
+        rank=state.rank,
         since_ms=state.since_ms,
     )
 
@@ -272,6 +274,7 @@ def _kernel_state(row: Row[Any]) -> KernelRow:
         agent_id=None if row.agent_id is None else AgentId(row.agent_id),
         incarnation=row.incarnation,
         sent=bool(row.sent),
+        rank=row.rank,
         exit_code=row.exit_code,
         slots_text=row.slots,
         devices_text=row.devices,

@@ -28,7 +28,7 @@ from sokovan.domain.records import Change, SessionResult, result_of
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
-    "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE,
+    "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
@@ -149,7 +149,7 @@ class Transitions:
         values = [
             (
                 kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
-                kernel.incarnation, kernel.sent, kernel.exit_code, kernel.devices_text, kernel.since_ms,
+                kernel.incarnation, kernel.sent, kernel.rank, kernel.exit_code, kernel.devices_text, kernel.since_ms,
             )
             for kernel, version in self._kernels.values()
         ]  # fmt: skip

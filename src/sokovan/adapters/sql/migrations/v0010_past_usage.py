@@ -7,8 +7,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME, words
 
-revision = "0008"
-down_revision: str | None = "0007"
+revision = "0010"
+down_revision: str | None = "0009"
 
 
 def upgrade() -> None:

@@ -1,0 +1,158 @@
+"""OwnerBacklogs: the waiting sessions of every owner, in scheduling order.
+
+Takes the waiting sessions of a snapshot, those of other scaling groups included, and
+the sessions that start during the cycle. Gives, per scope and owner, how many sessions
+wait ahead of a given one and what they request. The order is that of scheduling:
+priority, then age. All scaling groups use the same order, so that two sessions never
+refuse each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
+
+Columns = NDArray[np.int64]
+
+
+class PrefixSums:
+    """Sums of the first rows of a table whose rows may be removed (a Fenwick tree).
+
+    A query and a removal cost the logarithm of the number of rows: an owner may have
+    as many waiting sessions as the system.
+    """
+
+    def __init__(self, rows: Columns) -> None:
+        self._rows = rows
+        sums = np.vstack((np.zeros((1, rows.shape[1]), np.int64), rows.cumsum(axis=0)))
+        ends = np.arange(len(rows) + 1)
+        self._tree = sums - sums[ends - (ends & -ends)]
+
+    def first(self, count: int) -> list[int]:
+        """The sum of each column over the first `count` rows."""
+        found = np.zeros(self._rows.shape[1], np.int64)
+        while count > 0:
+            found += self._tree[count]
+            count -= count & -count
+        return [int(amount) for amount in found]
+
+    def remove(self, row: int) -> None:
+        """Count a row no longer; once per row."""
+        end = row + 1
+        while end < len(self._tree):
+            self._tree[end] -= self._rows[row]
+            end += end & -end
+
+
+class OwnerBacklog:
+    """The waiting sessions of one owner: priority first, then age."""
+
+    def __init__(self, sessions: Iterable[SessionWorkload]) -> None:
+        self._sessions = sorted(sessions, key=_scheduling_order)
+        self._position = {session.session_id: index for index, session in enumerate(self._sessions)}
+        self._requests = [_request(session) for session in self._sessions]
+        self._gone: set[int] = set()
+
+    @property
+    def count_at_start(self) -> int:
+        """How many sessions wait at the start of the cycle; the number only falls."""
+        return len(self._sessions)
+
+    @cached_property
+    def slots_at_start(self) -> ResourceSlot:
+        """The sum of their requests at the start of the cycle."""
+        return total(slots * times for slots, times in Counter(self._requests).items())
+
+    def count_ahead(self, session: SessionWorkload) -> int:
+        """How many sessions ahead of this one still wait."""
+        return self._counts.first(self._position_of(session))[0]
+
+    def slots_ahead(self, session: SessionWorkload) -> ResourceSlot:
+        """The sum of the requests of the sessions ahead that still wait."""
+        amounts = self._slots.first(self._position_of(session))
+        return ResourceSlot(dict(zip(self._names, amounts, strict=True)))
+
+    def remove(self, session_id: SessionId) -> None:
+        """Stop counting a session as waiting."""
+        position = self._position.get(session_id)
+        if position is None or position in self._gone:
+            return
+        self._gone.add(position)
+        for name in ("_counts", "_slots"):
+            if name in vars(self):  # sums that were not requested yet leave it out when they are built
+                vars(self)[name].remove(position)
+
+    def _position_of(self, session: SessionWorkload) -> int:
+        return self._position.get(session.session_id, len(self._sessions))
+
+    @cached_property
+    def _counts(self) -> PrefixSums:
+        return self._sums(np.ones((len(self._sessions), 1), np.int64))
+
+    @cached_property
+    def _slots(self) -> PrefixSums:
+        rows = [[slots[name] for name in self._names] for slots in self._requests]
+        return self._sums(np.array(rows, np.int64).reshape(len(rows), len(self._names)))
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted({slot for slots in set(self._requests) for slot in slots})
+
+    def _sums(self, rows: Columns) -> PrefixSums:
+        rows[sorted(self._gone)] = 0
+        return PrefixSums(rows)
+
+
+class OwnerBacklogs:
+    """The backlogs of all owners in the four scopes, built on demand."""
+
+    def __init__(self, snapshot: SystemSnapshot) -> None:
+        self._snapshot = snapshot
+        self._sessions: dict[Scope, dict[str, list[SessionWorkload]]] = {}
+        self._backlogs: dict[tuple[Scope, str], OwnerBacklog] = {}
+        self._removed: list[SessionId] = []
+
+    def of(self, scope: Scope, name: str) -> OwnerBacklog:
+        """The backlog of one owner."""
+        key = (scope, name)
+        if key not in self._backlogs:
+            if scope not in self._sessions:
+                self._sessions[scope] = self._by_name(scope)
+            backlog = self._backlogs[key] = OwnerBacklog(self._sessions[scope].get(name, ()))
+            for session_id in self._removed:
+                backlog.remove(session_id)
+        return self._backlogs[key]
+
+    def remove(self, session: SessionWorkload) -> None:
+        """Stop counting a session as waiting."""
+        self._removed.append(session.session_id)
+        for scope in self._sessions:
+            backlog = self._backlogs.get((scope, session.owner.name_in(scope)))
+            if backlog is not None:
+                backlog.remove(session.session_id)
+
+    def _by_name(self, scope: Scope) -> dict[str, list[SessionWorkload]]:
+        found: dict[str, list[SessionWorkload]] = {}
+        for session in (*self._snapshot.sessions, *self._snapshot.pending_elsewhere):
+            if session.waits:
+                found.setdefault(session.owner.name_in(scope), []).append(session)
+        return found
+
+
+def _scheduling_order(session: SessionWorkload) -> tuple[int, int, SessionId]:
+    return (-session.priority, session.submitted, session.session_id)
+
+
+def _request(session: SessionWorkload) -> ResourceSlot:
+    if len(session.kernels) == 1:
+        return session.kernels[0].slots
+    return total(kernel.slots for kernel in session.kernels if kernel.agent is None)
