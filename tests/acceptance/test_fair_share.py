@@ -19,7 +19,7 @@ def as_user(server: Embedded, name: str) -> dict[str, str]:
 def submitted(server: Embedded, who: dict[str, str], name: str) -> None:
     """Submit a session that takes every core, without waiting for it."""
     cores = str(server.cli_json("agent", "ls")[0]["slots"]["cpu"] / 1000)
-    arguments = ("run", "--detach", "--name", name, "--cpu", cores, "--mem", "64MiB", "--", "python3", "-c", BUSY)
+    arguments = ("run", "--detach", "--name", name, "--cpus", cores, "--mem", "64MiB", "--", "python3", "-c", BUSY)
     done = server.cli(*arguments, **who)
     assert done.returncode == 0, done.stderr
 
