@@ -21,6 +21,7 @@ SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
     "running:exited terminating:gone",
 )
 def test_a_session_goes_its_way_and_its_history_tells_every_step(server: Embedded) -> None:
+    server.settles(server.python("pass"))  # now the manager knows that the agent has the image, and need not ask
     # It lasts until it has been seen to run.
     session = server.python("import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)", name="way")
     server.reaches(session, "running")

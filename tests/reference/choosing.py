@@ -13,13 +13,15 @@ class Chooser:
     """The rules of the built-in selectors, of shards and of unused accelerators."""
 
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, cluster: ClusterState) -> None:
-        self._profile, self._cluster = profile, cluster
+        self._profile, self._cluster, self._now_ms = profile, cluster, snapshot.now_ms
         self._priority = snapshot.scaling_group.slot_priority
         self._largest = largest_amounts(snapshot.agents)
 
     def eligible(self, machine: Machine, kernel: KernelWorkload) -> bool:
         """Whether the machine passes every predicate except room."""
         if self._profile.shard_mode == "hard" and machine.info.shard != self._profile.shard:
+            return False
+        if any(machine.info.agent_id == agent and until > self._now_ms for agent, until in kernel.avoid):
             return False
         return machine.info.schedulable and machine.suits(kernel) and machine.held_if_empty(kernel) >= 1
 

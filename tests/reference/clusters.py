@@ -284,6 +284,10 @@ def _kernel(dice: Dice, theme: Theme, session: str, index: int) -> KernelWorkloa
         kernel = replace(kernel, require={"zone": dice.one_of("a", "b")})
     if theme.picky and dice.chance(1):
         kernel = replace(kernel, architecture="aarch64")
+    if theme.picky and dice.chance(3):
+        # One that is avoided, and one that may be used again.
+        avoided = AgentId(dice.one_of("n01", "n05", "n12"))
+        kernel = replace(kernel, avoid=((avoided, NOW_MS + 1), (AgentId("n02"), NOW_MS)))
     return kernel
 
 

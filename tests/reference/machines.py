@@ -91,7 +91,7 @@ class ClusterState:
 
 def kind_of(kernel: KernelWorkload) -> Kind:
     """The kind of a kernel: kernels of one kind fit the same machines."""
-    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())))
+    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())), kernel.avoid)
 
 
 def largest_amounts(agents: Iterable[AgentInfo]) -> dict[str, int]:

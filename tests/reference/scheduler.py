@@ -125,11 +125,15 @@ class Cycle:
             return Reason(self._never(short))
         if self._held_by_all(pending, alive=True) < need:
             return Reason(Code.NODES_DRAINING)
-        return Reason(Code.OTHER_SHARD)
+        if self._held_by_all(pending, alive=True, own=True) < need:
+            return Reason(Code.OTHER_SHARD)
+        return Reason(Code.AGENTS_AVOIDED)
 
-    def _held_by_all(self, pending: WaitingSession, *, alive: bool) -> float:
-        """How many waiting kernels the machines of all shards could hold, schedulable or not."""
+    def _held_by_all(self, pending: WaitingSession, *, alive: bool, own: bool = False) -> float:
+        """How many waiting kernels the machines (of all shards) could hold, schedulable or not."""
         machines = [m for m in self._cluster.machines.values() if m.info.schedulable or not alive]
+        if own and self._profile.shard_mode == "hard":
+            machines = [m for m in machines if m.info.shard == self._profile.shard]
         held = 0.0
         for kind in {kind_of(kernel) for kernel in pending.waiting}:
             kernels = [kernel for kernel in pending.waiting if kind_of(kernel) == kind]

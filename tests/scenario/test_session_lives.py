@@ -5,12 +5,15 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.records import SessionResult
 from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
+
+ONCE = RetryPolicy(attempts=1)
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
@@ -82,7 +85,7 @@ async def test_an_image_that_cannot_be_had_ends_the_session_with_the_agents_word
 ) -> None:
     agent = await cluster.agent("a1")
     agent.script.broken = {"nonsense": "no such image"}
-    await cluster.submit("s", image="nonsense")
+    await cluster.submit("s", retry=ONCE, image="nonsense")
     await cluster.settle()
     session = await cluster.session("s")
     assert (session.status.value, session.cause) == ("terminated", "image-unavailable")
@@ -96,12 +99,12 @@ async def test_a_pull_that_fails_later_ends_the_waiting_sessions_and_no_later_on
 ) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
-    await cluster.submit("first", image="big")
+    await cluster.submit("first", retry=ONCE, image="big")
     await cluster.settle()
     await agent.pulled("big", problem="disk full")
     await cluster.settle()
     assert await cluster.status("first") == "terminated"
-    await cluster.submit("second", image="big")
+    await cluster.submit("second", retry=ONCE, image="big")
     await cluster.settle()
     assert await cluster.status("second") == "running"
 
@@ -118,7 +121,7 @@ async def test_an_image_is_asked_for_once_however_many_kernels_want_it(cluster: 
 async def test_a_refused_creation_ends_the_session_with_the_reason(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.start_problem = "the sandbox is broken"
-    await cluster.submit("s")
+    await cluster.submit("s", retry=ONCE)
     await cluster.settle()
     session = await cluster.session("s")
     assert (session.status.value, session.cause) == ("terminated", "creation-refused")
@@ -376,7 +379,7 @@ async def test_a_session_runs_no_longer_than_it_may(cluster: OrchestratedCluster
 async def test_a_start_that_never_comes_is_given_up_at_its_deadline(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.slow = True
-    await cluster.submit("s")
+    await cluster.submit("s", retry=ONCE)
     await cluster.settle()
     await cluster.pass_time(605, step_s=5)
     session = await cluster.session("s")

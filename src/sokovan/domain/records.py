@@ -98,6 +98,22 @@ class KernelRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedStart:
+    """An attempt to start a session that failed on an agent.
+
+    The agent is avoided for `avoid_ms` after the proof that nothing of the attempt runs.
+    """
+
+    attempt: int
+    agent_id: AgentId
+    code: str
+    detail: str
+    at_ms: int
+    avoid_ms: int
+    avoid_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRecord:
     """One session with its kernels, in the order of their index.
 
@@ -120,15 +136,30 @@ class SessionRecord:
     hypernode: str | None = None
     place: int = 0
     since_ms: int = 0
+    failed_starts: tuple[FailedStart, ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current attempt to start it."""
+        return max(kernel.attempt for kernel in self.kernels)
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether it waits for the end of a failed attempt, to start anew."""
+        return is_retried(self.status, self.goal, self.cause)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelMove:
-    """A transition to apply to a kernel at the version it was read."""
+    """A transition to apply to a kernel at the version it was read.
+
+    `failed_start_ms` is set if its agent could not start it: how long to avoid the agent.
+    """
 
     kernel: KernelRecord
     trigger: KernelTrigger
     exit_code: int | None = None
+    failed_start_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +210,11 @@ class RouteRecord:
     spec: RouteSpec
     status: RouteStatus
     version: int
+
+
+def is_retried(status: SessionStatus, goal: Goal, cause: str | None) -> bool:
+    """Whether a session goes back to PENDING: only one that ends has a cause."""
+    return status is SessionStatus.TERMINATING and goal is Goal.RUN and cause is None
 
 
 def result_of(trigger: KernelTrigger, exit_codes: Iterable[int | None]) -> SessionResult:

@@ -22,6 +22,7 @@ from sokovan.domain.ids import (
     checked_name,
 )
 from sokovan.domain.labels import require_session_labels
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
 
@@ -207,6 +208,7 @@ class SessionOptions:
     ports: tuple[ServicePort, ...] = ()
     stop_grace_s: int = 10
     on_agent_lost: LostPolicy = LostPolicy.END
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     tolerates_failures: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -269,6 +271,7 @@ class SessionSpec(SessionOptions):
         require_tuple(self.mounts, Mount, what=what, field="mounts")
         require_tuple(self.ports, ServicePort, what=what, field="ports")
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
+        require_kind(self.retry, RetryPolicy, what=what, field="retry")
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")
         require_kind(self.tolerates_failures, bool, what=what, field="tolerates_failures")
         require_session_labels(self.labels, what=what)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
-from sokovan.domain.lifecycle.retry import RetryPolicy
+from sokovan.domain.lifecycle.retry import RetryDelay
 from sokovan.orchestrator.handler import within
 from sokovan.ports.environment import Clock
 
@@ -63,7 +63,7 @@ class AgentRequestLimits:
     per_agent: int = 16
     timeout_s: float = 15.0
     settle_s: float = 0.05
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryDelay = field(default_factory=RetryDelay)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class _Hold:
 class RequestBackoff:
     """Decides when a request may be sent again: after a failure, after success."""
 
-    def __init__(self, clock: Clock, retry: RetryPolicy) -> None:
+    def __init__(self, clock: Clock, retry: RetryDelay) -> None:
         self._clock, self._retry = clock, retry
         self._holds: dict[AgentRequestKey, _Hold] = {}
 

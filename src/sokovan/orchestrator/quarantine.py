@@ -5,9 +5,9 @@ Only failures of the coordinator's own work count; an unreachable agent is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from sokovan.domain.lifecycle.retry import RetryPolicy, RetryVerdict, classify
+from sokovan.domain.lifecycle.retry import RetryDelay
 from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.ports.environment import Clock
 
@@ -23,6 +23,14 @@ class FailedItem:
     exhausted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class QuarantineLimits:
+    """How often an object may fail before it is given up, and the backoff until then."""
+
+    failures_max: int = 5
+    delay: RetryDelay = field(default_factory=RetryDelay)
+
+
 @dataclass(slots=True)
 class _Record:
     failures: int
@@ -32,8 +40,8 @@ class _Record:
 class Quarantine:
     """Keeps failing objects from being handled in every cycle."""
 
-    def __init__(self, clock: Clock, *, policy: RetryPolicy | None = None) -> None:
-        self._clock, self._policy = clock, policy or RetryPolicy()
+    def __init__(self, clock: Clock, *, limits: QuarantineLimits | None = None) -> None:
+        self._clock, self._limits = clock, limits or QuarantineLimits()
         self._records: dict[str, _Record] = {}
         self._new: list[FailedItem] = []
 
@@ -46,11 +54,10 @@ class Quarantine:
         """Record that handling the object raised; it is skipped for a while."""
         known = self._records.get(subject)
         failures = 1 if known is None else known.failures + 1
-        verdict = classify(attempts=failures, elapsed_s=0, policy=self._policy)
-        delay_ms = self._policy.delay_ms(failures)
+        delay_ms = self._limits.delay.delay_ms(failures)
         self._records[subject] = _Record(failures, self._clock.monotonic_ms() + delay_ms)
         code, detail = code_and_detail(error)
-        self._new.append(FailedItem(subject, handler, code, detail, exhausted=verdict is RetryVerdict.GIVE_UP))
+        self._new.append(FailedItem(subject, handler, code, detail, exhausted=failures >= self._limits.failures_max))
 
     def recovered(self, subject: str) -> None:
         """Release an object that moved or is gone."""

@@ -82,11 +82,14 @@ class AllocationContext:
     """The author and the fence of an allocation.
 
     `topology` is the version of the topology that the decision was based on, if any.
+    `validators` are those of the decision, None for all: a limit or a dependency that the
+    decision did not check is not verified, or it would be decided the same again forever.
     """
 
     who: str = "scheduler"
     fence: Fence | None = None
     topology: int | None = None
+    validators: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,10 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 @dataclass(frozen=True, slots=True)
 class KernelWorkload:
-    """One kernel as the scheduler sees it; `agent` is set if it runs already."""
+    """One kernel as the scheduler sees it; `agent` is set if it runs already.
+
+    `avoid` are agents that failed to start it, each with the end of the time to avoid it.
+    """
 
     kernel_id: KernelId
     slots: ResourceSlot
@@ -36,6 +39,7 @@ class KernelWorkload:
     nominated: AgentId | None = None
     agent: AgentId | None = None
     releasing: bool = False
+    avoid: tuple[tuple[AgentId, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

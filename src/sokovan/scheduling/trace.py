@@ -57,6 +57,7 @@ class Code(StrEnum):
     NOT_ENOUGH_KERNELS = "NOT_ENOUGH_KERNELS"
     BEST_EFFORT = "BEST_EFFORT"
     OTHER_SHARD = "OTHER_SHARD"
+    AGENTS_AVOIDED = "AGENTS_AVOIDED"
     NOT_TRIED = "NOT_TRIED"
     ALLOCATION_REFUSED = "ALLOCATION_REFUSED"
 
@@ -105,6 +106,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
         "backfill places best-effort kernels (no slots requested) when an agent has room",
     ),
     Code.OTHER_SHARD: (Advice.ASK_ADMIN, "only agents of another shard could hold it, and shards are hard"),
+    Code.AGENTS_AVOIDED: (Advice.WAIT, "the agents that could hold it failed to start it and are avoided for a while"),
     Code.NOT_TRIED: (Advice.ASK_ADMIN, "no action of the profile places kernels that request slots"),
     Code.ALLOCATION_REFUSED: (Advice.WAIT, "it was placed, but what the decision relied on had changed at the commit"),
 }
@@ -128,11 +130,14 @@ class Funnel(NamedTuple):
     could_ever_fit: int
     fits_now: int
     topology: int
+    # Agents that failed to start the session lately: they are not tried for a while.
+    avoided: int = 0
 
     def sentence(self) -> str:
         """`agents 128 → alive 121 → …`, as it is shown to users."""
         names = ("agents", "alive", "architecture", "labels", "could ever fit", "fits now", "topology")
-        return " → ".join(f"{name} {count}" for name, count in zip(names, self, strict=True))
+        text = " → ".join(f"{name} {count}" for name, count in zip(names, self, strict=False))
+        return f"{text} ({self.avoided} avoided)" if self.avoided else text
 
 
 class Verdict(NamedTuple):

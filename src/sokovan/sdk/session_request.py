@@ -43,6 +43,8 @@ def session_body(
     if words:
         given["command"] = words
     body = base or SessionBody()
+    if "attempts" in given:
+        given["retry"] = replace(given.get("retry", body.retry), attempts=given.pop("attempts"))
     return replace(body, **{name: _field_value(name, value, getattr(body, name)) for name, value in given.items()})
 
 

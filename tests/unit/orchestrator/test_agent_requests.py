@@ -7,7 +7,7 @@ import pytest
 
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
-from sokovan.domain.lifecycle.retry import RetryPolicy
+from sokovan.domain.lifecycle.retry import RetryDelay
 from sokovan.orchestrator.agent_requests import (
     AgentRequestKey,
     AgentRequestLimits,
@@ -160,7 +160,7 @@ async def test_a_few_agents_that_hang_leave_room_for_the_others() -> None:
 
 async def test_a_failure_makes_a_request_wait_twice_as_long_each_time() -> None:
     clock = VirtualClock()
-    backoff = RequestBackoff(clock, RetryPolicy(delay_first_ms=500, delay_max_ms=1_500))
+    backoff = RequestBackoff(clock, RetryDelay(first_ms=500, most_ms=1_500))
     waits = []
     for _ in range(4):
         backoff.failed(KEY)
@@ -173,7 +173,7 @@ async def test_a_failure_makes_a_request_wait_twice_as_long_each_time() -> None:
 
 
 async def test_a_heartbeat_allows_failed_requests_at_once() -> None:
-    backoff = RequestBackoff(VirtualClock(), RetryPolicy())
+    backoff = RequestBackoff(VirtualClock(), RetryDelay())
     backoff.failed(KEY)
     backoff.failed(OTHER)
     backoff.retry_failed({A1})
@@ -183,7 +183,7 @@ async def test_a_heartbeat_allows_failed_requests_at_once() -> None:
 
 
 async def test_a_hold_after_success_ends_when_the_agent_restarts() -> None:
-    backoff = RequestBackoff(VirtualClock(), RetryPolicy())
+    backoff = RequestBackoff(VirtualClock(), RetryDelay())
     backoff.hold(KEY, 10)
     backoff.retry_failed({A1})
     assert not backoff.due(KEY)
@@ -196,7 +196,7 @@ async def test_a_hold_after_success_ends_when_the_agent_restarts() -> None:
 
 async def test_unused_backoff_is_forgotten() -> None:
     clock = VirtualClock()
-    backoff = RequestBackoff(clock, RetryPolicy())
+    backoff = RequestBackoff(clock, RetryDelay())
     backoff.failed(KEY)
     await clock.advance(700)
     assert backoff.next_due_s() is None

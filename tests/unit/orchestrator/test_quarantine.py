@@ -1,14 +1,14 @@
 """What fails rests, and is given up in the end."""
 
 from sokovan.domain.errors import Conflict
-from sokovan.domain.lifecycle.retry import RetryPolicy
-from sokovan.orchestrator.quarantine import FailedItem, Quarantine
+from sokovan.domain.lifecycle.retry import RetryDelay
+from sokovan.orchestrator.quarantine import FailedItem, Quarantine, QuarantineLimits
 from sokovan.testing.clock import VirtualClock
 
 
 async def test_an_object_that_failed_rests_longer_each_time() -> None:
     clock = VirtualClock()
-    quarantine = Quarantine(clock, policy=RetryPolicy(attempts_max=3, delay_first_ms=1_000))
+    quarantine = Quarantine(clock, limits=QuarantineLimits(3, RetryDelay(first_ms=1_000)))
     assert quarantine.admits("s")
     assert quarantine.next_due_s() is None
     quarantine.failed("s", handler="start", error=ValueError("bad"))
@@ -23,7 +23,7 @@ async def test_an_object_that_failed_rests_longer_each_time() -> None:
 
 
 async def test_too_many_failures_are_hopeless() -> None:
-    quarantine = Quarantine(VirtualClock(), policy=RetryPolicy(attempts_max=2))
+    quarantine = Quarantine(VirtualClock(), limits=QuarantineLimits(2))
     quarantine.failed("s", handler="start", error=ValueError("bad"))
     quarantine.failed("s", handler="watch", error=Conflict("in the way"))
     assert quarantine.take() == [
@@ -34,7 +34,7 @@ async def test_too_many_failures_are_hopeless() -> None:
 
 
 async def test_a_recovered_object_starts_without_failures() -> None:
-    quarantine = Quarantine(VirtualClock(), policy=RetryPolicy(attempts_max=2))
+    quarantine = Quarantine(VirtualClock(), limits=QuarantineLimits(2))
     quarantine.failed("s", handler="start", error=ValueError("bad"))
     quarantine.recovered("s")
     assert quarantine.admits("s")

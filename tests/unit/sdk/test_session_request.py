@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.session_request import read_mount, read_port, session_body, slots_of, words_of
-from sokovan.wire.api.sessions import MountBody, RunOptions, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import MountBody, RetryBody, RunOptions, ServicePortBody, SessionBody
 
 
 def test_a_command_is_split_into_arguments_without_a_shell() -> None:
@@ -42,7 +42,7 @@ def test_an_unknown_option_is_refused() -> None:
 
 
 def test_every_field_of_a_request_has_an_option() -> None:
-    named = set(RunOptions.__annotations__) - {"cpus", "mem", "gpus"} | {"command"}
+    named = set(RunOptions.__annotations__) - {"cpus", "mem", "gpus", "attempts"} | {"command"}
     assert named == set(SessionBody.__dataclass_fields__) - {"__pydantic_config__"}
 
 
@@ -76,3 +76,9 @@ def test_an_invalid_service_port_is_refused(text: str) -> None:
 def test_an_invalid_mount_is_refused(text: str) -> None:
     with pytest.raises(InvalidSetting, match="is not a mount"):
         read_mount(text)
+
+
+def test_attempts_are_those_of_the_retry_policy() -> None:
+    assert session_body("work", attempts=5).retry == RetryBody(attempts=5)
+    base = SessionBody(retry=RetryBody(backoff="1m", elsewhere=False))
+    assert session_body(base=base, attempts=1).retry == RetryBody(attempts=1, backoff="1m", elsewhere=False)

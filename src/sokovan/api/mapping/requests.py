@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from sokovan.api.mapping.times import read_duration, read_time
 from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.problems import InvalidRequest, Problem, problem_text
 from sokovan.domain.session import (
     EndPolicy,
@@ -20,7 +21,7 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -28,7 +29,7 @@ T = TypeVar("T")
 # Fields of the body that are converted; all others have the same name and value in the request.
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
-     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost"}
+     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -55,6 +56,7 @@ def session_request(body: SessionBody) -> SessionRequest:
         stop_grace_s=read_duration(body.stop_grace, field="stop_grace"),
         ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
         on_agent_lost=LostPolicy(body.on_agent_lost),
+        retry=_at("retry", _retry, body.retry),
     )
 
 
@@ -95,6 +97,11 @@ def _group(body: KernelGroupBody) -> KernelGroupRequest:
 
 def _mount(body: MountBody) -> Mount:
     return Mount(source=body.source, target=body.target, read_only=body.read_only)
+
+
+def _retry(body: RetryBody) -> RetryPolicy:
+    backoff_s = read_duration(body.backoff, field="backoff")
+    return RetryPolicy(attempts=body.attempts, backoff_s=backoff_s, elsewhere=body.elsewhere)
 
 
 def _port(body: ServicePortBody) -> ServicePort:

@@ -8,17 +8,17 @@ from dataclasses import fields
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.records import HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.records import FailedStart, HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionOptions
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.wire.api.sessions import HistoryLine, HistoryView, KernelView, SessionView
+from sokovan.wire.api.sessions import FailedStartView, HistoryLine, HistoryView, KernelView, RetryBody, SessionView
 
 # Statuses that have a pending reason: capacity, or an image.
 WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
 # 128 + SIGKILL and SIGTERM: exit codes of kernels stopped because another one failed.
 _STOPPED = frozenset({137, 143})
 # Options that have another form in the view; all others are shown as they are, under their own name.
-CONVERTED = frozenset({"name", "topology"})
+CONVERTED = frozenset({"name", "retry", "topology"})
 _SAME = tuple(
     sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
 )
@@ -60,6 +60,9 @@ def session_view(
         reason=waits.code if waits is not None else record.cause,
         reason_detail=waits.summary if waits is not None else record.cause_detail,
         exit_code=exit_code_of(record),
+        attempt=record.attempt,
+        retry=RetryBody(attempts=spec.retry.attempts, backoff=spec.retry.backoff_s, elsewhere=spec.retry.elsewhere),
+        failed_starts=[_failed_start_view(failed) for failed in record.failed_starts],
         version=record.version,
         times_out_at=time_text_or_none(times_out_ms),
     )
@@ -81,6 +84,17 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         image=spec.image,
         since=time_text(record.since_ms),
         rank=record.rank,
+    )
+
+
+def _failed_start_view(failed: FailedStart) -> FailedStartView:
+    return FailedStartView(
+        attempt=failed.attempt,
+        agent=failed.agent_id,
+        code=failed.code,
+        detail=failed.detail,
+        at=time_text(failed.at_ms),
+        avoided_until=time_text(failed.avoid_until_ms),
     )
 
 

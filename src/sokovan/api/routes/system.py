@@ -25,7 +25,8 @@ from sokovan.wire.api.tenancy import WhoamiView
 PLAIN = "text/plain"
 # The media type of Prometheus' text format.
 FIGURES = "text/plain; version=0.0.4; charset=utf-8"
-CHECK_S = 2.0
+STORE_CHECK_S = 2.0
+MANAGER_CHECK_S = 2.0
 OK = "ok"
 UNREACHABLE = "unreachable"
 
@@ -95,18 +96,18 @@ class SystemRoutes:
 
     async def _check_store(self) -> str:
         try:
-            async with asyncio.timeout(CHECK_S):
+            async with asyncio.timeout(STORE_CHECK_S):
                 await self._store.read(lambda unit: unit.catalog.all(ScalingGroup))
         except SokovanError as error:
             return error.code
         except TimeoutError:
-            return f"no answer within {CHECK_S:g} s"
+            return f"no answer within {STORE_CHECK_S:g} s"
         return OK
 
     async def _check_manager(self) -> tuple[str, str]:
         """The state of the manager, and the number of agents with a fresh heartbeat."""
         try:
-            async with asyncio.timeout(CHECK_S):
+            async with asyncio.timeout(MANAGER_CHECK_S):
                 fresh = await self._agents.fresh()
         except (SokovanError, TimeoutError, RuntimeError):  # RuntimeError: the event loop has been closed
             return UNREACHABLE, "unknown"

@@ -1,8 +1,8 @@
 """The lifecycle of a kernel: one process or container on one agent.
 
 A kernel holds its slots from SCHEDULED until TERMINATED, and TERMINATED requires a proof
-that nothing of it runs any more (GONE). An overdue termination is requested again; it
-never frees slots by itself.
+that nothing of it runs any more (GONE); so does a retry (REQUEUED). An overdue
+termination is requested again; it never frees slots by itself.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ class KernelTrigger(StrEnum):
     STOP_REQUESTED = auto()
     FAILED = auto()
     EXPIRED = auto()
+    RETRY_REQUESTED = auto()
     OVERDUE = auto()
     GONE = auto()
+    REQUEUED = auto()
 
 
 class FreeProof(StrEnum):
@@ -79,8 +81,11 @@ KERNEL = TransitionTable(
         *[(alive,        _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR) for alive in ALIVE],
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in ALIVE],
+        *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in ALIVE],
         (_S.TERMINATING, _T.OVERDUE,              _S.TERMINATING,  COORDINATOR),
         (_S.TERMINATING, _T.GONE,                 _S.TERMINATED,   COORDINATOR | REPORT),
+        # Its session is retried: the next attempt waits, with the same proof that nothing of this one runs.
+        (_S.TERMINATING, _T.REQUEUED,             _S.PENDING,      COORDINATOR | REPORT),
     ],
     deadlines={
         _S.PENDING:     Deadline(None, _T.WITHDRAWN, set_by="the scaling group's pending timeout"),

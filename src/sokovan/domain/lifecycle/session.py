@@ -45,7 +45,9 @@ class SessionTrigger(StrEnum):
     STOP_REQUESTED = auto()
     FAILED = auto()
     EXPIRED = auto()
+    RETRY_REQUESTED = auto()
     KERNELS_GONE = auto()
+    REQUEUED = auto()
     FORCED = auto()
 
 
@@ -71,7 +73,12 @@ SESSION = TransitionTable(
         *[(alive,        _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR) for alive in _ALIVE],
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
+        *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),
+        # It was to be retried, and is stopped before: the history has the cause of its end.
+        (_S.TERMINATING, _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR),
+        # A failed start is retried: once nothing of the attempt runs, all kernels wait again.
+        (_S.TERMINATING, _T.REQUEUED,             _S.PENDING,      COORDINATOR | REPORT),
         # The session ends at once for the user; its kernels stay TERMINATING and keep their slots until a proof.
         (_S.TERMINATING, _T.FORCED,               _S.TERMINATED,   CONTROLLER | COORDINATOR),
     ],
@@ -138,6 +145,7 @@ _ENDED_BY: dict[KernelTrigger, SessionTrigger] = {
     KernelTrigger.STOP_REQUESTED: _T.STOP_REQUESTED,
     KernelTrigger.FAILED: _T.FAILED,
     KernelTrigger.EXPIRED: _T.EXPIRED,
+    KernelTrigger.RETRY_REQUESTED: _T.RETRY_REQUESTED,
 }
 
 

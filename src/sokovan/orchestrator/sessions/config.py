@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.image_reports import ImageReports
+from sokovan.orchestrator.quarantine import QuarantineLimits
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.agent_states import AgentStateCache
@@ -73,7 +73,7 @@ class Timing:
     mass_failures: MassFailureGuard = field(default_factory=MassFailureGuard)
     retention: Retention = field(default_factory=Retention)
     requests: AgentRequestLimits = field(default_factory=AgentRequestLimits)
-    quarantine: RetryPolicy = field(default_factory=RetryPolicy)
+    quarantine: QuarantineLimits = field(default_factory=QuarantineLimits)
 
 
 def _ignore(_handler: str, _error: Exception) -> None:

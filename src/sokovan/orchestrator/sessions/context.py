@@ -75,7 +75,7 @@ class HandlerContext:
         """Build the context; `wake` is called for late agent replies."""
         clock, store = dependencies.clock, dependencies.store
         sessions, batches = SessionCache(changed), BatchWriter(store)
-        quarantine = Quarantine(clock, policy=timing.quarantine)
+        quarantine = Quarantine(clock, limits=timing.quarantine)
         requests = AgentRequests(clock, wake=wake, limits=timing.requests)
         verdicts = VerdictCache(batches, clock)
         return cls(

@@ -1,11 +1,13 @@
 """Entry point for sessions: submit, terminate, cancel, explain.
 
 The controller only records goals; the coordinator, woken by a hint, carries them out.
+A write and its hint are one uncancellable task: without the hint, the work of a client
+that left at the commit would wait for the long cycle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
@@ -19,6 +21,7 @@ from sokovan.orchestrator.sessions.explain.explanations import Explanation, Plan
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.orchestrator.sessions.intake.submissions import Submission, Submissions
+from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
@@ -42,6 +45,7 @@ class SchedulingController:
         self._store, self._hints, self._dry_runs = store, hints, dry_runs
         self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
         self._why = WhyService(store, dry_runs)
+        self._tasks = UncancellableTasks()
 
     async def enqueue(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> SessionRecord:
         """Store a PENDING session; see `submit`."""
@@ -54,6 +58,9 @@ class SchedulingController:
         that fits no agent is accepted: its verdict says so, and it starts when a suitable
         agent joins. Raises InvalidRequest, IdempotencyConflict.
         """
+        return await self._tasks.run(self._submit(request, caller, key))
+
+    async def _submit(self, request: SessionRequest, caller: Caller, key: str | None) -> Submission:
         submission = await self._submissions.submit(request, caller, key=key)
         if submission.fresh:
             await self._hints.set(SESSIONS_HINT)
@@ -87,26 +94,28 @@ class SchedulingController:
                 await unit.audit.append(_entry("session.terminate", session_id, change))
             return session, changed
 
-        session, changed = await self._store.run(work)
-        if changed:
-            await self._hints.set(SESSIONS_HINT)
-        return session
+        return await self._tasks.run(self._write(work))
 
     async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
         """Cancel a pending session. Raises NotFound, and Conflict if it is not pending."""
         change = _change(caller, "user-requested", "cancelled")
 
-        async def work(unit: UnitOfWork) -> SessionRecord:
+        async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)
             session = await unit.sessions.set_goal(session_id, Goal.STOP, change)
             # It may have been placed concurrently; then the error rolls the transaction back.
             if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
                 raise _not_waiting(before)
             await unit.audit.append(_entry("session.cancel", session_id, change))
-            return session
+            return session, True
 
-        session = await self._store.run(work)
-        await self._hints.set(SESSIONS_HINT)
+        return await self._tasks.run(self._write(work))
+
+    async def _write(self, work: Callable[[UnitOfWork], Awaitable[tuple[SessionRecord, bool]]]) -> SessionRecord:
+        """Run a transaction, and set the hint if it changed the session."""
+        session, changed = await self._store.run(work)
+        if changed:
+            await self._hints.set(SESSIONS_HINT)
         return session
 
     async def why(self, session_id: SessionId) -> Explanation:

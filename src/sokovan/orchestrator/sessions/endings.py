@@ -6,11 +6,14 @@ A session that continues keeps the slots of its ended kernels until it ends.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sokovan.domain.ids import KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
-from sokovan.domain.records import Change, KernelRecord, SessionRecord
+from sokovan.domain.lifecycle.retry import RetryVerdict
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.records import DETAIL_MAX, Change, KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slot_notation import format_amount
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_report
@@ -46,6 +49,22 @@ def give_up_steps(session: SessionRecord, change: Change) -> tuple[SessionStep, 
     failed = SessionStep(KernelTrigger.FAILED, change, alive_kernels(session))
     withdrawn = SessionStep(KernelTrigger.WITHDRAWN, change, pending_kernels(session))
     return tuple(step for step in (failed, withdrawn) if step.kernels)
+
+
+def failed_start(session: SessionRecord, step: SessionStep) -> SessionStep:
+    """The step of a session whose kernels in `step` could not be started.
+
+    By its policy it is retried whole: all of its kernels end, and wait again once it is
+    proved that nothing of them runs. A session that runs already is not started anew.
+    """
+    policy, attempt = session.spec.retry, session.attempt
+    avoided_ms = dict.fromkeys(step.kernels, policy.backoff_ms(attempt))
+    verdict = policy.verdict(attempt)
+    if verdict is RetryVerdict.GIVE_UP or session.status is SessionStatus.RUNNING:
+        return replace(step, failed_starts_ms=avoided_ms)
+    detail = f"{step.change.detail} (attempt {attempt} of {policy.attempts}; it is retried {verdict})"
+    change = replace(step.change, detail=detail[-DETAIL_MAX:])
+    return SessionStep(KernelTrigger.RETRY_REQUESTED, change, alive_kernels(session), failed_starts_ms=avoided_ms)
 
 
 def decisive_exits(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -152,18 +152,17 @@ class Scheduler:
         await self._verdicts.write(group, verdicts)
         report.waiting += sum(verdict.code is not Code.PLACED for verdict in verdicts)
         report.evicted.update({one.session_id: one.for_session for one in plan.evictions})
-        starts = [
-            one.starts_at_ms for one in snapshot.sessions if one.starts_at_ms and one.starts_at_ms > snapshot.now_ms
-        ]
-        if starts:
-            self._wake_in(min(starts) - snapshot.now_ms)
+        times = [at_ms for at_ms in _times(snapshot.sessions) if at_ms > snapshot.now_ms]
+        if times:
+            self._wake_in(min(times) - snapshot.now_ms)
 
     async def _apply(
         self, snapshot: SystemSnapshot, plan: SchedulingPlan, fence: Fence | None, report: CycleReport
     ) -> None:
         incarnations = {agent.agent_id: agent.incarnation for agent in snapshot.agents}
         todo = assignments_of(plan.placements, incarnations=incarnations, domains=plan.domains)
-        context = AllocationContext(who="scheduler", fence=fence, topology=self._snapshots.topology)
+        validators = frozenset(profile_of(snapshot.scaling_group).validators)
+        context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
         for batch in _batches(todo):
             result = await self._allocator.allocate_batch(batch, context)
             report.placed += sum(len(one.kernels) for one in result.allocated)
@@ -174,6 +173,15 @@ class Scheduler:
     def _wake_in(self, milliseconds: int) -> None:
         at_ms = self._clock.monotonic_ms() + milliseconds
         self._due_ms = at_ms if self._due_ms is None else min(self._due_ms, at_ms)
+
+
+def _times(sessions: Iterable[SessionWorkload]) -> Iterator[int]:
+    """The times at which sessions may start, or may use an agent that failed, again."""
+    for session in sessions:
+        if session.starts_at_ms is not None:
+            yield session.starts_at_ms
+        for _, until_ms in session.kernels[0].avoid if session.kernels else ():
+            yield until_ms
 
 
 def with_refusals(verdicts: Sequence[Verdict], refused: Mapping[SessionId, AllocationError]) -> tuple[Verdict, ...]:

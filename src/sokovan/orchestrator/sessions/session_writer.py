@@ -47,11 +47,18 @@ class SessionStep:
     change: Change
     kernels: tuple[KernelId, ...]
     exit_codes: Mapping[KernelId, int | None] = field(default_factory=dict)
+    # Kernels that their agents could not start, and for how long to avoid these agents.
+    failed_starts_ms: Mapping[KernelId, int] = field(default_factory=dict)
 
     def moves(self, session: SessionRecord) -> list[KernelMove]:
         """The moves of the step, on the current kernels."""
         return [
-            KernelMove(kernel, self.trigger, self.exit_codes.get(kernel.kernel_id))
+            KernelMove(
+                kernel,
+                self.trigger,
+                self.exit_codes.get(kernel.kernel_id),
+                self.failed_starts_ms.get(kernel.kernel_id),
+            )
             for kernel in session.kernels
             if kernel.kernel_id in self.kernels
         ]

@@ -151,6 +151,8 @@ class Explainer:
             return Code.NO_NODES, "the scaling group has no agents"
         if code is Code.OTHER_SHARD:
             return code, f"only agents of another shard could hold {slots}, and shards are hard"
+        if code is Code.AGENTS_AVOIDED:
+            return code, f"{', '.join(shape.avoid)} failed to start it, and no other agent could hold {slots}"
         if code is Code.NODES_DRAINING or (not funnel.alive and shape.possible_total):
             return Code.NODES_DRAINING, self._unavailable(pending, shape, error)
         if funnel.alive and not funnel.architecture:

@@ -1,7 +1,7 @@
 """Shapes: equal kernel requests, evaluated once against all agents.
 
 Takes kernels and the workspace. Gives one Shape per distinct request (slots,
-architecture, required labels), with the agents that could ever hold it, how many
+architecture, required labels, avoided agents), with the agents that could ever hold it, how many
 kernels each agent can take, and the FitError of a shape that does not fit.
 `agent_choice` stores its keys on the shape.
 """
@@ -20,7 +20,7 @@ from sokovan.scheduling.trace import Funnel
 
 _KERNELS = "kernels"  # stands for the column that counts kernels
 
-ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...]]
+ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...], tuple[str, ...]]
 
 
 class FitError(NamedTuple):
@@ -41,14 +41,25 @@ class FitError(NamedTuple):
     largest_shortfall: ResourceSlot
 
 
+class ShapeAgents(NamedTuple):
+    """Agents that could hold a kernel of a shape if they were empty, in growing sets.
+
+    Of the possible ones, some are alive; of these, some are in a usable shard; and of
+    these, those that did not fail to start it lately are eligible.
+    """
+
+    eligible: Flags
+    usable: Flags
+    alive: Flags
+    possible: Flags
+
+
 class Shape:
     """One distinct kernel request, evaluated against all agents."""
 
-    def __init__(
-        self, key: ShapeKey, workspace: Workspace, *, eligible: Flags, alive: Flags, possible: Flags, funnel: Funnel
-    ) -> None:
-        self.slots, self.architecture, self.require = key
-        self.funnel, self.eligible = funnel, eligible
+    def __init__(self, key: ShapeKey, workspace: Workspace, agents: ShapeAgents, funnel: Funnel) -> None:
+        self.slots, self.architecture, self.require, self.avoid = key
+        self.funnel, self.eligible = funnel, agents.eligible
         request = np.array(workspace.row_of(self.slots), np.int64)
         self.both: Ints = np.concatenate((request, request))
         self.later: Ints = np.concatenate((np.zeros_like(request), request))
@@ -58,9 +69,11 @@ class Shape:
         self.pairs_held = [*self.pairs, *((column + workspace.width, amount) for column, amount in self.pairs)]
         self.slot_pairs = self.pairs[:-1]  # without the column that counts kernels
         counts = self._counts(workspace.capacity)
-        self.ever_total = int(counts[eligible].sum())  # kernels that the eligible agents could hold if they were empty
-        self.alive_total = int(counts[alive].sum())  # the same, with agents of other shards
-        self.possible_total = int(counts[possible].sum())  # the same, with agents that accept no work now
+        # Kernels that the eligible agents could hold if they were empty.
+        self.ever_total = int(counts[agents.eligible].sum())
+        self.usable_total = int(counts[agents.usable].sum())  # the same, with agents that are avoided
+        self.alive_total = int(counts[agents.alive].sum())  # the same, with agents of other shards
+        self.possible_total = int(counts[agents.possible].sum())  # the same, with agents that accept no work now
         self.size = workspace.size_of(request)
         # Written by agent_choice.KeyedChoice: one key per agent, and how much of the log it has applied.
         self.base: Ints | None = None
@@ -120,8 +133,10 @@ class ShapeTable:
     With `own_shard`, agents of other shards come second (soft) or not at all (hard).
     """
 
-    def __init__(self, workspace: Workspace, *, own_shard: str | None = None, hard_shards: bool = False) -> None:
-        self.workspace = workspace
+    def __init__(
+        self, workspace: Workspace, *, own_shard: str | None = None, hard_shards: bool = False, now_ms: int = 0
+    ) -> None:
+        self.workspace, self._now_ms = workspace, now_ms
         self._shapes: dict[ShapeKey, Shape] = {}
         self._labels: dict[tuple[str, str], Flags] = {}
         codes: dict[str, int] = {}
@@ -137,11 +152,15 @@ class ShapeTable:
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
-        key = (kernel.slots, kernel.architecture, require)
+        key = (kernel.slots, kernel.architecture, require, self._avoided(kernel) if kernel.avoid else ())
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._evaluate(key)
         return shape
+
+    def _avoided(self, kernel: KernelWorkload) -> tuple[str, ...]:
+        """The agents that are avoided now, sorted."""
+        return tuple(sorted({agent for agent, until_ms in kernel.avoid if until_ms > self._now_ms}))
 
     def penalty(self, shape: Shape) -> Ints:
         """How many kinds of accelerators each agent has that the shape does not request."""
@@ -160,7 +179,7 @@ class ShapeTable:
 
     def _evaluate(self, key: ShapeKey) -> Shape:
         workspace = self.workspace
-        slots, architecture, require = key
+        slots, architecture, require, avoid = key
         request = np.array(workspace.row_of(slots), np.int64)
         same = self._architectures == self._architecture_codes.get(architecture, -1)
         labelled = self.has_labels(require)
@@ -170,9 +189,13 @@ class ShapeTable:
         now = able & (workspace.idle >= request).all(axis=1)
         steps = (alive, alive & same, alive & same & labelled, able, now, now)
         funnel = Funnel(len(workspace.agents), *(int(flags.sum()) for flags in steps))
-        eligible = able & self.own if self._hard and self.own is not None else able
+        usable = able & self.own if self._hard and self.own is not None else able
+        eligible = usable
+        if avoid:
+            avoided = np.isin(np.array(workspace.ids), np.array(avoid))
+            eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
         possible = same & labelled & holds
-        return Shape(key, workspace, eligible=eligible, alive=able, possible=possible, funnel=funnel)
+        return Shape(key, workspace, ShapeAgents(eligible, usable, able, possible), funnel)
 
 
 def is_accelerator(slot: str) -> bool:

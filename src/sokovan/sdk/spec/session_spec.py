@@ -21,7 +21,7 @@ from sokovan.sdk.spec.fields import Field, schema_of
 from sokovan.sdk.spec.spec_document import SpecDocument
 from sokovan.sdk.spec.spec_yaml import read_nodes, spec_error
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
 from sokovan.yaml_reader import YamlNode
 
 T = TypeVar("T")
@@ -85,6 +85,17 @@ def _port(node: YamlNode) -> ServicePortBody:
     return ServicePortBody(**_given(node, _PORT, _PORT_NEEDS, what="a service port"))
 
 
+_RETRY = {
+    "attempts": Field("attempts", fields.number, {**_NUMBER, "minimum": 1}, "number of attempts, the first included"),
+    "backoff": Field("backoff", fields.duration, _DURATION, "how long to avoid an agent that failed; doubles"),
+    "elsewhere": Field("elsewhere", fields.flag, _FLAG, "try other agents at once"),
+}
+
+
+def _retry(node: YamlNode) -> RetryBody:
+    return RetryBody(**_given(node, _RETRY, (), what="a retry policy"))
+
+
 GROUP_FIELDS: Mapping[str, Field] = {
     "name": Field("name", fields.text, _TEXT, "name of the session or kernel group"),
     "image": Field("image", fields.text, _TEXT, "host, or venv:NAME"),
@@ -141,6 +152,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "stopGrace": Field("stop_grace", fields.duration, _DURATION, "time between SIGTERM and SIGKILL"),
     "endsWith": Field("ends_with", *_chosen("all", "main", "any"), "which kernels must end for the session to end"),
     "toleratesFailures": Field("tolerates_failures", fields.flag, _FLAG, "whether it continues after a kernel failed"),
+    "retry": Field("retry", _retry, schema_of(_RETRY, required=()), "attempts to start it, if its agent cannot"),
     "onAgentLost": Field("on_agent_lost", *_chosen("end", "requeue"), "end or requeue it when its agent is lost"),
 }
 

@@ -253,6 +253,18 @@ async def each_scope_of_an_owner_has_its_limit(cluster: StoredCluster) -> None:
         expect(not (await cluster.place(third, agent)).refused, "what was freed cannot be used again")
 
 
+async def limits_that_the_decision_did_not_check_are_not_verified(cluster: StoredCluster) -> None:
+    """A profile may omit validators; other limits of the same owner stay in force."""
+    policy = ResourcePolicy(cluster.new("policy"), slots_max=SlotLimits({"cpu": 500}))
+    owner = await owned(cluster, user=policy)
+    [agent] = await agents(cluster, 1, {"cpu": 9000})
+    [name] = await sessions(cluster, 1, ONE_CPU, owner=owner)
+    checked = AllocationContext(validators=frozenset({"user-resource-limit"}))
+    await refused(cluster, assignment(name, agent), QuotaPassed, context=checked)
+    omitted = AllocationContext(validators=frozenset({"keypair-resource-limit", "concurrency"}))
+    expect(not (await cluster.place(name, agent, context=omitted)).refused, "an omitted validator refuses")
+
+
 async def an_owner_is_limited_over_all_its_sessions_in_a_batch(cluster: StoredCluster) -> None:
     """Earlier sessions count, refused ones do not."""
     policy = ResourcePolicy(cluster.new("policy"), slots_max=SlotLimits({"cpu": 2000}))
@@ -351,6 +363,7 @@ CHECKS: tuple[Check, ...] = (
     an_agent_that_no_longer_fits_is_refused,
     a_changed_topology_is_refused,
     each_scope_of_an_owner_has_its_limit,
+    limits_that_the_decision_did_not_check_are_not_verified,
     an_owner_is_limited_over_all_its_sessions_in_a_batch,
     the_number_of_sessions_is_limited_in_each_scope,
     a_limit_applies_from_the_moment_it_is_set,

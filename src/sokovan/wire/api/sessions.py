@@ -50,6 +50,19 @@ class KernelGroupBody(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryBody(StrictBody):
+    """How often the start of a session is attempted, and where.
+
+    `elsewhere`: other agents are tried at once, and the one that failed only after the
+    backoff, which doubles. Otherwise any agent is tried, after the backoff.
+    """
+
+    attempts: int = 3
+    backoff: int | str = 5
+    elsewhere: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionBody(StrictBody):
     """A request for a session.
 
@@ -84,12 +97,13 @@ class SessionBody(StrictBody):
     ends_with: Literal["all", "main", "any"] | None = None
     tolerates_failures: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
+    retry: RetryBody = field(default_factory=RetryBody)
 
 
 class RunOptions(TypedDict, total=False):
     """Keyword arguments of the SDK's `run()`: the fields of SessionBody.
 
-    `cpus`, `mem` and `gpus` are entries of `resources`; mounts and ports may be strings.
+    `cpus`, `mem` and `gpus` are entries of `resources`, `attempts` is one of `retry`; mounts and ports may be strings.
     """
 
     name: str
@@ -121,6 +135,8 @@ class RunOptions(TypedDict, total=False):
     ends_with: Literal["all", "main", "any"]
     tolerates_failures: bool
     on_agent_lost: Literal["end", "requeue"]
+    retry: RetryBody
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +156,18 @@ class KernelView:
     image: str
     since: str
     rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedStartView:
+    """A failed attempt to start a session; the agent is avoided for a while."""
+
+    attempt: int
+    agent: str
+    code: str
+    detail: str
+    at: str
+    avoided_until: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +211,9 @@ class SessionView:
     exit_code: int | None
     version: int
     labels: dict[str, str] = field(default_factory=dict)
+    attempt: int = 1
+    retry: RetryBody = field(default_factory=RetryBody)
+    failed_starts: list[FailedStartView] = field(default_factory=list)
     times_out_at: str | None = None
 
 

@@ -11,6 +11,7 @@ import pytest
 from sokovan.api.mapping import requests
 from sokovan.api.mapping.requests import CONVERTED, read_topology, session_request, topology_text
 from sokovan.domain.errors import InvalidInput, InvalidSpec
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import (
     EndPolicy,
@@ -23,7 +24,7 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -158,3 +159,11 @@ def test_a_problem_in_a_part_is_located_by_its_path(said: dict[str, Any], where:
     with pytest.raises(InvalidRequest) as refused:
         session_request(SessionBody(**said))
     assert [one.where for one in refused.value.problems] == [where]
+
+
+def test_a_retry_policy_is_read_with_its_bounds() -> None:
+    request = session_request(SessionBody(retry=RetryBody(attempts=5, backoff="1m", elsewhere=False)))
+    assert request.retry == RetryPolicy(attempts=5, backoff_s=60, elsewhere=False)
+    assert session_request(SessionBody()).retry == RetryPolicy(attempts=3, backoff_s=5, elsewhere=True)
+    with pytest.raises(InvalidRequest, match="retry/attempts"):
+        session_request(SessionBody(retry=RetryBody(attempts=11)))

@@ -59,7 +59,7 @@ async def _closed() -> object:
 async def test_not_ready_while_the_manager_does_not_answer(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[], Awaitable[object]]
 ) -> None:
-    monkeypatch.setattr("sokovan.api.routes.system.CHECK_S", 0.05)
+    monkeypatch.setattr("sokovan.api.routes.system.MANAGER_CHECK_S", 0.05)
     monkeypatch.setattr(api.dependencies.agents, "fresh", fresh)
     for path, status in (("/readyz", 503), ("/health", 200)):
         answer = await api.get(path)

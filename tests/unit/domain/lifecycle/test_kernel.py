@@ -24,12 +24,13 @@ PREPARATION = drawn("""
     PULLING -> TERMINATING
 """)
 ASKED_FOR_AGAIN = drawn("TERMINATING -> TERMINATING")
+RETRIED = drawn("TERMINATING -> PENDING")
 
 live = pytest.mark.parametrize("state", ALIVE)
 
 
 def test_the_moves_are_those_of_the_diagram_with_preparation_in_two_steps() -> None:
-    assert arrows(KERNEL) == DIAGRAM | PREPARATION | ASKED_FOR_AGAIN
+    assert arrows(KERNEL) == DIAGRAM | PREPARATION | ASKED_FOR_AGAIN | RETRIED
 
 
 def test_a_kernel_can_only_be_cancelled_before_it_has_a_place() -> None:
@@ -37,8 +38,11 @@ def test_a_kernel_can_only_be_cancelled_before_it_has_a_place() -> None:
 
 
 @live
-@pytest.mark.parametrize("end", [KernelTrigger.STOP_REQUESTED, KernelTrigger.FAILED, KernelTrigger.EXPIRED])
-def test_a_live_kernel_terminates_when_stopped_failed_or_expired(state: KernelStatus, end: KernelTrigger) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [KernelTrigger.STOP_REQUESTED, KernelTrigger.FAILED, KernelTrigger.EXPIRED, KernelTrigger.RETRY_REQUESTED],
+)
+def test_a_live_kernel_terminates_by_every_trigger_that_ends_it(state: KernelStatus, end: KernelTrigger) -> None:
     assert KERNEL.after(state, end, by=Cause.COORDINATOR) is KernelStatus.TERMINATING
 
 

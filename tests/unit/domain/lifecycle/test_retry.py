@@ -1,4 +1,4 @@
-"""After a failure: try again, let it expire, or give up."""
+"""After a failed start: another agent, a later time, or the end."""
 
 from __future__ import annotations
 
@@ -7,72 +7,59 @@ from typing import Any
 import pytest
 
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.lifecycle.retry import RetryPolicy, RetryVerdict, classify
-
-POLICY = RetryPolicy(attempts_max=3, timeout_s=60, delay_first_ms=500, delay_max_ms=30_000)
+from sokovan.domain.lifecycle.retry import RetryDelay, RetryPolicy, RetryVerdict
 
 
-@pytest.mark.parametrize(
-    ("attempts", "elapsed_s", "verdict"),
-    [
-        (1, 5, RetryVerdict.RETRY),
-        (2, 60, RetryVerdict.RETRY),
-        (2, 61, RetryVerdict.EXPIRE),
-        (3, 5, RetryVerdict.GIVE_UP),
-        (9, 5, RetryVerdict.GIVE_UP),
-    ],
-)
-def test_a_step_is_retried_until_it_failed_too_often_or_took_too_long(
-    attempts: int, elapsed_s: int, verdict: RetryVerdict
-) -> None:
-    assert classify(attempts=attempts, elapsed_s=elapsed_s, policy=POLICY) is verdict
+def test_a_start_is_attempted_three_times_on_other_agents() -> None:
+    verdicts = [RetryPolicy().verdict(attempt) for attempt in (1, 2, 3, 9)]
+    assert verdicts == [RetryVerdict.ELSEWHERE, RetryVerdict.ELSEWHERE, RetryVerdict.GIVE_UP, RetryVerdict.GIVE_UP]
 
 
-def test_giving_up_comes_before_expiring() -> None:
-    assert classify(attempts=3, elapsed_s=1000, policy=POLICY) is RetryVerdict.GIVE_UP
+def test_without_elsewhere_a_start_is_attempted_later() -> None:
+    assert RetryPolicy(elsewhere=False).verdict(1) is RetryVerdict.LATER
 
 
-def test_without_a_time_out_time_alone_never_ends_a_step() -> None:
-    assert classify(attempts=1, elapsed_s=10**9, policy=RetryPolicy()) is RetryVerdict.RETRY
+def test_one_attempt_means_no_retry() -> None:
+    assert RetryPolicy(attempts=1).verdict(1) is RetryVerdict.GIVE_UP
 
 
-def test_each_wait_is_twice_the_last_up_to_a_ceiling() -> None:
-    waits = [POLICY.delay_ms(attempt) for attempt in range(1, 10)]
-    assert waits == [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]
+def test_the_backoff_of_a_policy_doubles_up_to_an_hour() -> None:
+    policy = RetryPolicy(attempts=10, backoff_s=1000)
+    assert [policy.backoff_ms(attempt) for attempt in (1, 2, 3)] == [1_000_000, 2_000_000, 3_600_000]
+    assert RetryPolicy(backoff_s=0).backoff_ms(3) == 0
 
 
-def test_the_first_wait_is_also_that_before_any_failure() -> None:
-    assert POLICY.delay_ms(0) == POLICY.delay_ms(1) == 500
+DELAY = RetryDelay(first_ms=500, most_ms=30_000)
 
 
-def test_a_thousand_failures_wait_no_longer_than_the_ceiling() -> None:
-    assert POLICY.delay_ms(10**9) == 30_000
-    assert RetryPolicy(delay_first_ms=1, delay_max_ms=7).delay_ms(10**9) == 7
+def test_each_delay_is_twice_the_last_up_to_a_maximum() -> None:
+    delays = [DELAY.delay_ms(failures) for failures in range(1, 10)]
+    assert delays == [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]
+    assert RetryDelay() == DELAY
 
 
-def test_no_wait_stays_no_wait() -> None:
-    assert RetryPolicy(delay_first_ms=0, delay_max_ms=0).delay_ms(7) == 0
+def test_the_first_delay_is_also_that_before_any_failure() -> None:
+    assert DELAY.delay_ms(0) == DELAY.delay_ms(1) == 500
 
 
-def test_the_usual_policy_is_five_attempts_half_a_second_to_half_a_minute_apart() -> None:
-    assert RetryPolicy() == RetryPolicy(attempts_max=5, timeout_s=None, delay_first_ms=500, delay_max_ms=30_000)
+def test_a_billion_failures_wait_no_longer_than_the_maximum() -> None:
+    assert DELAY.delay_ms(10**9) == 30_000
+    assert RetryDelay(first_ms=1, most_ms=7).delay_ms(10**9) == 7
 
 
-def test_the_strictest_policy_is_one_attempt_within_a_second() -> None:
-    strict = RetryPolicy(attempts_max=1, timeout_s=1)
-    assert classify(attempts=1, elapsed_s=0, policy=strict) is RetryVerdict.GIVE_UP
+def test_no_delay_stays_no_delay() -> None:
+    assert RetryDelay(first_ms=0, most_ms=0).delay_ms(7) == 0
+
+
+@pytest.mark.parametrize(("field", "value"), [("first_ms", -1), ("most_ms", 499), ("most_ms", True)])
+def test_a_backoff_out_of_bounds_is_refused_by_the_name_of_its_field(field: str, value: Any) -> None:
+    with pytest.raises(InvalidSpec, match=f"retry delay: {field} = {value}"):
+        RetryDelay(**{field: value})
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [
-        ("attempts_max", 0),
-        ("attempts_max", True),
-        ("timeout_s", 0),
-        ("timeout_s", 1.5),
-        ("delay_first_ms", -1),
-        ("delay_max_ms", 499),
-    ],
+    [("attempts", 0), ("attempts", 11), ("attempts", True), ("backoff_s", -1), ("backoff_s", 3601), ("elsewhere", 1)],
 )
 def test_a_policy_out_of_bounds_is_refused_by_the_name_of_its_field(field: str, value: Any) -> None:
     with pytest.raises(InvalidSpec, match=f"retry policy: {field} = {value}"):

@@ -40,6 +40,11 @@ PREPARATION = drawn("""
     PREPARING -> TERMINATING
     PULLING -> TERMINATING
 """)
+# A failed start is retried, or stopped before its retry.
+RETRIED = drawn("""
+    TERMINATING -> PENDING
+    TERMINATING -> TERMINATING
+""")
 LIVE = ["scheduled", "preparing", "pulling", "prepared", "creating", "running"]
 
 
@@ -50,7 +55,7 @@ def status(kernels: str, *, goal: Goal = Goal.RUN, required: int | None = None) 
 
 
 def test_the_moves_are_those_of_the_table_with_preparation_in_two_steps() -> None:
-    assert arrows(SESSION) == TABLE | PREPARATION
+    assert arrows(SESSION) == TABLE | PREPARATION | RETRIED
 
 
 def test_a_session_can_only_be_cancelled_while_it_is_pending() -> None:
@@ -58,7 +63,7 @@ def test_a_session_can_only_be_cancelled_while_it_is_pending() -> None:
 
 
 def test_a_session_can_be_terminated_from_every_live_state() -> None:
-    assert entrances(SESSION, "terminating") == set(LIVE)
+    assert entrances(SESSION, "terminating") == {*LIVE, "terminating"}
 
 
 @pytest.mark.parametrize("state", LIVE)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -246,3 +247,30 @@ async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: Controlle
     )
 
     await refusal(blind.plan(HELLO, ALICE), DryRunUnavailable)
+
+
+@pytest.mark.parametrize("act", ["submit", "terminate", "cancel"])
+async def test_a_client_that_leaves_at_any_moment_leaves_a_hint_for_what_it_committed(
+    harness: ControllerHarness, act: str
+) -> None:
+    controller, committed = harness.controller, 0
+    acts: dict[str, Callable[[SessionId], Awaitable[object]]] = {
+        "submit": lambda _: controller.submit(HELLO, ALICE),
+        "terminate": lambda session: controller.mark_for_termination(session, ALICE),
+        "cancel": lambda session: controller.cancel(session, ALICE),
+    }
+    for turns in range(60):
+        before = await harness.controller.enqueue(session_request(name=f"n{turns}"), ALICE)
+        await harness.hinted()
+        stored, earlier = await harness.stored(), asyncio.all_tasks()
+        client = asyncio.ensure_future(acts[act](before.session_id))
+        for _ in range(turns):
+            await harness.cluster.elapse(0)
+        client.cancel()
+        await asyncio.gather(*(asyncio.all_tasks() - earlier), return_exceptions=True)
+        await asyncio.gather(*(asyncio.all_tasks() - earlier), return_exceptions=True)
+        goal = (await harness.cluster.session(before.session_id)).goal
+        changed = await harness.stored() > stored or goal is not Goal.RUN
+        assert await harness.hinted() == changed, f"after {turns} turns"
+        committed += changed
+    assert committed

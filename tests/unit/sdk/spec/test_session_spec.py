@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.errors import InvalidSpecFile
 from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
 
 HEAD = "apiVersion: sokovan/v1\nkind: Session\n"
 WHOLE = f"""\
@@ -33,6 +33,7 @@ startsAt: 2030-01-01T00:00:00Z
 timeLimit: 4h
 preemptible: false
 stopGrace: 30
+retry: {{attempts: 5, backoff: 1m, elsewhere: false}}
 endsWith: main
 toleratesFailures: true
 onAgentLost: requeue
@@ -68,6 +69,7 @@ def test_every_key_reaches_the_request() -> None:
             time_limit="4h",
             preemptible=False,
             stop_grace=30,
+            retry=RetryBody(attempts=5, backoff="1m", elsewhere=False),
             ends_with="main",
             tolerates_failures=True,
             on_agent_lost="requeue",

@@ -22,6 +22,7 @@ from sokovan.adapters.sql.schema.tables import (
     DEPENDENCIES,
     HYPERNODES,
     SESSIONS,
+    SESSIONS_SLOT,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
@@ -36,15 +37,35 @@ async def lock_state(
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
     sessions = await lock_sessions(transaction, [one.session_id for one in assignments])
     await _load_devices(transaction, agents, _requested_slots(assignments, sessions))
-    in_force = await limits.current(transaction)
+    in_force = _checked_limits(await limits.current(transaction), sessions, context)
     return LockedState(
         agents=agents,
         sessions=sessions,
         used=await _used(transaction, sessions, in_force),
         limits=in_force,
-        unmet=await _unmet(transaction, list(sessions)),
+        unmet=await _unmet(transaction, list(sessions)) if _checks(context, "dependencies") else (),
         topology_changed=await _topology_changed(transaction, assignments, context),
     )
+
+
+def _checks(context: AllocationContext, validator: str) -> bool:
+    return context.validators is None or validator in context.validators
+
+
+def _checked_limits(limits: OwnerLimits, sessions: dict[str, SessionRow], context: AllocationContext) -> OwnerLimits:
+    """The limits that validators of the decision checked, on the owners of these sessions."""
+    if context.validators is None or not limits:
+        return limits
+    owners = {scope for session in sessions.values() for scope in scopes_of(session.row)}
+    return {
+        owner: {slot: limit for slot, limit in limits[owner].items() if _checks(context, _validator(owner[0], slot))}
+        for owner in owners & limits.keys()
+    }
+
+
+def _validator(scope: str, slot: str) -> str:
+    """The name of the built-in validator of a limit."""
+    return "concurrency" if slot == SESSIONS_SLOT else f"{scope}-resource-limit"
 
 
 async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str, LockedAgent]:

@@ -99,12 +99,12 @@ def _place(
         transitions.move_kernel(one.session, kernel, KernelTrigger.ALLOCATED)
         delta.add_kernel(agent_id, kernel.slots, sign=1)
         for slot, amount in kernel.slots.items():
-            ledger.slots.append((kernel_id, slot, agent_id, incarnation, amount))
+            ledger.slots.append((kernel_id, kernel.attempt, slot, agent_id, incarnation, amount))
         for slot, choice in picked.items():
             for device, units in choice:
                 delta.devices[agent_id, device] += units
                 exclusive = state.agents[agent_id].devices.exclusive(slot, device)
-                ledger.devices.append((kernel_id, device, agent_id, units, exclusive))
+                ledger.devices.append((kernel_id, kernel.attempt, device, agent_id, units, exclusive))
     if one.assignment.hypernode is not None:
         transitions.set_hypernode(one.session, one.assignment.hypernode)
     transitions.settle(one.session, KernelTrigger.ALLOCATED)
@@ -131,6 +131,7 @@ def _result_of(one: Accepted, scheduled_at: datetime) -> AllocationResult:
 def _insert_slots(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a cache key
     columns: dict[str, TypeEngine[Any]] = {
         "kernel_id": TEXT,
+        "attempt": WHOLE,
         "slot": TEXT,
         "agent_id": TEXT,
         "incarnation": WHOLE,
@@ -146,6 +147,7 @@ def _insert_slots(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  
 def _insert_devices(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a cache key
     columns: dict[str, TypeEngine[Any]] = {
         "kernel_id": TEXT,
+        "attempt": WHOLE,
         "device_id": TEXT,
         "agent_id": TEXT,
         "units": WHOLE,

@@ -13,6 +13,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 
 _NO_SLOTS = "{}"
 
+_of_attempt = sa.and_(HELD_SLOTS.c.kernel_id == KERNELS.c.kernel_id, HELD_SLOTS.c.attempt == KERNELS.c.attempt)
 _row = (HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot, HELD_SLOTS.c.proof)
 CONFIRM_BEFORE_FREE: tuple[Check, ...] = (
     no_row(
@@ -27,7 +28,7 @@ CONFIRM_BEFORE_FREE: tuple[Check, ...] = (
         "freed as never sent, but its creation was requested",
         sa.select(*_row)
         .select_from(HELD_SLOTS)
-        .join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id)
+        .join(KERNELS, _of_attempt)
         .where(HELD_SLOTS.c.proof == FreeProof.NEVER_SENT.value, KERNELS.c.sent),
     ),
     no_row(
@@ -52,7 +53,7 @@ CONFIRM_BEFORE_FREE: tuple[Check, ...] = (
         sa.select(KERNELS.c.kernel_id, KERNELS.c.status, KERNELS.c.slots).where(
             KERNELS.c.status == KernelStatus.TERMINATED.value,
             KERNELS.c.slots != _NO_SLOTS,
-            ~sa.exists().where(HELD_SLOTS.c.kernel_id == KERNELS.c.kernel_id),
+            ~sa.exists().where(_of_attempt),
         ),
     ),
 )
@@ -76,7 +77,7 @@ FREE_ONCE: tuple[Check, ...] = (
             _times.label("times"),
             _proofs.label("proofs"),
         )
-        .group_by(HELD_SLOTS.c.kernel_id)
+        .group_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.attempt)
         .having(sa.or_(_times > 1, _proofs > 1, _freed.not_in([0, _lines]))),
     ),
     no_row(
@@ -89,7 +90,10 @@ FREE_ONCE: tuple[Check, ...] = (
         )
         .distinct()
         .select_from(HELD_DEVICES)
-        .join(HELD_SLOTS, HELD_SLOTS.c.kernel_id == HELD_DEVICES.c.kernel_id)
+        .join(
+            HELD_SLOTS,
+            sa.and_(HELD_SLOTS.c.kernel_id == HELD_DEVICES.c.kernel_id, HELD_SLOTS.c.attempt == HELD_DEVICES.c.attempt),
+        )
         .where(HELD_DEVICES.c.freed_ms.is_distinct_from(HELD_SLOTS.c.freed_ms)),
     ),
     _below(1, HELD_SLOTS.c.amount, HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot),

@@ -23,7 +23,7 @@ from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.route import ROUTE
-from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger
 from sokovan.domain.lifecycle.transition_table import TransitionTable
 
 
@@ -91,7 +91,12 @@ def _recorded_ends() -> tuple[Check, Check]:
     # A correlated subquery per session: SQLite would scan a derived table of all first rows for each of them.
     first = (
         sa.select(sa.func.min(earlier.c.sequence))
-        .where(earlier.c.object_id == SESSIONS.c.session_id, earlier.c.after.in_(_ENDING))
+        .where(
+            earlier.c.object_id == SESSIONS.c.session_id,
+            earlier.c.after.in_(_ENDING),
+            # A retry is no end, nor is a note.
+            earlier.c.trigger.not_in([SessionTrigger.RETRY_REQUESTED.value, NOTED]),
+        )
         .scalar_subquery()
     )
     row = SESSION_HISTORY.alias()

@@ -176,8 +176,16 @@ PLACEMENT_VALIDITY: tuple[Check, ...] = (
 )
 
 _kernel = (KERNELS.c.kernel_id, KERNELS.c.status, KERNELS.c.agent_id, KERNELS.c.sent)
+_later = KERNEL_HISTORY.alias()
+# In the current attempt: no later entry lets the kernel wait again.
 _was_creating = sa.exists().where(
-    KERNEL_HISTORY.c.object_id == KERNELS.c.kernel_id, KERNEL_HISTORY.c.after == KernelStatus.CREATING.value
+    KERNEL_HISTORY.c.object_id == KERNELS.c.kernel_id,
+    KERNEL_HISTORY.c.after == KernelStatus.CREATING.value,
+    ~sa.exists().where(
+        _later.c.object_id == KERNELS.c.kernel_id,
+        _later.c.sequence > KERNEL_HISTORY.c.sequence,
+        _later.c.after == KernelStatus.PENDING.value,
+    ),
 )
 INTENT_BEFORE_ACTION: tuple[Check, ...] = (
     no_row(

@@ -59,14 +59,19 @@ class SqlLedger:
         if not to_free:
             return
         transitions = Transitions(self._transaction, change)
+        agents_of: dict[str, str] = {}
         for session, kernel in to_free:
+            agents_of[kernel.kernel_id] = str(kernel.agent_id)
+            if session.is_retried:
+                transitions.requeue_kernel(session, kernel)
+                continue
             if kernel.exit_code is None:
                 kernel.exit_code = given[kernel.kernel_id].exit_code
             transitions.move_kernel(session, kernel, KernelTrigger.GONE)
         for session in {session.session_id: session for session, _ in to_free}.values():
-            transitions.settle(session, KernelTrigger.GONE)
+            transitions.settle(session, KernelTrigger.REQUEUED if session.is_retried else KernelTrigger.GONE)
         await transitions.write()
-        await self._release(to_free, proof)
+        await self._release(to_free, agents_of, proof)
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
         """See the port."""
@@ -135,7 +140,9 @@ class SqlLedger:
         rows = await self._transaction.fetch(statement, bound_ids(self._transaction, ids))
         return {row.agent_id: row for row in rows}
 
-    async def _release(self, freed: Sequence[tuple[SessionRow, KernelRow]], proof: FreeProof) -> None:
+    async def _release(
+        self, freed: Sequence[tuple[SessionRow, KernelRow]], agents_of: Mapping[str, str], proof: FreeProof
+    ) -> None:
         ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
         slots, devices = _free_statements(self._transaction.postgresql)
         bound = {**ids, "the_freed_ms": self._transaction.now_ms, "the_proof": proof.value}
@@ -146,7 +153,7 @@ class SqlLedger:
         delta = UsageDelta()
         for session, kernel in freed:
             amounts = ResourceSlot(held[kernel.kernel_id]) if kernel.kernel_id in held else NO_SLOTS
-            delta.add_kernel(str(kernel.agent_id), amounts, sign=-1)
+            delta.add_kernel(agents_of[kernel.kernel_id], amounts, sign=-1)
             delta.add_owner(session.row, amounts, sign=-1)
         for session in {session.session_id: session for session, _ in freed}.values():
             if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):

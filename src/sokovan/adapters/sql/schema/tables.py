@@ -163,6 +163,8 @@ SESSIONS = sa.Table(
     sa.Column("cause_detail", sa.Text),
     sa.Column("result", Name),
     sa.Column("hypernode", Name),
+    # The attempts to start it that failed, as JSON.
+    sa.Column("failed_starts", sa.Text, nullable=False, server_default="[]"),
     sa.Column("stamp", Amount, nullable=False, index=True),
     _body(),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
@@ -262,6 +264,7 @@ HELD_SLOTS = sa.Table(
     sa.Column("held_ms", Amount, nullable=False),
     sa.Column("freed_ms", Amount),
     sa.Column("proof", Name),
+    sa.Column("attempt", Amount, primary_key=True, autoincrement=False, server_default="1"),
     sa.CheckConstraint("amount > 0", name="amount"),
     sa.CheckConstraint("(freed_ms IS NULL) = (proof IS NULL)", name="proven"),
     status_check("proof", FreeProof),
@@ -276,6 +279,7 @@ HELD_DEVICES = sa.Table(
     sa.Column("units", Amount, nullable=False),
     sa.Column("exclusive", sa.Boolean, nullable=False),
     sa.Column("freed_ms", Amount),
+    sa.Column("attempt", Amount, primary_key=True, autoincrement=False, server_default="1"),
     sa.CheckConstraint("units > 0", name="units"),
 )
 sa.Index(

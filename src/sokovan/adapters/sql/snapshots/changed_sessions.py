@@ -21,7 +21,7 @@ _SESSION_COLUMNS = [
     SESSIONS.c[name]
     for name in (
         "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
-        "hypernode", "body",
+        "hypernode", "failed_starts", "body",
     )
 ]  # fmt: skip
 _KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots")]

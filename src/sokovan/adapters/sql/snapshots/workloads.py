@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import failed_starts_of, slots_of
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -29,10 +29,15 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
     """The workload of one session, from the rows that `changed_sessions` reads."""
     spec = msgspec.json.decode(row.body)
     specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}
+    failed = failed_starts_of(row.failed_starts)
+    elsewhere = spec.get("retry", {}).get("elsewhere", True)
+    avoid = tuple((one.agent_id, one.avoid_until_ms) for one in failed) if elsewhere else ()
+    # Without another agent to go to at once, the next attempt is later.
+    later = () if elsewhere else tuple(one.avoid_until_ms for one in failed)
     return SessionWorkload(
         session_id=SessionId(row.session_id),
         kernels=tuple(
-            _kernel_workload(kernel, specs[kernel.kernel_id])
+            _kernel_workload(kernel, specs[kernel.kernel_id], avoid)
             for kernel in kernels
             if kernel.status not in (_ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED)
         ),
@@ -49,13 +54,13 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
         topology=_topology(spec["topology"]),
         hypernode=row.hypernode,
         dependencies=tuple(SessionId(one) for one in spec["dependencies"]),
-        starts_at_ms=spec["starts_at_ms"],
+        starts_at_ms=max((*later, spec["starts_at_ms"] or 0)) or None,
         preemptible=spec["preemptible"],
         preemption=Preemption(spec["preemption"]),
     )
 
 
-def _kernel_workload(row: Any, spec: Mapping[str, Any]) -> KernelWorkload:
+def _kernel_workload(row: Any, spec: Mapping[str, Any], avoid: tuple[tuple[AgentId, int], ...]) -> KernelWorkload:
     holds = row.status in _HOLDING
     return KernelWorkload(
         kernel_id=KernelId(row.kernel_id),
@@ -70,6 +75,7 @@ def _kernel_workload(row: Any, spec: Mapping[str, Any]) -> KernelWorkload:
         nominated=spec["nominated"],
         agent=AgentId(row.agent_id) if holds else None,
         releasing=row.status == KernelStatus.TERMINATING.value,
+        avoid=() if holds else avoid,
     )
 
 

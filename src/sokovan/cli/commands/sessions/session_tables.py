@@ -136,6 +136,8 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("labels", label_texts(view.labels)),
         ("depends on", ", ".join(view.depends_on)),
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
+        ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
+        *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),
         ("starts at", view.starts_at or ""),
         ("times out", f"at {view.times_out_at}, unless it starts before" if view.times_out_at else ""),

@@ -95,7 +95,10 @@ def explain_waiting(
         verdict=Advice.CHANGE if blocked else verdict.advice,
         code=verdict.code.value,
         summary=_with_names(verdict.summary, names),
-        checks=tuple(check._replace(detail=_with_names(check.detail, names)) for check in verdict.checks),
+        checks=(
+            *(check._replace(detail=_with_names(check.detail, names)) for check in verdict.checks),
+            *_failed_starts(session),
+        ),
         funnel=funnel_view(verdict.funnel),
         position=verdict.position,
         ahead=tuple(_ahead(session, other) for other in ahead),
@@ -118,7 +121,7 @@ def explain_stage(session: SessionRecord, history: Sequence[HistoryEntry], *, no
         verdict=advice,
         code=code.value,
         summary="; ".join(part for part in (_state(session), _note_text(session, history)) if part) or meaning,
-        checks=_kernel_checks(session.kernels),
+        checks=(*_kernel_checks(session.kernels), *_failed_starts(session)),
         as_of_ms=now_ms,
     )
 
@@ -150,7 +153,9 @@ def past_reasons(history: Sequence[HistoryEntry]) -> tuple[PastReason, ...]:
 
 def funnel_view(funnel: Funnel | None) -> dict[str, int]:
     """The number of agents left after each filter, by filter."""
-    return {} if funnel is None else dict(funnel._asdict())
+    if funnel is None:
+        return {}
+    return {name: count for name, count in funnel._asdict().items() if count or name != "avoided"}
 
 
 def _is_note(entry: HistoryEntry) -> bool:
@@ -238,6 +243,14 @@ def _kernel_checks(kernels: Sequence[KernelRecord]) -> tuple[Check, ...]:
     if 0 < missing < len(kernels):
         checks.append(Check("growth", "short", f"{missing} kernels beyond the minimum wait for room"))
     return tuple(checks)
+
+
+def _failed_starts(session: SessionRecord) -> tuple[Check, ...]:
+    """The attempts to start it that failed, and where."""
+    return tuple(
+        Check(f"attempt {one.attempt}", "no", f"{one.agent_id}: {one.detail}")
+        for one in session.failed_starts[-SHOWN_MAX:]
+    )
 
 
 def _exit_text(code: int | None) -> str:

@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
-from sokovan.orchestrator.sessions.endings import alive_kernels, pending_kernels
+from sokovan.orchestrator.sessions.endings import alive_kernels, failed_start, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 
@@ -66,7 +66,8 @@ class EnforceDeadlines:
                 if seconds is not None and self._exceeds(kernel.since_ms, seconds):
                     detail = f"kernel {kernel.index} was {kernel.status} for more than {seconds} s"
                     change = by_coordinator(f"{kernel.status}-timeout", detail)
-                    steps.append(SessionStep(KernelTrigger.EXPIRED, change, (kernel.kernel_id,)))
+                    expired = SessionStep(KernelTrigger.EXPIRED, change, (kernel.kernel_id,))
+                    return [failed_start(session, expired)]
         return steps
 
     def _termination(

@@ -10,6 +10,7 @@ from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_requests import REPEAT_S, AgentRequestKey
 from sokovan.orchestrator.image_reports import ImageReports
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
+from sokovan.orchestrator.sessions.endings import failed_start
 from sokovan.orchestrator.sessions.handlers.start import creation_step
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
@@ -113,7 +114,8 @@ class PrepareImages:
                 pull += [kernel.kernel_id] if pulling else []
         if failed:
             change = by_report(IMAGE_UNAVAILABLE, "; ".join(detail for _, detail in failed[:3]))
-            return (SessionStep(KernelTrigger.FAILED, change, tuple(kernel for kernel, _ in failed)),)
+            step = SessionStep(KernelTrigger.FAILED, change, tuple(kernel for kernel, _ in failed))
+            return (failed_start(session, step),)
         return (
             SessionStep(KernelTrigger.PREPARATION_STARTED, by_coordinator(), tuple(begin)),
             SessionStep(KernelTrigger.PULL_STARTED, by_report(), tuple(pull)),

@@ -10,10 +10,12 @@ from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_requests import REPEAT_S, AgentReply, AgentRequestKey, Notify
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
+from sokovan.orchestrator.sessions.endings import failed_start
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
+from sokovan.ports.runtime import ProgramNotFound
 from sokovan.wire.frames import CreateKernel
 
 CREATE = "create"
@@ -134,8 +136,9 @@ class StartKernels:
                 self._sessions.mark_stale([session.session_id])
             else:
                 change = by_report(REFUSED, reply.error.problem)
-                kernels = (KernelId(reply.key.subject),)
-                plans[session.session_id] = SessionMoves(session, (SessionStep(KernelTrigger.FAILED, change, kernels),))
+                step = SessionStep(KernelTrigger.FAILED, change, (KernelId(reply.key.subject),))
+                fault = reply.error.reason == ProgramNotFound.code  # the user's, on every agent
+                plans[session.session_id] = SessionMoves(session, (step if fault else failed_start(session, step),))
         return bool(await self._writer.move(self.name, list(plans.values())))
 
     def _creating_session(self, reply: AgentReply) -> SessionRecord | None:

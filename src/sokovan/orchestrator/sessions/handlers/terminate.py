@@ -149,6 +149,8 @@ def _key(kind: str, kernel: KernelRecord) -> AgentRequestKey:
 
 def _stop_the_rest(session: SessionRecord) -> tuple[SessionStep, ...]:
     """Stop the kernels that are alive, and withdraw those that are pending."""
+    if session.is_retried:  # all of its kernels wait again
+        return ()
     return (
         SessionStep(KernelTrigger.STOP_REQUESTED, _SESSION_ENDS, alive_kernels(session)),
         SessionStep(KernelTrigger.WITHDRAWN, _SESSION_ENDS, pending_kernels(session)),

@@ -8,7 +8,7 @@ from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
-from sokovan.orchestrator.sessions.endings import Exit, end_steps, exit_steps
+from sokovan.orchestrator.sessions.endings import Exit, end_steps, exit_steps, failed_start
 from sokovan.orchestrator.sessions.session_cache import Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
 
@@ -94,7 +94,8 @@ class WatchKernels:
         if steps:
             return *steps, gone
         if lost:
-            return gone, *rest
+            creating = all(one.status is KernelStatus.CREATING for one in session.kernels if one.kernel_id in lost)
+            return (failed_start(session, gone),) if creating and not exits else (gone, *rest)
         if exits:
             self._partly_ended[session.session_id] = len(exits)
         return (SessionStep(KernelTrigger.STARTED, by_report(), tuple(started)),)

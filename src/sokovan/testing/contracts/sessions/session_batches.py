@@ -258,6 +258,9 @@ async def a_replacement_takes_over_the_dependents(cluster: StoredCluster) -> Non
     expect(after.version > waits.version, "the version did not change")
     _, changed = await cluster.store.read(lambda unit: unit.sessions.changed(mark))
     expect(waits.session_id in changed, "it is not among what changed")
+    moves = [KernelMove(kernel, KernelTrigger.WITHDRAWN) for kernel in waits.kernels]
+    moved = await cluster.store.run(lambda unit: unit.sessions.move_many(moves, BY_COORDINATOR))
+    expect(not moved, "a copy that names the replaced session still moves its dependent")
 
 
 def _in_session(move: KernelMove, session_id: str) -> KernelMove:

@@ -7,6 +7,7 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, User
@@ -16,6 +17,8 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import ONE_CPU
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
+
+ONCE = RetryPolicy(attempts=1)
 
 
 async def verdict(cluster: OrchestratedCluster, name: str) -> str | None:
@@ -35,7 +38,7 @@ async def test_a_state_that_lasts_too_long_ends_the_session(
     cluster: OrchestratedCluster, steps: tuple[KernelTrigger, ...], seconds: int, cause: str
 ) -> None:
     await cluster.agent("a1")
-    await cluster.submit("s")
+    await cluster.submit("s", retry=ONCE)
     await cluster.stored.place("s", "a1")
     for step in steps:
         await cluster.stored.move("s", step)
@@ -54,7 +57,7 @@ async def test_a_state_that_lasts_too_long_ends_the_session(
 async def test_a_long_pull_is_given_an_hour(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
-    await cluster.submit("s", image="big")
+    await cluster.submit("s", retry=ONCE, image="big")
     await cluster.settle()
     await cluster.pass_time(3_500, step_s=500)
     assert await cluster.status("s") == "pulling"

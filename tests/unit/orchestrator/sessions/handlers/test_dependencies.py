@@ -6,10 +6,17 @@ import pytest
 
 from sokovan.domain.errors import Conflict, StoreUnavailable
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.simple_work import work_spec
+from sokovan.testing.stored_cluster import BY_COORDINATOR
+
+# More than any agent has, so that it stays pending.
+HUGE = {"cpu": 10**9}
 
 
 def handler_of(cluster: OrchestratedCluster) -> WithdrawDependents:
@@ -39,6 +46,46 @@ async def someone_waits_for_a_failure(cluster: OrchestratedCluster) -> None:
     await agent.ends("first.0", 1)
     await cluster.settle()
     assert await cluster.status("second") == "pending"
+
+
+class RequeuedMeanwhile:
+    """A handler that replaces `first` once, as a requeue whose response was lost does."""
+
+    name = "requeued-meanwhile"
+
+    def __init__(self, cluster: OrchestratedCluster) -> None:
+        self._cluster, self._done = cluster, False
+
+    def clear(self) -> None:
+        pass
+
+    async def handle(self, cycle: CycleInput) -> bool:
+        del cycle
+        if not self._done:
+            self._done = True
+            await self._cluster.store.run(self._replace)
+        return False
+
+    async def _replace(self, unit: UnitOfWork) -> None:
+        first = SessionId("first")
+        await unit.sessions.set_goal(first, Goal.FORCE, BY_COORDINATOR)
+        await unit.sessions.enqueue(work_spec("successor", slots=HUGE), BY_COORDINATOR, in_place_of=first)
+
+
+@pytest.mark.parametrize("place", range(8))
+async def test_a_copy_from_before_a_requeue_does_not_withdraw_a_dependent(
+    cluster: OrchestratedCluster, place: int
+) -> None:
+    await cluster.submit("first", slots=HUGE)
+    await cluster.submit("second", dependencies=(SessionId("first"),))
+    handlers = cluster.coordinator.handlers
+    assert place <= len(handlers)
+    # The cycle has read `second` before; the requeue commits before the handler at this place.
+    cluster.coordinator.handlers = (*handlers[:place], RequeuedMeanwhile(cluster), *handlers[place:])
+    await cluster.settle()
+    second = await cluster.session("second")
+    assert (second.status.value, second.spec.dependencies) == ("pending", ("successor",))
+    assert await cluster.status("first") == "cancelled"
 
 
 async def test_a_cancelled_dependency_is_a_failed_one(cluster: OrchestratedCluster) -> None:

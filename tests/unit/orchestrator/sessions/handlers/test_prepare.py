@@ -1,7 +1,10 @@
 """Images are made ready once, and kernels move as they are."""
 
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+ONCE = RetryPolicy(attempts=1)
 
 
 async def test_an_image_that_is_known_to_be_there_is_not_asked_for(cluster: OrchestratedCluster) -> None:
@@ -62,7 +65,7 @@ async def test_a_pull_without_a_report_is_requested_again(cluster: OrchestratedC
 async def test_preparation_that_gets_nowhere_ends_at_its_deadline(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["prepare"] = Fault.REQUEST_LOST
-    await cluster.submit("s")
+    await cluster.submit("s", retry=ONCE)
     await cluster.pass_time(125, step_s=5)
     session = await cluster.session("s")
     assert (session.status.value, session.cause) == ("terminated", "preparing-timeout")
@@ -71,6 +74,6 @@ async def test_preparation_that_gets_nowhere_ends_at_its_deadline(cluster: Orche
 async def test_the_failure_of_one_image_names_it(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.broken = {"bad": "manifest unknown"}
-    await cluster.submit("s", image="bad", kernels=2)
+    await cluster.submit("s", retry=ONCE, image="bad", kernels=2)
     await cluster.settle()
     assert (await cluster.session("s")).cause_detail == "bad: manifest unknown; bad: manifest unknown"

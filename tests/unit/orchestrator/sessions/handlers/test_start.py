@@ -8,6 +8,7 @@ import pytest
 from sokovan.agent.messages import ObstacleObserved
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.handlers import start
@@ -18,6 +19,8 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
 from sokovan.wire.frames import CreateKernel
+
+ONCE = RetryPolicy(attempts=1)
 
 K = KernelStatus
 
@@ -90,7 +93,7 @@ async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: Orches
 async def test_a_full_disk_on_the_agent_ends_the_session_with_its_message(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.apply(ObstacleObserved("the disk is full"))
-    await cluster.submit("s")
+    await cluster.submit("s", retry=ONCE)
     await cluster.settle()
     session = await cluster.session("s")
     assert (session.status.value, session.cause) == ("terminated", "creation-refused")

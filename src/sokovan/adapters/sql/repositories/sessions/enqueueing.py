@@ -199,7 +199,10 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
 
 
 async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING sessions that depend on `before` depend on `after`."""
+    """Make PENDING sessions that depend on `before` depend on `after`.
+
+    The versions of their kernels change too: a copy that was read before must not move them.
+    """
     waiting = await transaction.fetch(
         sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
         .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
@@ -220,6 +223,9 @@ async def replace_dependency(transaction: Transaction, before: SessionId, after:
             sa.update(DEPENDENCIES)
             .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
             .values(depends_on=after)
+        )
+        await transaction.execute(
+            sa.update(KERNELS).where(KERNELS.c.session_id == row.session_id).values(version=KERNELS.c.version + 1)
         )
 
 

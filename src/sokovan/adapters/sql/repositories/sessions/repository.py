@@ -29,7 +29,7 @@ from sokovan.domain.session import SessionSpec, SessionType
 from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
 
 # Only the allocator and the ledger take and free slots, together with their ledger rows.
-_RESERVED = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
+_RESERVED = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE, KernelTrigger.REQUEUED})
 _ENDS = frozenset(move.trigger for move in KERNEL.moves if move.before in ALIVE and move.after not in ALIVE)
 
 
@@ -204,6 +204,8 @@ def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelM
             legal = [trigger.value for trigger in KERNEL.legal_in(kernel.status) if trigger not in _RESERVED]
             raise IllegalTransition(machine=KERNEL.name, state=kernel.status, trigger=move.trigger, legal=legal)
         kernel.exit_code = move.exit_code if move.exit_code is not None else kernel.exit_code
+        if move.failed_start_ms is not None and kernel.agent_id is not None:
+            transitions.add_failed_start(session, kernel, move.failed_start_ms)
         transitions.move_kernel(session, kernel, move.trigger)
     transitions.settle(session, *_ended_by(moves))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
 from sokovan.domain.plain_values import InvalidDocument
-from sokovan.domain.records import KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.records import FailedStart, KernelRecord, SessionRecord, SessionResult, is_retried
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
 
@@ -30,7 +30,7 @@ _STATE_COLUMNS = [
     for name in (
         "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "queue",
         "user", "group", "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail",
-        "result", "hypernode", "since_ms",
+        "result", "hypernode", "since_ms", "failed_starts",
     )
 ]  # fmt: skip
 
@@ -79,6 +79,12 @@ class SessionRow:
     since_ms: int
     goal: Goal
     kernels: dict[str, KernelRow]
+    failed_starts: list[FailedStart] = field(default_factory=list)
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether its kernels wait again once they are gone."""
+        return is_retried(self.status, self.goal, self.row.cause)
 
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the current kernel statuses."""
@@ -215,6 +221,19 @@ def slots_of(text: str) -> ResourceSlot:
     return ResourceSlot(msgspec.json.decode(text))
 
 
+def failed_starts_text(failed: Sequence[FailedStart]) -> str:
+    """The stored form of failed attempts to start a session."""
+    return msgspec.json.encode(failed).decode()
+
+
+def failed_starts_of(text: str) -> tuple[FailedStart, ...]:
+    """Decode the failed attempts to start a session."""
+    return () if text == "[]" else _FAILED_STARTS.decode(text)
+
+
+_FAILED_STARTS = msgspec.json.Decoder(tuple[FailedStart, ...])
+
+
 def devices_text(picked: Mapping[str, tuple[tuple[str, int], ...]]) -> str:
     """The stored form of a kernel's devices, by slot."""
     return _devices_text(tuple(picked.items()))
@@ -259,6 +278,7 @@ def _state(row: Row[Any]) -> SessionRow:
         since_ms=row.since_ms,
         goal=Goal(row.goal),
         kernels={},
+        failed_starts=list(failed_starts_of(row.failed_starts)),
     )
 
 
@@ -300,4 +320,5 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         hypernode=row.hypernode,
         place=row.place,
         since_ms=row.since_ms,
+        failed_starts=failed_starts_of(row.failed_starts),
     )

@@ -7,7 +7,7 @@ differ only in the moves they request.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -15,24 +15,31 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import KernelRow, SessionRow
+from sokovan.adapters.sql.repositories.sessions.session_rows import KernelRow, SessionRow, failed_starts_text
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import Event, KernelMoved, SessionMoved
+from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
-from sokovan.domain.records import Change, SessionResult, result_of
+from sokovan.domain.records import Change, FailedStart, SessionResult, result_of
 
+# A gang may fail on many agents at once.
+_FAILED_STARTS_MAX = 32
+_FAILED_DETAIL_MAX = 300
+# A retried session is TERMINATING without a cause, until its kernels wait again or it is stopped.
+_RETRIES = frozenset({KernelTrigger.RETRY_REQUESTED, KernelTrigger.REQUEUED, KernelTrigger.OVERDUE})
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
-    "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE,
+    "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE, "attempt": WHOLE,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
     "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
+    "failed_starts": TEXT,
 }  # fmt: skip
 
 
@@ -84,6 +91,34 @@ class Transitions:
             )
         )
 
+    def requeue_kernel(self, session: SessionRow, kernel: KernelRow) -> None:
+        """Let the next attempt of a kernel wait; its slots are freed with a proof."""
+        self.move_kernel(session, kernel, KernelTrigger.REQUEUED)
+        now = self.transaction.now_ms
+        session.failed_starts = [
+            replace(one, avoid_until_ms=now + one.avoid_ms) if one.attempt == kernel.attempt else one
+            for one in session.failed_starts
+        ]
+        kernel.attempt += 1
+        kernel.agent_id = kernel.incarnation = kernel.rank = kernel.exit_code = None
+        kernel.sent, kernel.devices_text = False, "{}"
+
+    def add_failed_start(self, session: SessionRow, kernel: KernelRow, avoid_ms: int) -> None:
+        """Record that a kernel's agent could not start it; once per attempt and agent."""
+        agent_id, now = kernel.agent_id or AgentId(""), self.transaction.now_ms
+        known = [(one.attempt, one.agent_id) for one in session.failed_starts]
+        if (kernel.attempt, agent_id) not in known:
+            failed = FailedStart(
+                attempt=kernel.attempt,
+                agent_id=agent_id,
+                code=self.change.code,
+                detail=self.change.detail[:_FAILED_DETAIL_MAX],
+                at_ms=now,
+                avoid_ms=avoid_ms,
+                avoid_until_ms=now + avoid_ms,
+            )
+            session.failed_starts = [*session.failed_starts, failed][-_FAILED_STARTS_MAX:]
+
     def touch(self, session: SessionRow) -> None:
         """Write the session with a new version, even if its status does not change."""
         if session.session_id not in self._sessions:
@@ -108,21 +143,23 @@ class Transitions:
         """
         self.touch(session)
         before, after = session.status, session.derived()
-        if after is before:
+        ends = after in _ENDING and trigger not in _RETRIES
+        first_cause = ends and session.row.cause is None and session.session_id not in self._endings
+        if after is before and not first_cause:
             return
         session_trigger = (
             SessionTrigger.FORCED if _forced(session, after) else following_trigger(before, after, trigger)
         )
+        if first_cause:
+            cause = self.change.code or session_trigger.value
+            result = SessionResult.SUCCESS if ended_by_user else result_of(trigger, exit_codes)
+            self._endings[session.session_id] = Ending(cause, self.change.detail, result)
         session.status = after
         session.since_ms = self.transaction.now_ms
         session.history_sequence += 1
         self._session_history.append(
             history.HistoryRow(session.session_id, session.history_sequence, before, after, session_trigger)
         )
-        if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
-            cause = self.change.code or session_trigger.value
-            result = SessionResult.SUCCESS if ended_by_user else result_of(trigger, exit_codes)
-            self._endings[session.session_id] = Ending(cause, self.change.detail, result)
         self._events.append(
             SessionMoved(
                 at_ms=self.transaction.now_ms,
@@ -150,6 +187,7 @@ class Transitions:
             (
                 kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
                 kernel.incarnation, kernel.sent, kernel.rank, kernel.exit_code, kernel.devices_text, kernel.since_ms,
+                kernel.attempt,
             )
             for kernel, version in self._kernels.values()
         ]  # fmt: skip
@@ -166,7 +204,7 @@ class Transitions:
     def _session_values(self, session: SessionRow, version: int) -> tuple[Any, ...]:
         row, now = session.row, self.transaction.now_ms
         ending = self._endings.get(session.session_id)
-        scheduled = row.scheduled_ms
+        scheduled = None if session.status is SessionStatus.PENDING else row.scheduled_ms
         if scheduled is None and session.status is SessionStatus.SCHEDULED:
             scheduled = now
         ended = now if session.status in SESSION.terminal and row.ended_ms is None else row.ended_ms
@@ -177,7 +215,7 @@ class Transitions:
             row.cause_detail if ending is None else ending.detail,
             row.result if ending is None else ending.result.value,
             self._hypernodes.get(session.session_id, row.hypernode),
-            session.since_ms,
+            session.since_ms, failed_starts_text(session.failed_starts),
         )  # fmt: skip
 
 

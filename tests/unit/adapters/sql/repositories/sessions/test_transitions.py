@@ -10,7 +10,7 @@ import pytest
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import ForbiddenCause, IllegalTransition
-from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import (
     Goal,
     SessionIntent,
@@ -57,12 +57,16 @@ def misses(goal: Goal, required: int, count: int) -> list[Step]:
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("goal", Goal, ids=lambda goal: goal.name)
 def test_the_table_has_a_row_for_whatever_kernels_do_together(goal: Goal, count: int) -> None:
-    """With one exception, which never occurs: kernels that get an agent while their session ends.
+    """With two exceptions, which never occur: kernels that get an agent, or wait again, while their session ends.
 
     The allocator refuses a session whose goal is past RUN, and `set_goal` withdraws what waits in the same step.
+    Kernels wait again only in a session that is retried: its goal is RUN, and none of its kernels is alive.
     """
     for required in range(1, count + 1):
-        for before, triggers, _ in misses(goal, required, count):
+        for before, triggers, after in misses(goal, required, count):
+            if KernelTrigger.REQUEUED in triggers:
+                assert goal is not Goal.RUN or any(status in ALIVE for status in (*before, *after))
+                continue
             assert goal is not Goal.RUN
             assert KernelTrigger.ALLOCATED in triggers
             assert KernelStatus.PENDING in before

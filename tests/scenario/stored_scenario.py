@@ -1,0 +1,247 @@
+"""A scenario in a store: the scheduler of the orchestrator runs its cycles.
+
+The simulator keeps sessions, usage and carried state in memory. Here they are rows: each
+cycle starts from the snapshot that the store gives and ends with the allocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.domain.lifecycle.kernel import KERNEL, FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Owner, User
+from sokovan.domain.records import Change, KernelMove, KernelRecord
+from sokovan.domain.session import KernelSpec, SessionSpec
+from sokovan.orchestrator.batch_writer import BatchWriter
+from sokovan.orchestrator.sessions.scheduler import Scheduler
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
+from sokovan.ports.allocation import Assignment
+from sokovan.ports.repositories.catalog import CatalogItem
+from sokovan.ports.storage import UnitOfWork
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import SchedulingProfile, group_of
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
+from sokovan.simulator.scenario import Scenario
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, DEFAULT_GROUP, StoredCluster, submit_all
+
+# For sessions that are not part of the scenario.
+ELSEWHERE = ScalingGroup(name=ScalingGroupName("elsewhere"))
+_OTHER_OWNER = Owner(user="other", access_key=AccessKey("other"))
+_TO_STATUS = {
+    AgentStatus.DRAINING: [(AgentTrigger.DRAIN_REQUESTED, BY_USER)],
+    AgentStatus.SUSPECT: [(AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR)],
+    AgentStatus.LOST: [(AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR), (AgentTrigger.DECLARED_LOST, BY_COORDINATOR)],
+    AgentStatus.TERMINATED: [(AgentTrigger.LEFT, BY_AGENT)],
+}
+_TO_RUNNING = (
+    (KernelTrigger.IMAGE_READY, BY_COORDINATOR),
+    (KernelTrigger.CREATION_REQUESTED, BY_COORDINATOR),
+    (KernelTrigger.STARTED, BY_AGENT),
+)
+
+
+class NotStored(Exception):
+    """A scenario says something that is not written to the store."""
+
+
+class StoredScenario:
+    """The store of a scenario, and its scheduler."""
+
+    def __init__(self, scenario: Scenario, stored: StoredCluster, clock: VirtualClock) -> None:
+        self._scenario, self._stored = scenario, stored
+        verdicts = VerdictCache(BatchWriter(stored.store), clock)
+        self._scheduler = Scheduler(stored.snapshots, stored.allocator, verdicts, clock=clock, decide=self._decide)
+        self._plan = SchedulingPlan()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, scenario: Scenario) -> AsyncIterator[StoredScenario]:
+        """A store with the cluster and the sessions of a scenario."""
+        clock = VirtualClock(now_ms=scenario.now_ms)
+        async with StoredCluster.open(clock=clock) as stored:
+            made = cls(scenario, stored, clock)
+            await made._load()
+            yield made
+
+    async def cycle(self) -> SchedulingPlan:
+        """Run a cycle, then start the placed kernels and free the releasing ones; the plan."""
+        self._plan = SchedulingPlan()
+        await self._scheduler.refresh()
+        report = await self._scheduler.run(fence=None, always=True)
+        if report.refused or report.failed_groups:
+            raise AssertionError(f"the plan was refused: {report.refused} {report.failed_groups}")
+        await self._free_releasing()
+        await self._start([placement.session_id for placement in self._plan.placements])
+        return self._plan
+
+    async def agents_of_kernels(self) -> dict[KernelId, AgentId | None]:
+        """The agent of every kernel that has not ended; None while it waits."""
+        kernels = await self._kernels(session.session_id for session in self._scenario.sessions)
+        return {one.kernel_id: one.agent_id for one in kernels if one.status not in KERNEL.terminal}
+
+    async def _decide(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+        plan = schedule(snapshot, profile)
+        if snapshot.scaling_group.name == DEFAULT_GROUP:
+            self._plan = plan
+        return plan
+
+    async def _load(self) -> None:
+        """Running sessions come before limits and states of agents, which need not admit them."""
+        scenario, stored = self._scenario, self._stored
+        if scenario.history:
+            raise NotStored("past usage")
+        await stored.put(group_of(scenario.profile), ELSEWHERE, *scenario.queues)
+        for agent in scenario.agents:
+            await self._join(agent)
+        await stored.put(*scenario.hypernodes)
+        await stored.agent("elsewhere", scaling_group=ELSEWHERE.name, slots={"cpu": 2000, "tpu.device": 1})
+        await self._submit_dependencies()
+        if scenario.sessions and not scenario.limits:
+            await self._use_elsewhere(scenario.sessions[0].owner)
+        await submit_all(stored.store, [_spec(session) for session in scenario.sessions])
+        for session in scenario.sessions:
+            await self._place_running(session)
+        await stored.put(*_owners(scenario))
+        for agent in scenario.agents:
+            await self._set_status(agent)
+        if scenario.cursor is not None:
+            await stored.snapshots.refresh()
+            plan = SchedulingPlan(cursors={DEFAULT_GROUP: scenario.cursor})
+            await stored.snapshots.record_plan(DEFAULT_GROUP, plan)
+
+    async def _join(self, agent: AgentInfo) -> None:
+        await self._stored.agent(
+            agent.agent_id,
+            slots=dict(agent.available_slots),
+            architecture=agent.architecture,
+            labels=agent.labels,
+            kernels_max=agent.kernels_max,
+            shard=agent.shard,
+            cached_images=agent.cached_images,
+        )
+
+    async def _set_status(self, agent: AgentInfo) -> None:
+        async def work(unit: UnitOfWork) -> None:
+            for trigger, change in _TO_STATUS.get(agent.status, ()):
+                await unit.fleet.move(await unit.fleet.get(agent.agent_id), trigger, change)
+
+        await self._stored.store.run(work)
+
+    async def _submit_dependencies(self) -> None:
+        """Sessions that others depend on: ended as the scenario says, or pending elsewhere."""
+        own = {session.session_id for session in self._scenario.sessions}
+        named = {name for session in self._scenario.sessions for name in session.dependencies} - own
+        for name in sorted(named):
+            outcome = self._scenario.outcomes.get(name)
+            slots = {"cpu": 1000 if outcome is not None else 9000}
+            await self._stored.submit(name, slots=slots, owner=_OTHER_OWNER, scaling_group=ELSEWHERE.name)
+            if outcome is not None:
+                await self._stored.place(name, "elsewhere")
+                await self._stored.start(name)
+                await self._stored.move(name, KernelTrigger.EXITED, BY_AGENT, exit_code=int(not outcome))
+                await self._stored.free(name, FreeProof.AGENT_TOMBSTONE)
+
+    async def _use_elsewhere(self, owner: Owner) -> None:
+        """Run a session of one user in another scaling group: without limits it matters nowhere else."""
+        slots = {"cpu": 1000, "tpu.device": 1}
+        await self._stored.submit("beside", slots=slots, owner=owner, scaling_group=ELSEWHERE.name)
+        await self._stored.place("beside", "elsewhere")
+
+    async def _place_running(self, session: SessionWorkload) -> None:
+        running = tuple((kernel.kernel_id, kernel.agent) for kernel in session.kernels if kernel.agent is not None)
+        if not running:
+            return
+        result = await self._stored.place_all([Assignment(session.session_id, running, hypernode=session.hypernode)])
+        for error in result.refused.values():
+            raise error
+        await self._start([session.session_id])
+        releasing = {kernel.kernel_id for kernel in session.kernels if kernel.releasing}
+        kernels = [one for one in await self._kernels([session.session_id]) if one.kernel_id in releasing]
+        await self._move(kernels, KernelTrigger.STOP_REQUESTED, BY_COORDINATOR)
+
+    async def _kernels(self, sessions: Iterable[SessionId]) -> list[KernelRecord]:
+        found = [await self._stored.session(name) for name in dict.fromkeys(sessions)]
+        return [kernel for session in found for kernel in session.kernels]
+
+    async def _start(self, sessions: Sequence[SessionId]) -> None:
+        for trigger, change in _TO_RUNNING:
+            kernels = await self._kernels(sessions)
+            new = [one for one in kernels if one.agent_id is not None and one.status is not KernelStatus.RUNNING]
+            await self._move([one for one in new if one.status is not KernelStatus.TERMINATING], trigger, change)
+
+    async def _free_releasing(self) -> None:
+        kernels = await self._kernels(session.session_id for session in self._scenario.sessions)
+        leaving = [one for one in kernels if one.status is KernelStatus.TERMINATING]
+        if leaving:
+            proof = FreeProof.AGENT_TOMBSTONE
+            await self._stored.store.run(lambda unit: unit.ledger.free(leaving, proof, BY_COORDINATOR))
+
+    async def _move(self, kernels: Sequence[KernelRecord], trigger: KernelTrigger, change: Change) -> None:
+        if kernels:
+            moves = [KernelMove(kernel, trigger) for kernel in kernels]
+            await self._stored.store.run(lambda unit: unit.sessions.move_many(moves, change))
+
+
+def _spec(session: SessionWorkload) -> SessionSpec:
+    return SessionSpec(
+        session.session_id,
+        tuple(map(_kernel_spec, session.kernels)),
+        session_type=session.session_type,
+        owner=session.owner,
+        queue=session.queue,
+        priority=session.priority,
+        min_kernels=session.min_kernels,
+        group_minimums=session.group_minimums,
+        partitions=session.partitions,
+        topology=session.topology,
+        dependencies=session.dependencies,
+        starts_at_ms=session.starts_at_ms,
+        preemptible=session.preemptible,
+        preemption=session.preemption,
+    )
+
+
+def _kernel_spec(kernel: KernelWorkload) -> KernelSpec:
+    return KernelSpec(
+        kernel.kernel_id,
+        kernel.slots,
+        group=kernel.group,
+        image=kernel.image,
+        architecture=kernel.architecture,
+        labels=kernel.labels,
+        require=kernel.require,
+        priority=kernel.priority,
+        preemptible=kernel.preemptible,
+        nominated=kernel.nominated,
+    )
+
+
+def _owners(scenario: Scenario) -> list[CatalogItem]:
+    """The limited owners, each with a policy of its own."""
+    items: list[CatalogItem] = [Domain(DEFAULT_OWNER_NAME), User(DEFAULT_OWNER_NAME, DEFAULT_OWNER_NAME)]
+    for scope, limits in scenario.limits.items():
+        for name, limit in limits.items():
+            policy = f"{scope.value}-{name}"
+            items += [replace(limit, name=policy), _owner(scope, name, policy)]
+    return items
+
+
+def _owner(scope: Scope, name: str, policy: str) -> CatalogItem:
+    match scope:
+        case Scope.DOMAIN:
+            return Domain(name, policy=policy)
+        case Scope.GROUP:
+            return Group(name, DEFAULT_OWNER_NAME, policy=policy)
+        case Scope.USER:
+            return User(name, DEFAULT_OWNER_NAME, policy=policy)
+        case Scope.KEYPAIR:
+            return Keypair(AccessKey(name), DEFAULT_OWNER_NAME, policy=policy)
