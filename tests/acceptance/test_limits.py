@@ -93,6 +93,16 @@ def test_a_kernel_that_takes_more_memory_than_it_asked_for_is_ended_and_says_why
     assert limited.output(session) == ""
 
 
+def test_a_kernel_without_a_memory_request_gets_its_share_of_the_machine(limited: Embedded) -> None:
+    done = limited.cli("run", "--", "python", "-c", "x = bytearray(300 << 20); print(len(x))")
+    assert (done.returncode, done.stdout) == (0, f"{300 << 20}\n")
+    assert "(mem by default; --mem changes it)" in done.stderr
+    [agent] = limited.cli_json("agent", "ls")
+    name = done.stderr.split()[0]
+    slots = limited.session(name)["kernels"][0]["slots"]
+    assert slots["mem"] == agent["slots"]["mem"] * 1000 // agent["slots"]["cpu"] >> 20 << 20
+
+
 def test_processor_time_beyond_what_was_asked_for_is_not_given(limited: Embedded) -> None:
     needs(limited, "cpu")
     script = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass\nprint(time.process_time())"

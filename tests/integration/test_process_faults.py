@@ -21,7 +21,7 @@ from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import OUT_OF_MEMORY, KernelState, RuntimeFailure
+from sokovan.ports.runtime import KernelState, RuntimeFailure
 from sokovan.wire.frames import MountEntry
 from tests.kernels import (
     SLEEP,
@@ -241,23 +241,6 @@ async def test_orphans_that_die_are_not_left_as_zombies(runtime: ProcessRuntime,
         return not [one for one in processes.all_processes() if one.parent == shim and not one.alive]
 
     await until(no_zombies, limit_s=10)
-
-
-async def test_a_kernel_that_takes_too_much_memory_is_ended_and_says_why(runtime: ProcessRuntime) -> None:
-    if "memory" not in (await runtime.confinement()).hierarchies.controllers:
-        pytest.skip("nothing on this machine limits the memory of a kernel")
-    await runtime.create(launch("k", "x = bytearray(512 << 20); print(len(x))", slots={"mem": 64 << 20}))
-    over = await ended(runtime, "k")
-    assert (over.reason, over.exit_code) == (OUT_OF_MEMORY, 137)
-
-
-@pytest.mark.usefixtures("without_control_groups")
-async def test_without_control_groups_memory_is_limited_per_process(runtime: ProcessRuntime) -> None:
-    script = "try:\n    bytearray(512 << 20)\nexcept MemoryError:\n    print('refused')"
-    await runtime.create(launch("k", script, slots={"mem": 64 << 20}))
-    await ended(runtime, "k")
-    assert await output(runtime, "k") == b"refused\n"
-    assert "memory by rlimit, per process" in (await seen(runtime, "k")).confinement
 
 
 async def test_a_flood_of_output_stays_within_its_limit_on_disk(runtime: ProcessRuntime, root: Path) -> None:

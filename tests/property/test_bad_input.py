@@ -285,6 +285,7 @@ OTHER_SPECS: list[Case] = [
     ("scaling group: slots as one text", lambda: but(POOL, known_slots="cpu"), "invalid-spec", "known_slots = 'cpu'"),
     ("scaling group: slot name", lambda: but(POOL, slot_priority=("GPU",)), "invalid-slots", "'GPU'"),
     ("scaling group: time-out 0", lambda: but(POOL, pending_timeout_s=0), "invalid-spec", "pending_timeout_s = 0"),
+    ("scaling group: memory 0", lambda: but(POOL, mem_per_gpu_bytes=0), "invalid-spec", "mem_per_gpu_bytes = 0"),
     ("image: digest", lambda: but(IMAGE, digest="sha256:12"), "invalid-spec", "'sha256:12'"),
     ("image: digest as bytes", lambda: but(IMAGE, digest=b"sha256"), "invalid-spec", "b'sha256'"),
     ("image: slots as a mapping", lambda: but(IMAGE, slots_min={"cpu": 1}), "invalid-spec", "slots_min = {'cpu': 1}"),

@@ -19,7 +19,7 @@ from sokovan.agent import machine
 from sokovan.agent.kernel_table import KernelTable
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
-from sokovan.domain.slots import CUDA_SLOT, ResourceSlot
+from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT, SHARES_PER_DEVICE, ResourceSlot
 
 # Other names of the same architecture.
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
@@ -35,7 +35,9 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 class InventoryOptions:
     """The operator's settings of an agent; the rest is detected.
 
-    `fake_gpus` adds simulated devices. `reserved` is kept for the machine itself.
+    `fake_gpus` adds simulated devices. `gpu_shares` offers every device in shares instead
+    of as a whole: kernels that share one are not isolated from each other on it.
+    `reserved` is kept for the machine itself.
     """
 
     agent_id: str = ""
@@ -43,6 +45,7 @@ class InventoryOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     kernels_max: int | None = None
     fake_gpus: int = 0
+    gpu_shares: bool = False
     reserved: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -68,6 +71,8 @@ def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> I
     """Detect the resources of this machine. Raises InvalidName, InvalidSlots."""
     real, found_labels = nvidia_devices()
     devices = (*real, *fake_devices(options.fake_gpus))
+    if options.gpu_shares:
+        devices = tuple(Device(device.device_id, CUDA_SHARES_SLOT, SHARES_PER_DEVICE) for device in devices)
     found = Counter({"cpu": machine.cpu_millicores(root), "mem": machine.memory_bytes(root)})
     for device in devices:
         found[device.slot] += device.units

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts.exceptions import RepeatArgumentError
 
 from sokovan import __version__
 from sokovan.cli.command_table import COMMANDS, NOUNS
@@ -43,11 +44,13 @@ def run_command(words: list[str]) -> int:
     try:
         status = make_app()(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
-        raise usage_error(_one_line(error), hint=_help_for(words)) from error
+        raise usage_error(_one_line(error, words), hint=_help_for(words)) from error
     return status if isinstance(status, int) else OK
 
 
-def _one_line(error: CycloptsError) -> str:
+def _one_line(error: CycloptsError, words: list[str]) -> str:
+    if isinstance(error, RepeatArgumentError) and words.count(error.token.keyword or "") == 1:
+        return f"{error.token.keyword} and its opposite are both given; give one of them"
     return " ".join(str(error).split())
 
 

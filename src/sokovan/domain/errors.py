@@ -156,9 +156,9 @@ class ObjectNotFound(SokovanError):
     code = "not-found"
     hint = "check the name; it may have been removed"
 
-    def __init__(self, *, what: str, name: str) -> None:
+    def __init__(self, *, what: str, name: str, hint: str = "") -> None:
         self.what, self.name = what, name
-        super().__init__(f"there is no {what} {quoted(name)}")
+        super().__init__(f"there is no {what} {quoted(name)}", hint=hint)
 
 
 class StaleVersion(SokovanError):

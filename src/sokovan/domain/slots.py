@@ -17,6 +17,9 @@ AMOUNT_MAX = 2**53
 UNLIMITED = 2**62
 NAME_MAX = 64
 CUDA_SLOT = "cuda.device"
+CUDA_SHARES_SLOT = "cuda.shares"
+# The units of a device that is offered in shares.
+SHARES_PER_DEVICE = 1000
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*", re.ASCII)
 
@@ -175,6 +178,11 @@ def require_known(slots: ResourceSlot, known: Iterable[str], *, where: str) -> N
     for slot in slots:
         if slot not in names:
             raise UnknownSlot(slot=slot, known=names, where=where)
+
+
+def is_accelerator(slot: str) -> bool:
+    """Whether a slot is an accelerator device or a share of one."""
+    return slot.endswith((".device", ".shares"))
 
 
 def checked_slot_name(name: object, *, given: object) -> str:

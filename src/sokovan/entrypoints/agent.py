@@ -19,6 +19,7 @@ from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
+from sokovan.domain.slots import CUDA_SHARES_SLOT
 
 JOURNAL = "journal"
 IDENTITY = "identity"
@@ -35,6 +36,7 @@ class AgentOptions:
     name: str = ""
     scaling_group: str = "default"
     fake_gpus: int = 0
+    gpu_shares: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -51,8 +53,9 @@ class LocalAgent:
     def summary(self) -> str:
         """The resources of the agent and the isolation of its kernels, in one line."""
         slots = self.inventory.slots
-        devices = sum(amount for slot, amount in slots.items() if slot not in {"cpu", "mem"})
-        amounts = f"{slots['cpu'] / 1000:g} cpu, {slots['mem'] / (1 << 30):.1f} GiB, {devices} devices"
+        shared = " in shares" if slots[CUDA_SHARES_SLOT] else ""
+        devices = f"{len(self.inventory.devices)} devices{shared}"
+        amounts = f"{slots['cpu'] / 1000:g} cpu, {slots['mem'] / (1 << 30):.1f} GiB, {devices}"
         return f"{self.inventory.agent_id}: {amounts}; {self.confinement.in_words()}"
 
     async def run(self) -> None:
@@ -75,6 +78,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         scaling_group=options.scaling_group,
         labels={**confinement.labels(), **options.labels},
         fake_gpus=options.fake_gpus,
+        gpu_shares=options.gpu_shares,
     )
     found = await asyncio.to_thread(take_inventory, requested)
     inventory = replace(found, identity=stored_identity(options.root / IDENTITY))

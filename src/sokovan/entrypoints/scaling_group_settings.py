@@ -9,7 +9,7 @@ from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingG
 from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName, is_name
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S
-from sokovan.domain.slots import checked_slot_name
+from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
@@ -45,6 +45,24 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
     "slot_weights": (
         SettingInfo("table", "Weight in past usage by slot; by default a device has 40, a core 4, a GiB 1."),
         {},
+    ),
+    "mem_per_gpu_bytes": (
+        SettingInfo(
+            "whole number",
+            "Memory per accelerator of a kernel that requests none; if not set, its share of an agent's memory.",
+            least=1,
+            most=AMOUNT_MAX,
+        ),
+        None,
+    ),
+    "mem_per_cpu_bytes": (
+        SettingInfo(
+            "whole number",
+            "Memory per cpu of a kernel that requests neither memory nor accelerators; if not set, its share.",
+            least=1,
+            most=AMOUNT_MAX,
+        ),
+        None,
     ),
 }
 

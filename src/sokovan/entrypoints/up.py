@@ -64,14 +64,15 @@ class UpOptions:
     """Options of `sokovan up`.
 
     `fake_agents` is the number of simulated agents and of devices of each. `fake_gpus`
-    are simulated devices of the real agent, and `name` is the name of that agent; the
-    default is the host name.
+    are simulated devices of the real agent, `gpu_shares` lets kernels share its devices,
+    and `name` is the name of that agent; the default is the host name.
     """
 
     port: int = DEFAULT_PORT
     data: Path | None = None
     fake_agents: tuple[int, int] | None = None
     fake_gpus: int = 0
+    gpu_shares: bool = False
     agent: bool = True
     name: str = ""
 
@@ -158,7 +159,9 @@ def _manager_options(
     token = folder.secret(AGENT_KEY_FILE)
 
     def agent(manager: str) -> AgentOptions:
-        return AgentOptions(manager, token, root=folder.root / "agent", fake_gpus=options.fake_gpus, name=options.name)
+        root = folder.root / "agent"
+        gpus, shares = options.fake_gpus, options.gpu_shares
+        return AgentOptions(manager, token, root=root, fake_gpus=gpus, gpu_shares=shares, name=options.name)
 
     return ManagerOptions(
         database=DatabaseSettings(folder.store_url),

@@ -52,6 +52,13 @@ def test_devices_are_counted_and_simulated_ones_are_added(monkeypatch: pytest.Mo
     assert inventory.labels == {"rack": "r1", "nvidia.model": "mine"}
 
 
+def test_devices_are_offered_in_shares_if_asked_for() -> None:
+    inventory = take_inventory(InventoryOptions(fake_gpus=2, gpu_shares=True))
+
+    assert (inventory.slots["cuda.shares"], inventory.slots["cuda.device"]) == (2000, 0)
+    assert inventory.devices[1] == Device("fake-1", "cuda.shares", units=1000)
+
+
 def test_what_is_kept_for_the_machine_is_not_given() -> None:
     inventory = take_inventory(InventoryOptions(reserved={"cpu": 500, "mem": 9 << 30}))
 

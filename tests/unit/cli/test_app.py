@@ -66,3 +66,8 @@ def test_an_invalid_command_line_is_a_usage_error(words: list[str], message: str
         run_command(words)
     assert message in raised.value.message
     assert (raised.value.code, raised.value.hint) == ("usage", hint)
+
+
+def test_an_option_and_its_opposite_exclude_each_other() -> None:
+    with pytest.raises(CommandError, match="--closed and its opposite are both given; give one of them"):
+        run_command(["queue", "set", "default", "--open", "--closed"])

@@ -18,6 +18,7 @@ from sokovan.domain.slots import (
     SlotLimits,
     checked_slot_name,
     dominant_share,
+    is_accelerator,
     require_known,
     total,
 )
@@ -148,3 +149,11 @@ def test_a_stored_amount_is_a_whole_number_from_zero_on(amount: int) -> None:
     for make in (ResourceSlot, SlotLimits):
         with pytest.raises(InvalidSlots, match="the amount of cpu is"):
             make({"cpu": amount})
+
+
+@pytest.mark.parametrize(
+    ("slot", "answer"),
+    [("cuda.device", True), ("cuda.shares", True), ("cpu", False), ("mem", False), ("cuda.device.count", False)],
+)
+def test_devices_and_shares_of_devices_are_accelerators(slot: str, answer: bool) -> None:
+    assert is_accelerator(slot) is answer

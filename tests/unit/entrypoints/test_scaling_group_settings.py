@@ -88,6 +88,8 @@ def test_an_option_that_is_wrong_is_named(given: dict[str, object], problem: str
         ({"known_slots": ["cpu", 3]}, ".known_slots[1]: 3 must be a text"),
         ({"slot_priority": ["c p u"]}, ".slot_priority[0]: cannot read slots 'c p u'"),
         ({"pending_timeout_s": 0}, ".pending_timeout_s: 0 must be from 1 to"),
+        ({"mem_per_gpu_bytes": 0}, ".mem_per_gpu_bytes: 0 must be from 1 to"),
+        ({"mem_per_cpu_bytes": "4GiB"}, ".mem_per_cpu_bytes: '4GiB' must be a whole number"),
         ({"pending_timeout_s": "1h"}, ".pending_timeout_s: '1h' must be a whole number"),
     ],
 )

@@ -70,7 +70,10 @@ def kernel_at(record: SessionRecord, index: int) -> KernelRecord:
     """The kernel of a session by its index. Raises ObjectNotFound."""
     found = next((kernel for kernel in record.kernels if kernel.index == index), None)
     if found is None:
-        raise ObjectNotFound(what="kernel", name=f"{record.session_id}/{index}")
+        last = len(record.kernels) - 1
+        has = f"kernels 0 to {last}" if last else "kernel 0 only"
+        name = f"{record.spec.name}/{index}"
+        raise ObjectNotFound(what="kernel", name=name, hint=f"session {record.spec.name} has {has}")
     return found
 
 

@@ -56,6 +56,8 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         pending_timeout_s=group.pending_timeout_s,
         usage_half_life_s=group.usage_half_life_s,
         slot_weights=dict(group.slot_weights),
+        mem_per_gpu=_memory_text(group.mem_per_gpu_bytes),
+        mem_per_cpu=_memory_text(group.mem_per_cpu_bytes),
     )
 
 
@@ -73,7 +75,17 @@ def scaling_group_of(body: ScalingGroupBody, before: ScalingGroup | None) -> Sca
         pending_timeout_s=body.pending_timeout_s,
         usage_half_life_s=body.usage_half_life_s,
         slot_weights=body.slot_weights,
+        mem_per_gpu_bytes=_memory_bytes(body.mem_per_gpu),
+        mem_per_cpu_bytes=_memory_bytes(body.mem_per_cpu),
     )
+
+
+def _memory_text(amount: int | None) -> str | None:
+    return None if amount is None else format_amount("mem", amount)
+
+
+def _memory_bytes(amount: Amount | None) -> int | None:
+    return None if amount is None else parse_amount("mem", amount)
 
 
 def queue_view(queue: Queue) -> QueueBody:

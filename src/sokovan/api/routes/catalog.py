@@ -60,6 +60,8 @@ class Resource(Generic[Item, Body]):
     permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = permit_all
     holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Ownership]]] | None = None
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
+    # The hint for an item of this key that does not exist; empty means the usual one.
+    absence: Callable[[str], str] = lambda _key: ""
 
 
 class CatalogRoutes(Generic[Item, Body]):
@@ -158,7 +160,7 @@ class CatalogRoutes(Generic[Item, Body]):
     async def _seen(self, unit: UnitOfWork, principal: AuthenticatedPrincipal, key: str) -> Item:
         item = await self._found(unit, key)
         if item is None:
-            raise ObjectNotFound(what=kind_text(self._resource.kind), name=key)
+            raise ObjectNotFound(what=kind_text(self._resource.kind), name=key, hint=self._resource.absence(key))
         ownership = await self._ownership(unit, principal)
         require(principal, Action.SEE, self._resource.kind, ownership(item), name=key)
         return item

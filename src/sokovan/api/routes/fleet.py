@@ -27,6 +27,7 @@ from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
@@ -34,6 +35,14 @@ from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, S
 QUEUES = Resource(
     path="queues", kind=ObjectKind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, build=queue_of
 )
+
+
+def _absent_image(key: str) -> str:
+    """The images of the process runtime need no entry in the catalog."""
+    name = key.partition(" ")[0]
+    return f"{name} can be used without being registered; image set registers it" if is_process_image(name) else ""
+
+
 IMAGES = Resource(
     path="images",
     kind=ObjectKind.IMAGE,
@@ -43,6 +52,7 @@ IMAGES = Resource(
     view=image_view,
     build=image_of,
     key=lambda image: f"{image.name} {image.architecture}",
+    absence=_absent_image,
 )
 
 Architecture: TypeAlias = Annotated[

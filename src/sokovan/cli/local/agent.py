@@ -21,6 +21,9 @@ class AgentRunOptions:
     name: Annotated[str, Parameter(help="Name of the agent; default: the host name.")] = ""
     scaling_group: Annotated[str, Parameter(help="Scaling group to join; default: default.")] = "default"
     fake_gpus: Annotated[int, Parameter(help="Number of fake GPUs to report.")] = 0
+    gpu_shares: Annotated[
+        bool, Parameter(negative=(), help="Offer GPUs in shares, so that kernels can share one: --gpus 0.5.")
+    ] = False
     label: Annotated[tuple[str, ...], Parameter(negative=(), help="Label, such as rack=r01. Repeatable.")] = ()
 
 
@@ -64,6 +67,7 @@ def run(
         name=options.name,
         scaling_group=options.scaling_group,
         fake_gpus=options.fake_gpus,
+        gpu_shares=options.gpu_shares,
         labels=dict(_label(text) for text in options.label),
     )
     return run_agent(agent, print_status)

@@ -9,7 +9,7 @@ from sokovan.domain.checks import require_int, require_tuple
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName, checked_name
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S, SLOT_WEIGHT_MAX
-from sokovan.domain.slots import checked_slot_name
+from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 
 SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device", "cpu", "mem")
 
@@ -19,9 +19,11 @@ class ScalingGroup:
     """A pool of agents with the names of its scheduling plugins.
 
     An empty `known_slots` means the slots that its agents have, and those of
-    `slot_priority`. The plugin registry checks that the named plugins exist. Past usage
-    halves in `usage_half_life_s`; `slot_weights` say how much one core, GiB or device of a
-    slot counts in it.
+    `slot_priority`. The plugin registry checks that the named plugins exist. A kernel that
+    requests no memory gets `mem_per_gpu_bytes` per accelerator, else `mem_per_cpu_bytes`
+    per cpu; None means its share of an agent's memory. Past usage halves in
+    `usage_half_life_s`; `slot_weights` say how much one core, GiB or device of a slot
+    counts in it.
     """
 
     name: ScalingGroupName
@@ -32,6 +34,8 @@ class ScalingGroup:
     pending_timeout_s: int | None = None
     usage_half_life_s: int = HALF_LIFE_DEFAULT_S
     slot_weights: Mapping[str, int] = field(default_factory=dict)
+    mem_per_gpu_bytes: int | None = None
+    mem_per_cpu_bytes: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="scaling group")
@@ -45,6 +49,9 @@ class ScalingGroup:
             checked_slot_name(slot, given=slot)
         if self.pending_timeout_s is not None:
             require_int(self.pending_timeout_s, what=what, field="pending_timeout_s", least=1)
+        for name in ("mem_per_gpu_bytes", "mem_per_cpu_bytes"):
+            if getattr(self, name) is not None:
+                require_int(getattr(self, name), what=what, field=name, least=1, most=AMOUNT_MAX)
         require_int(self.usage_half_life_s, what=what, field="usage_half_life_s", least=1, most=HALF_LIFE_MAX_S)
         self._check_weights(what)
 

@@ -17,12 +17,13 @@ from sokovan.domain.records import DETAIL_MAX, Change, KernelRecord, SessionReco
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slot_notation import format_amount
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_report
-from sokovan.ports.runtime import OUT_OF_MEMORY
+from sokovan.ports.runtime import OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
 
 COMPLETED = "completed"
 FAILED = "kernel-failed"
 EXITED = "kernel-exited"
 _LISTED_MAX = 5
+_MEMORY_REASONS = frozenset({OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY})
 # Kernels in these states do not delay the end: they have ended, or never started.
 _ABSENT = frozenset({KernelStatus.PENDING, KernelStatus.TERMINATING, KernelStatus.TERMINATED, KernelStatus.CANCELLED})
 
@@ -119,7 +120,7 @@ def _reason(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> 
 
 
 def _out_of_memory(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> list[KernelRecord]:
-    return [kernel for kernel in kernels if exits[kernel.kernel_id].reason == OUT_OF_MEMORY]
+    return [kernel for kernel in kernels if exits[kernel.kernel_id].reason in _MEMORY_REASONS]
 
 
 def _summary(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> str:
@@ -128,9 +129,10 @@ def _summary(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) ->
 
 
 def _exit_text(kernel: KernelRecord, one: Exit) -> str:
-    if one.reason == OUT_OF_MEMORY:
+    if one.reason in _MEMORY_REASONS:
         limit = kernel.slots["mem"]  # 0 means no limit: the whole machine ran out of memory
-        text = f"kernel {kernel.index} ran out of memory"
-        return f"{text}: its limit was {format_amount('mem', limit)}" if limit else text
+        probably = "probably " if one.reason == PROBABLY_OUT_OF_MEMORY else ""
+        text = f"kernel {kernel.index} {probably}ran out of memory"
+        return f"{text}: its limit was {format_amount('mem', limit)}, which --mem can raise" if limit else text
     text = f"kernel {kernel.index} ended with code {one.code}"
     return f"{text} ({one.reason})" if one.reason else text

@@ -16,11 +16,14 @@ from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 class AgentProfile:
     """The architectures and slots of a scaling group's agents.
 
-    Architectures with their number of agents, and the slots that any of them has.
+    Architectures with their number of agents, and the slots that any of them has. `memory`
+    is the least memory of the agents that have a slot, by the amount that they have of it;
+    agents that cannot take work count only where no other agent has that amount.
     """
 
     architectures: Mapping[str, int] = field(default_factory=dict)
     slots: frozenset[str] = frozenset()
+    memory: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 class AgentRepository(Protocol):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
@@ -196,8 +196,3 @@ class ShapeTable:
             eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
         possible = same & labelled & holds
         return Shape(key, workspace, ShapeAgents(eligible, usable, able, possible), funnel)
-
-
-def is_accelerator(slot: str) -> bool:
-    """Whether a slot is an accelerator device or a share of one."""
-    return slot.endswith((".device", ".shares"))

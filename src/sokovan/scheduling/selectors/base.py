@@ -20,8 +20,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT
 from sokovan.domain.ids import AgentId
-from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.shapes import is_accelerator
+from sokovan.domain.slots import ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.workspace import ONE, ONE_BITS, Ints, Workspace
 from sokovan.scheduling.selectors.exceptions import (
     AgentSelectionError,

@@ -58,6 +58,8 @@ class ScalingGroupBody(StrictBody):
     pending_timeout_s: int | None = None
     usage_half_life_s: int = 604_800
     slot_weights: dict[str, int] = field(default_factory=dict)
+    mem_per_gpu: Amount | None = None
+    mem_per_cpu: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

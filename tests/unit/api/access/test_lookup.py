@@ -64,8 +64,9 @@ async def test_an_administrator_finds_the_own_session_first_by_a_shared_name() -
         record = await read_session(cluster.store, "train", ADMIN)
         assert record.session_id == "s-1"
         assert kernel_at(record, 0).kernel_id == "s-1.0"
-        with pytest.raises(ObjectNotFound, match="s-1/7"):
+        with pytest.raises(ObjectNotFound, match="train/7") as refusal:
             kernel_at(record, 7)
+        assert refusal.value.hint == "session train has kernel 0 only"
 
 
 def test_what_may_not_be_seen_is_not_there_and_what_may_not_be_done_is_forbidden() -> None:

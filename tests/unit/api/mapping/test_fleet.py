@@ -39,7 +39,14 @@ QUEUE = Queue(
 )
 IMAGE = Image("repo/x:1", "aarch64", "sha256:" + "a" * 64, ResourceSlot({"mem": 1 << 30}))
 GROUP = ScalingGroup(
-    ScalingGroupName("gpu"), "drf", {"hierarchy": True}, ("cpu",), slot_priority=("cpu",), pending_timeout_s=60
+    ScalingGroupName("gpu"),
+    "drf",
+    {"hierarchy": True},
+    ("cpu",),
+    slot_priority=("cpu",),
+    pending_timeout_s=60,
+    mem_per_gpu_bytes=32 << 30,
+    mem_per_cpu_bytes=1 << 30,
 )
 
 

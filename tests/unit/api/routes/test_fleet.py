@@ -66,6 +66,8 @@ async def test_queues_form_a_tree(api: ApiHarness) -> None:
         ({"scheduler_opts": {"agent_selectr": "dispersed"}}, "invalid-spec"),
         ({"scheduler_opts": {"own": [1]}}, "invalid-spec"),
         ({"pending_timeout_s": 0}, "invalid-spec"),
+        ({"mem_per_gpu": 0}, "invalid-spec"),
+        ({"mem_per_cpu": "much"}, "invalid-slots"),
         ({"known_slots": ["CPU"]}, "invalid-slots"),
     ],
 )
@@ -109,3 +111,12 @@ async def test_a_scheduler_option_set_to_null_is_removed(api: ApiHarness) -> Non
 
 async def test_a_pool_with_machines_stays(api: ApiHarness) -> None:
     assert (await api.call("DELETE", "/scaling-groups/default")).status_code == 409
+
+
+@pytest.mark.parametrize("name", ["host", "venv:train"])
+async def test_an_image_of_the_process_runtime_needs_no_registration(api: ApiHarness, name: str) -> None:
+    problem = (await api.get(f"/images/{name}")).json()
+    assert (problem["code"], problem["hint"]) == (
+        "not-found",
+        f"{name} can be used without being registered; image set registers it",
+    )

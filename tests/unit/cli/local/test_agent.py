@@ -31,11 +31,30 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[AgentOptions]
 
 def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[AgentOptions], tmp_path: Path) -> None:
     (tmp_path / "t").write_text("skj-1\n", encoding="utf-8")
-    words = ("--name", "gpu2", "--scaling-group", "big", "--fake-gpus", "4", "--label", "rack=r01", "--root", "r")
+    words = (
+        "--name",
+        "gpu2",
+        "--scaling-group",
+        "big",
+        "--fake-gpus",
+        "4",
+        "--gpu-shares",
+        "--label",
+        "rack=r01",
+        "--root",
+        "r",
+    )
     assert sokovan("agent", "run", MANAGER, *words, "--token-file", str(tmp_path / "t")) == (0, "", "dialling\n")
     [options] = asked
     assert options == AgentOptions(
-        MANAGER, options.token, root=Path("r"), name="gpu2", scaling_group="big", fake_gpus=4, labels={"rack": "r01"}
+        MANAGER,
+        options.token,
+        root=Path("r"),
+        name="gpu2",
+        scaling_group="big",
+        fake_gpus=4,
+        gpu_shares=True,
+        labels={"rack": "r01"},
     )
     assert options.token.startswith("skj-")
 

@@ -34,9 +34,24 @@ def test_without_options_it_is_the_usual_port_and_an_agent(sokovan: Sokovan, ask
 
 
 def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[UpOptions]) -> None:
-    words = ("--port", "0", "--data", "d", "--fake", "64x8", "--fake-gpus", "4", "--no-agent", "--name", "n1")
+    words = (
+        "--port",
+        "0",
+        "--data",
+        "d",
+        "--fake",
+        "64x8",
+        "--fake-gpus",
+        "4",
+        "--gpu-shares",
+        "--no-agent",
+        "--name",
+        "n1",
+    )
     assert sokovan("up", *words)[0] == 0
-    assert asked == [UpOptions(port=0, data=Path("d"), fake_agents=(64, 8), fake_gpus=4, agent=False, name="n1")]
+    assert asked == [
+        UpOptions(port=0, data=Path("d"), fake_agents=(64, 8), fake_gpus=4, gpu_shares=True, agent=False, name="n1")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def test_a_pool_is_served_first_come_first_served_and_waits_for_ever_by_default(
 
 def test_a_pool_may_wait_as_little_as_a_second() -> None:
     assert ScalingGroup(NAME, pending_timeout_s=1).pending_timeout_s == 1
+    assert ScalingGroup(NAME, mem_per_gpu_bytes=1, mem_per_cpu_bytes=1).mem_per_cpu_bytes == 1
 
 
 def test_a_pool_that_lists_no_slots_accepts_any() -> None:

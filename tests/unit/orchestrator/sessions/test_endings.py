@@ -11,7 +11,7 @@ from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.endings import Exit, decisive_exits, end_steps, exit_steps
-from sokovan.ports.runtime import OUT_OF_MEMORY
+from sokovan.ports.runtime import OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
 from sokovan.testing.simple_work import work_spec
 
 ALL, MAIN, ANY = EndPolicy.ALL, EndPolicy.MAIN, EndPolicy.ANY
@@ -93,7 +93,8 @@ def test_the_reason_of_a_failure_is_included() -> None:
 def test_out_of_memory_is_the_cause_and_includes_the_limit() -> None:
     first, *_ = end_steps(session(ANY), exits(k0=1, k1=Exit(137, OUT_OF_MEMORY)))
     assert (first.kernels, first.change.code) == (("s.0", "s.1"), "out-of-memory")
-    assert first.change.detail == "kernel 1 ran out of memory: its limit was 1Gi, kernel 0 ended with code 1"
+    memory = "kernel 1 ran out of memory: its limit was 1Gi, which --mem can raise"
+    assert first.change.detail == f"{memory}, kernel 0 ended with code 1"
 
 
 def test_a_kernel_without_a_limit_of_memory_has_none_to_tell() -> None:
@@ -108,3 +109,9 @@ def test_out_of_memory_of_a_kernel_is_noted_even_if_it_is_not_decisive() -> None
     full, others = exit_steps(session(ANY), exits(k0=0, k1=Exit(137, OUT_OF_MEMORY), k2=3))
     assert (full.kernels, full.change.code, full.exit_codes) == (("s.1",), "out-of-memory", {"s.1": 137})
     assert (others.kernels, others.change.code) == (("s.0", "s.2"), "kernel-exited")
+
+
+def test_a_probable_lack_of_memory_is_the_cause_and_said_to_be_probable() -> None:
+    first, *_ = end_steps(session(ANY), exits(k0=Exit(1, PROBABLY_OUT_OF_MEMORY)))
+    assert first.change.code == "out-of-memory"
+    assert first.change.detail == "kernel 0 probably ran out of memory: its limit was 1Gi, which --mem can raise"

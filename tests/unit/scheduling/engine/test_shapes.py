@@ -7,7 +7,6 @@ import pytest
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS
-from sokovan.scheduling.engine.shapes import is_accelerator
 from sokovan.scheduling.trace import Funnel
 from tests.unit.scheduling.engine.builders import EngineParts, agent, kernel
 
@@ -114,14 +113,6 @@ def test_the_penalty_counts_the_kinds_of_accelerators_that_would_stand_unused() 
         zip(engine.workspace.ids, engine.table.penalty(engine.shape("cuda.device=1")).tolist(), strict=True)
     )
     assert by_agent == {"plain": 0, "gpu": 0, "both": 1}
-
-
-@pytest.mark.parametrize(
-    ("slot", "answer"),
-    [("cuda.device", True), ("cuda.shares", True), ("cpu", False), ("mem", False), ("cuda.device.count", False)],
-)
-def test_devices_and_shares_of_devices_are_accelerators(slot: str, answer: bool) -> None:
-    assert is_accelerator(slot) is answer
 
 
 def test_hard_shards_rule_other_agents_out_and_soft_ones_do_not() -> None:

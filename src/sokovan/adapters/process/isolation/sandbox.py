@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.domain.slots import CUDA_SLOT
+from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT
 from sokovan.wire.frames import CreateKernel
 
 # System folders that programs need. Homes, data, sockets and everything else are absent unless mounted.
@@ -139,8 +139,13 @@ def _is_below(folder: Path, others: Sequence[Path]) -> bool:
     return any(other in (folder, *folder.parents) for other in others)
 
 
+def cuda_devices(launch: CreateKernel) -> tuple[str, ...]:
+    """The NVIDIA devices of a kernel: those it has as a whole, and those it shares."""
+    return (*launch.devices.get(CUDA_SLOT, ()), *launch.devices.get(CUDA_SHARES_SLOT, ()))
+
+
 def _devices(launch: CreateKernel) -> list[str]:
-    granted = launch.devices.get(CUDA_SLOT, ())
+    granted = cuda_devices(launch)
     if not granted:
         return []
     # A device without a number cannot be identified here; then all are visible.

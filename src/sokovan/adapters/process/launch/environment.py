@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from sokovan.adapters.process.isolation.sandbox import cuda_devices
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
-from sokovan.domain.slots import CUDA_SLOT
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
@@ -55,7 +55,7 @@ def environment_of(
 
 
 def _device_variables(launch: CreateKernel) -> dict[str, str]:
-    granted = launch.devices.get(CUDA_SLOT, ())
+    granted = cuda_devices(launch)
     # Without the variable a program would use every device it finds.
     return {CUDA_VARIABLE: ",".join(granted)} if granted or has_cuda_devices() else {}
 

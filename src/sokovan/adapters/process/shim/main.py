@@ -13,6 +13,7 @@ from sokovan.adapters.process.shim import processes, system_calls
 from sokovan.adapters.process.shim.children import NOT_STARTED, Child, NotStarted
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.log_ring import Ring
+from sokovan.adapters.process.shim.memory_observer import MemoryObserver
 from sokovan.adapters.process.shim.request_listener import RequestListener, ShimRequest
 from sokovan.adapters.process.shim.state_files import write_record
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 STATE = "state.json"
 LOG = "log"
 LOG_DISK_FULL = "log disk full"
-OUT_OF_MEMORY = "out-of-memory"  # equal to ports.runtime's, whose import would cost megabytes
+# Equal to those of ports.runtime, whose import would cost megabytes.
+OUT_OF_MEMORY = "out-of-memory"
+PROBABLY_OUT_OF_MEMORY = "probably out-of-memory"
 _READ_BYTES = 65536
 _WATCH_MS = 50
 _KILL_MS = 10
@@ -43,6 +46,7 @@ class Shim:
         self.folder = folder
         self.groups = ControlGroups(plan["groups"]["version"], plan["groups"]["folders"])
         self.child = Child(plan, self.groups)
+        self.memory = MemoryObserver(plan["rlimits"])
         self.sandboxed = plan["sandbox"] is not None
         with contextlib.suppress(FileExistsError):
             os.mkdir(LOG, 0o700, dir_fd=folder)
@@ -140,7 +144,7 @@ class Shim:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -148,6 +152,7 @@ class Shim:
             code = os.waitstatus_to_exitcode(status)
             if pid == self.pid:
                 self.status = code
+                self.memory.peak = usage.ru_maxrss << 10
             for caller in self.listener.callers.values():
                 if caller.command == pid:
                     caller.command = 0
@@ -163,6 +168,7 @@ class Shim:
                 self.poll.unregister(self.output)
                 return
             self.ring.write(piece)
+            self.memory.add_output(piece)
             if self.ring.dropped:
                 self._set_reason(LOG_DISK_FULL)
             if len(piece) < _READ_BYTES:
@@ -280,11 +286,14 @@ class Shim:
         with contextlib.suppress(BlockingIOError, KeyError):
             while piece := os.read(self.output, _READ_BYTES):
                 self.ring.write(piece)
+                self.memory.add_output(piece)
         self.ring.close()
 
     def _reason(self, status: int, code: int) -> str:
         if code != 0 and self.groups.killed_for_memory():
             return OUT_OF_MEMORY
+        if code != 0 and "stopping_ms" not in self.record and self.memory.is_probable():
+            return PROBABLY_OUT_OF_MEMORY
         if status < 0:
             return f"signal {-status}"
         return LOG_DISK_FULL if self.ring.dropped else ""

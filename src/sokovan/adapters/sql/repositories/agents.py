@@ -19,11 +19,13 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, is_name
-from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
+from sokovan.domain.lifecycle.agent import AGENT, SCHEDULABLE, AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.repositories.agents import AgentProfile
+
+MEMORY = "mem"
 
 
 class SqlAgents:
@@ -78,12 +80,18 @@ class SqlAgents:
         """See the port."""
         architectures: dict[str, dict[str, int]] = {}
         slots: dict[str, set[str]] = {}
+        memory: dict[str, dict[str, dict[int, int]]] = {}
         for row in await self._transaction.fetch(_makeup()):
             if row.slot is None:
                 architectures.setdefault(row.scaling_group, {})[row.architecture] = row.n
-            else:
-                slots.setdefault(row.scaling_group, set()).add(row.slot)
-        return {group: AgentProfile(found, frozenset(slots.get(group, ()))) for group, found in architectures.items()}
+                continue
+            slots.setdefault(row.scaling_group, set()).add(row.slot)
+            if row.slot != MEMORY and row.memory is not None:
+                memory.setdefault(row.scaling_group, {}).setdefault(row.slot, {})[row.n] = row.memory
+        return {
+            group: AgentProfile(found, frozenset(slots.get(group, ())), memory.get(group, {}))
+            for group, found in architectures.items()
+        }
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """See the port."""
@@ -320,17 +328,29 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
 
 
 def _makeup() -> sa.CompoundSelect[Any]:
-    """Counts agents by architecture, and lists the slots that agents have."""
+    """Counts agents by architecture, and lists the amounts that agents have of each slot.
+
+    With each amount, the least memory of these agents. Memory itself is one row: its
+    amounts are as many as there are agents.
+    """
     not_terminated = AGENTS.c.status != AgentStatus.TERMINATED.value
     group, architecture = AGENTS.c.scaling_group, AGENTS.c.architecture
     no_slot, nothing = sa.cast(sa.null(), TEXT).label("slot"), sa.cast(sa.null(), TEXT).label("architecture")
-    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n")).where(not_terminated)
+    no_memory = sa.cast(sa.null(), WHOLE).label("memory")
+    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n"), no_memory).where(not_terminated)
+    slot, memory = AGENT_SLOTS.alias("held"), AGENT_SLOTS.alias("memory")
+    # Literals: PostgreSQL takes an expression with parameters for another one when it groups by it.
+    is_memory = slot.c.slot == sa.literal_column(f"'{MEMORY}'")
+    amount = sa.case((is_memory, sa.literal_column("0", WHOLE)), else_=slot.c.capacity)
+    usable = sa.case((AGENTS.c.status.in_([status.value for status in SCHEDULABLE]), memory.c.capacity))
+    least = sa.func.coalesce(sa.func.min(usable), sa.func.min(memory.c.capacity))
     held = (
-        sa.select(group, nothing, AGENT_SLOTS.c.slot, sa.func.count().label("n"))
-        .join(AGENT_SLOTS, AGENT_SLOTS.c.agent_id == AGENTS.c.agent_id)
-        .where(not_terminated, AGENT_SLOTS.c.capacity > 0)
+        sa.select(group, nothing, slot.c.slot, amount.label("n"), least.label("memory"))
+        .join(slot, slot.c.agent_id == AGENTS.c.agent_id)
+        .outerjoin(memory, sa.and_(memory.c.agent_id == AGENTS.c.agent_id, memory.c.slot == MEMORY))
+        .where(not_terminated, slot.c.capacity > 0)
     )
-    return sa.union_all(counted.group_by(group, architecture), held.group_by(group, AGENT_SLOTS.c.slot))
+    return sa.union_all(counted.group_by(group, architecture), held.group_by(group, slot.c.slot, amount))
 
 
 def _of_agents(table: sa.Table, transaction: Transaction) -> sa.Select[Any]:

@@ -134,6 +134,8 @@ _SCALING_GROUP = CatalogNoun(
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
         Column("half_life_s", lambda group: str(group.usage_half_life_s)),
         Column("weights", lambda group: amounts_text(group.slot_weights)),
+        Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
+        Column("mem_per_cpu", lambda group: or_none(group.mem_per_cpu)),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
     options=(
@@ -141,7 +143,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "option",
-            "Scheduler option: NAME=VALUE, as JSON or text; null removes it. Repeatable.",
+            "Scheduler option NAME=VALUE; null removes it. Repeatable.",
             "scheduler_opts",
             repeatable=True,
             read=_scheduler_options,
@@ -167,6 +169,8 @@ _SCALING_GROUP = CatalogNoun(
             read=_slot_weights,
             merged=True,
         ),
+        CatalogOption("mem_per_gpu", "Default memory per GPU: 32GiB.", "mem_per_gpu"),
+        CatalogOption("mem_per_cpu", "Default memory per CPU: 4GiB.", "mem_per_cpu"),
     ),
     shown_examples=("default",),
     removed_example="gpu",
@@ -175,8 +179,12 @@ _SCALING_GROUP = CatalogNoun(
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
         "gpu --scheduler fair-share --usage-half-life 14d",
+        "gpu --mem-per-gpu 64GiB --mem-per-cpu 4GiB",
     ),
-    details={"set": _KEEP},
+    details={
+        "set": "Without --mem a kernel gets memory in proportion to its share of an agent's GPUs, else of its CPUs; "
+        f"--mem-per-gpu and --mem-per-cpu set fixed amounts instead. {_KEEP}"
+    },
 )
 
 _QUEUE = CatalogNoun(

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sokovan.cli import formatting
+from sokovan.cli.commands.sessions.interrupts import SignalledToStop, stop_signals
 from sokovan.cli.commands.sessions.logs import follow_log, print_log
 from sokovan.cli.commands.sessions.session_tables import placed
-from sokovan.cli.exit_codes import FAILED, INTERRUPTED
+from sokovan.cli.exit_codes import FAILED, INTERRUPTED, NOT_FOUND_MARK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import ask, is_interactive
 from sokovan.sdk.core.followers import LogOptions, LogPiece
@@ -53,6 +54,12 @@ class DidNotRun(ClientProblem):
     code = "did-not-run"
 
 
+class NoProgram(DidNotRun):
+    """The program of the command does not exist in the session's environment."""
+
+    hint = "check its name and the PATH of the session, or use an image that has it"
+
+
 class AttachedSession:
     """A session that is followed until it ends."""
 
@@ -63,15 +70,22 @@ class AttachedSession:
         self._explained: str | None = None
         self._seen: dict[int, int] = {}
         self._stopping = False
+        self._memory_note = ""
 
     def run(self, body: SessionBody) -> int:
         """Submit the session and follow it; return its exit code."""
+        if not {"mem", "memory"} & body.resources.keys():
+            self._memory_note = " (mem by default; --mem changes it)"
         view = self._client.sessions.submit(body)
+        with stop_signals():
+            return self._run_to_end(view)
+
+    def _run_to_end(self, view: SessionView) -> int:
         while True:
             try:
                 return self._ended(self._follow(view))
-            except KeyboardInterrupt:
-                status = self._interrupted(view)
+            except KeyboardInterrupt as interrupt:
+                status = self._interrupted(view, is_prompted=not isinstance(interrupt, SignalledToStop))
                 if status is not None:
                     return status
             except StillWaiting:
@@ -148,7 +162,7 @@ class AttachedSession:
         if state == "PENDING":
             line = f"{view.name}  PENDING  {view.reason_detail or view.reason or ''}".rstrip()
         elif state == "RUNNING":
-            line = f"{view.name}  RUNNING  {placed(view)}"
+            line = f"{view.name}  RUNNING  {placed(view)}, {_given(view)}{self._memory_note}"
         elif state == "PULLING":
             line = f"{view.name}  PULLING  {view.reason_detail or ''}".rstrip()
         else:
@@ -169,13 +183,13 @@ class AttachedSession:
         print_status(f"{view.name}  finished, exit {code}{elapsed}{cause}")
         return code if 0 <= code < 256 else FAILED
 
-    def _interrupted(self, view: SessionView) -> int | None:
+    def _interrupted(self, view: SessionView, *, is_prompted: bool) -> int | None:
         """Handle Ctrl-C: prompt on a terminal, else stop the session. None: continue."""
         if self._stopping:
             print_status(f"{view.name} is stopping; see sokovan session show {view.name}")
             return INTERRUPTED
         answer = "s"
-        if is_interactive():
+        if is_prompted and is_interactive():
             try:
                 answer = ask(f"\n{view.name}: [d]etach, [s]top, [c]ontinue? ")[:1]
             except KeyboardInterrupt:  # a second Ctrl-C detaches, so that no session is lost by accident
@@ -186,14 +200,22 @@ class AttachedSession:
         if answer == "d":
             print_status(f"{view.name} keeps running; see sokovan logs -f {view.name}")
             return INTERRUPTED
-        print_status(f"stopping {view.name}; press Ctrl-C again to detach")
         self._stopping = True
-        self._client.sessions.stop(view.id)
+        self._client.sessions.stop(view.id)  # first: a closed terminal cannot be printed to
+        print_status(f"stopping {view.name}; press Ctrl-C again to detach")
         return None
 
     def _cancel(self, view: SessionView) -> None:
         with contextlib.suppress(ClientProblem):
             self._client.sessions.stop(view.id)
+
+
+def _given(view: SessionView) -> str:
+    """The slots of the session: those of each kernel if all have the same."""
+    each = {formatting.amounts(kernel.slots) for kernel in view.kernels}
+    if len(each) != 1:
+        return f"{formatting.amounts(view.slots)} in total"
+    return f"{each.pop()}{' per kernel' if view.size > 1 else ''}"
 
 
 def _cause(view: SessionView) -> str:
@@ -207,5 +229,7 @@ def _never_ran(view: SessionView) -> ClientProblem:
     reason = view.reason_detail or view.reason or state_of(view)
     if view.reason == PENDING_TIMEOUT:
         return WaitedTooLong(f"{view.name} was cancelled: {reason}")
+    if NOT_FOUND_MARK in reason:
+        return NoProgram(f"{view.name} did not start: {reason}")
     hint = f"see sokovan session history {view.name}"
     return DidNotRun(f"{view.name} is {state_of(view)} and has no exit code: {reason}", hint=hint)

@@ -69,7 +69,7 @@ class SessionFlags:
     type: Annotated[SessionType | None, Parameter(help="Session type.")] = None
     image: Annotated[str | None, Parameter(help="Image: host or venv:NAME. [env: SOKOVAN_IMAGE]")] = None
     cpus: Annotated[str | None, Parameter(help="CPUs per kernel: 2, 0.5.")] = None
-    mem: Annotated[str | None, Parameter(help="Memory per kernel: 4GiB, 512M.")] = None
+    mem: Annotated[str | None, Parameter(help="Memory per kernel: 4GiB; default: its share of GPUs, else CPUs.")] = None
     gpus: Annotated[str | None, Parameter(help="GPUs per kernel: 1, 8, 0.5.")] = None
     resources: Annotated[
         tuple[str, ...],

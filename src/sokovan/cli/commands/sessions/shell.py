@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
+from sokovan.cli.commands.sessions.interrupts import stop_signals
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, SessionFlags
 from sokovan.cli.commands.sessions.terminal import forward_streams, terminal_size
 from sokovan.cli.errors import ClientFailure
@@ -56,11 +57,12 @@ def shell(
                 return _open(client, session, program)
             view = client.sessions.submit(replace(body, type="interactive"))
             print_status(f"{view.name}  {view.status.upper()}")
-            try:
-                client.sessions.wait(view.id, "RUNNING", timeout_s=START_TIMEOUT_S)
-                return _open(client, view.id, program)
-            finally:
-                client.sessions.stop(view.id)
+            with stop_signals():
+                try:
+                    client.sessions.wait(view.id, "RUNNING", timeout_s=START_TIMEOUT_S)
+                    return _open(client, view.id, program)
+                finally:
+                    client.sessions.stop(view.id)
     except ClientProblem as problem:
         raise ClientFailure(problem) from problem
 

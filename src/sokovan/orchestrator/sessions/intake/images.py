@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
+from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, HOST_IMAGE, Image
 from sokovan.domain.ids import is_name
+from sokovan.domain.session import Mount
 
 # Images of the process runtime need no entry in the catalog: the machine itself, and virtual environments.
 _VENV = re.compile(r"venv:[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -34,3 +37,14 @@ def choose_image(name: str, known: Sequence[Image], *, architecture: str, prefer
     if is_process_image(name):
         return Image(name, preferred)
     return known[0] if known else None
+
+
+def mount_requirements(mounts: Sequence[Mount], image: str) -> dict[str, str]:
+    """Agent labels that the mounts of a kernel of this image need.
+
+    A process without a sandbox sees the machine's own file system, so a mount with another
+    target needs an agent with a sandbox. Requiring it as a label makes the session wait for
+    one, with a reason, instead of failing at the start.
+    """
+    moved = any(PurePosixPath(mount.source) != PurePosixPath(mount.target) for mount in mounts)
+    return {MOUNTS_LABEL: MOUNTS_ANYWHERE} if moved and is_process_image(image) else {}

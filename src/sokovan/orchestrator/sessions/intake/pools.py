@@ -1,10 +1,10 @@
-"""Caches the usual architecture and the slots of the agents of each scaling group."""
+"""Caches a summary of the agents of each scaling group."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP
 from sokovan.domain.session_request import SessionRequest
@@ -21,11 +21,13 @@ KEPT_S = 30
 class Pool:
     """Summary of the agents of a scaling group.
 
-    `architecture` is the most common one, `slots` those that any agent has.
+    `architecture` is the most common one, `slots` those that any agent has. `memory` is
+    the least memory of the agents that have a slot, by the amount that they have of it.
     """
 
     architecture: str
     slots: frozenset[str] = frozenset()
+    memory: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 class PoolCache:
@@ -63,7 +65,10 @@ class PoolCache:
 
     async def _read(self) -> Mapping[str, Pool]:
         found = await self._store.read(lambda unit: unit.fleet.profiles())
-        return {group: Pool(_most_common_architecture(profile), profile.slots) for group, profile in found.items()}
+        return {
+            group: Pool(_most_common_architecture(profile), profile.slots, profile.memory)
+            for group, profile in found.items()
+        }
 
 
 def _most_common_architecture(profile: AgentProfile) -> str:

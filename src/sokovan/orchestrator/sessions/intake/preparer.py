@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
-from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
@@ -15,8 +13,9 @@ from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, problem_
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image
+from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image, mount_requirements
 from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, kernel_groups, roles
+from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaults
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import ScalingGroupResolver, slot_problems
@@ -97,7 +96,7 @@ class Preparer:
                 image=group.image,
                 architecture=ARCHITECTURE_DEFAULT if image is None else image.architecture,
                 labels=group.labels,
-                require={**_mount_requirements(request, group), **group.require},
+                require={**mount_requirements(request.mounts, group.image), **group.require},
                 preemptible=request.preemptible,
                 command=group.command or (IDLE if is_process_image(group.image) else ()),
                 environment=group.environment,
@@ -116,11 +115,13 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
     resolver = ScalingGroupResolver(query.context.scaling_groups, pools)
     scaling_group = resolver.resolve(request.scaling_group, requested)
     problems = list(resolver.problems(request.scaling_group, requested))
+    defaults = memory_defaults(query, scaling_group)
     resolved: list[ResolvedGroup] = []
     for group in groups:
         image = _image(query, group, scaling_group)
         where = group.place("resources")
-        slots, invalid = calculator.calculate(group.resources, image, where=where)
+        memory = None if defaults is None else defaults.bytes_for
+        slots, invalid = calculator.calculate(group.resources, image, where=where, memory=memory)
         problems += invalid
         if scaling_group is not None:
             problems += slot_problems(scaling_group, pools, slots, where=where)
@@ -133,17 +134,6 @@ def _image(query: IntakeQuery, group: KernelGroup, scaling_group: ScalingGroup |
     preferred = ARCHITECTURE_DEFAULT if pool is None else pool.architecture
     known = query.context.images.get(group.image, ())
     return choose_image(group.image, known, architecture=query.request.architecture, preferred=preferred)
-
-
-def _mount_requirements(request: SessionRequest, group: KernelGroup) -> dict[str, str]:
-    """Agent labels that the mounts of a process need.
-
-    A process without a sandbox sees the machine's own file system, so a mount with another
-    target needs an agent with a sandbox. Requiring it as a label makes the session wait for
-    one, with a reason, instead of failing at the start.
-    """
-    moved = any(PurePosixPath(mount.source) != PurePosixPath(mount.target) for mount in request.mounts)
-    return {MOUNTS_LABEL: MOUNTS_ANYWHERE} if moved and is_process_image(group.image) else {}
 
 
 def minimums(request: SessionRequest, groups: list[KernelGroup]) -> tuple[int | None, dict[str, int]]:

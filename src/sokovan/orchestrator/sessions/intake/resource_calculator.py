@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from sokovan.domain.cluster.image import Image
@@ -13,7 +13,7 @@ from sokovan.domain.slot_notation import format_amount, parse_amount
 from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
 
 MEMORY = "mem"
-# Amounts of slots that neither the request nor the image names.
+# Amounts of slots that neither the request nor the image names; of memory, the least default.
 DEFAULTS = ResourceSlot({"cpu": 1000, MEMORY: 256 << 20})
 ALIASES: Mapping[str, str] = {"gpu": "cuda.device", "gpus": "cuda.device", "memory": MEMORY}
 # Every agent has these slots.
@@ -34,18 +34,32 @@ class ResourceCalculator:
 
     A slot that is not named is taken from the image's minimum, else from the defaults;
     a slot of 0 stays 0. `gpu` means `cuda.device`, `memory` means `mem`. `shm` is
-    shared memory, added to `mem`; if not given, it is part of `mem`.
+    shared memory, added to `mem`; if not given, it is part of `mem`, as it is of a
+    default.
     """
 
     def __init__(self, defaults: ResourceSlot = DEFAULTS) -> None:
         self._defaults = defaults
 
-    def calculate(self, resources: Mapping[str, Amount], image: Image | None, *, where: str) -> Calculation:
-        """The slots of a kernel of this image; `where` is the path of the resources."""
+    def calculate(
+        self,
+        resources: Mapping[str, Amount],
+        image: Image | None,
+        *,
+        where: str,
+        memory: Callable[[Mapping[str, int]], int] | None = None,
+    ) -> Calculation:
+        """The slots of a kernel of this image; `where` is the path of the resources.
+
+        `memory` gives the default memory of a kernel with these other slots.
+        """
         written, problems = _read(resources, where=where)
         least = NO_SLOTS if image is None else image.slots_min
         amounts: dict[str, int] = {**self._defaults, **least, **written}
         shared = amounts.pop(SHARED_MEMORY, 0)
+        if memory is not None and MEMORY not in written:
+            default = memory(amounts)
+            amounts[MEMORY] = max(least[MEMORY], min(default, self._defaults[MEMORY]), default - shared)
         if image is not None:
             problems += _below(image, amounts, where=where)
         amounts[MEMORY] = amounts.get(MEMORY, 0) + shared

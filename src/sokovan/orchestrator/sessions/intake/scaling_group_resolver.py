@@ -66,10 +66,29 @@ def slot_problems(
 ) -> Iterator[Problem]:
     """Problems for slots that the scaling group does not have; 0 is always valid."""
     known = available_slots(scaling_group, pools)
+    name = f"scaling group {scaling_group.name}"
+    other_kind = {slot: text for slot in slots if slot not in known and (text := _other_kind(slot, known))}
+    for slot, text in other_kind.items():
+        yield Problem(f"{where}/{slot}", f"{name} {text}")
     for slot in unknown_slots(scaling_group, pools, [slots]):
-        name = f"scaling group {scaling_group.name}"
+        if slot in other_kind:
+            continue
         there = f"{name} has" if scaling_group.known_slots else f"the agents of {name} have"
         # `cuda` usually means `cuda.device`.
         close = [one for one in known if one.startswith(f"{slot}.")] or get_close_matches(slot, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         yield Problem(f"{where}/{slot}", f"{there} {listed(known)}, not {slot}{meant}")
+
+
+def _other_kind(slot: str, known: Iterable[str]) -> str:
+    """The offer of devices of the other kind, whole or in shares; empty if there are none."""
+    family, _, kind = slot.rpartition(".")
+    whole, shares = f"{family}.device", f"{family}.shares"
+    if kind == "shares" and whole in known:
+        return (
+            f"offers whole devices only ({whole}), no shares of them; request a whole number, or ask an administrator "
+            "to start agents with --gpu-shares"
+        )
+    if kind == "device" and shares in known:
+        return f"offers devices in shares only ({shares}); a whole one is --slot {shares}=1"
+    return ""

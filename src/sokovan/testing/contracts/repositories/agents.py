@@ -271,13 +271,34 @@ async def architectures_and_slots_are_listed_by_scaling_group(cluster: StoredClu
     ):
         await cluster.agent(name, scaling_group=groups[group], architecture=architecture, slots=slots, devices=False)
     found = await cluster.store.read(lambda unit: unit.fleet.profiles())
-    first = AgentProfile({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}))
+    first = AgentProfile({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}), {})
     expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
     second = AgentProfile({"aarch64": 1}, frozenset({"cpu"}))
     expect(found[groups[1]] == second and groups[2] not in found, "other groups are wrong")
     await walked(cluster, only, AgentTrigger.LEFT)
     left = await cluster.store.read(lambda unit: unit.fleet.profiles())
     expect(groups[1] not in left, "an agent that has left for good counts")
+
+
+async def the_least_memory_is_listed_by_amounts_of_other_slots(cluster: StoredCluster) -> None:
+    """Agents that cannot take work count only where no other has that amount."""
+    group = ScalingGroupName(cluster.new("group"))
+    await cluster.put(ScalingGroup(name=group))
+    lost = [cluster.new("a"), cluster.new("a")]
+    for name, cpu, memory, gpus in (
+        (cluster.new("a"), 8, 64, 2),
+        (cluster.new("a"), 8, 32, 0),
+        (cluster.new("a"), 4, 0, 0),
+        (lost[0], 8, 1, 0),
+        (lost[1], 2, 7, 0),
+    ):
+        slots = ResourceSlot({"cpu": cpu, "mem": memory, GPU: gpus})
+        await cluster.agent(name, scaling_group=group, slots=slots, devices=False)
+    for name in lost:
+        await walked(cluster, name, AgentTrigger.DRAIN_REQUESTED)
+    found = (await cluster.store.read(lambda unit: unit.fleet.profiles()))[group]
+    expect(found.memory == {"cpu": {8: 32, 2: 7}, GPU: {2: 64}}, f"the least memory is {found.memory}")
+    expect(found.slots == {"cpu", "mem", GPU}, f"the slots are {sorted(found.slots)}")
 
 
 async def an_unknown_agent_is_not_found(cluster: StoredCluster) -> None:
@@ -347,6 +368,7 @@ CHECKS: tuple[Check, ...] = (
     releasing_slots_are_shown,
     agents_are_listed_by_id,
     architectures_and_slots_are_listed_by_scaling_group,
+    the_least_memory_is_listed_by_amounts_of_other_slots,
     an_unknown_agent_is_not_found,
     of_concurrent_movers_one_succeeds,
     a_move_fails_after_an_enrolment,

@@ -75,6 +75,8 @@ def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
             known_slots=("cpu", "mem"),
             slot_priority=("mem",),
             pending_timeout_s=60,
+            mem_per_gpu_bytes=64 << 30,
+            mem_per_cpu_bytes=1,
         ),
         parent,
         Queue(

@@ -77,3 +77,8 @@ def test_runtimes_on_different_roots_mark_their_kernels_differently(tmp_path: Pa
 def test_a_command_that_cannot_be_is_refused(command: tuple[str, ...]) -> None:
     with pytest.raises(RuntimeFailure):
         check_command(command)
+
+
+def test_a_shared_device_is_visible_like_a_whole_one() -> None:
+    found = variables(devices={"cuda.device": ("0",), "cuda.shares": ("1",)}, environment={})
+    assert found["CUDA_VISIBLE_DEVICES"] == "0,1"

@@ -55,13 +55,16 @@ def test_an_absent_object_exits_with_3(server: CannedServer, sokovan: Sokovan, n
 def test_a_scaling_group_is_created(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("PUT scaling-groups/gpu", {"name": "gpu"}, status=201)
     words = ("--scheduler", "drf", "--slot", "cpu", "--slot", "mem", "--pending-timeout", "2h", "--option", "a=1")
-    assert sokovan("scaling-group", "set", "gpu", *words, "--option", "b=text")[0] == 0
+    memory = ("--mem-per-gpu", "32GiB", "--mem-per-cpu", "2GiB")
+    assert sokovan("scaling-group", "set", "gpu", *words, *memory, "--option", "b=text")[0] == 0
     assert server.body("PUT scaling-groups/gpu") == {
         "name": "gpu",
         "scheduler": "drf",
         "scheduler_opts": {"a": 1, "b": "text"},
         "known_slots": ["cpu", "mem"],
         "pending_timeout_s": 7200,
+        "mem_per_gpu": "32GiB",
+        "mem_per_cpu": "2GiB",
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from sokovan.cli.commands.sessions import attach
 from sokovan.cli.commands.sessions.attach import AttachedSession
+from sokovan.cli.commands.sessions.interrupts import SignalledToStop
 from sokovan.sdk.core.followers import LogPiece
 from sokovan.wire.api.sessions import SessionBody
 from tests.unit.cli.canned_server import CannedServer, Sokovan
@@ -36,9 +37,15 @@ def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -
     assert err.splitlines() == [
         "ddp  PENDING",
         "ddp  PENDING  all are busy",
-        "ddp  RUNNING  a1",
+        "ddp  RUNNING  a1, cpu 1, mem 1GiB (mem by default; --mem changes it)",
         "ddp  finished, exit 0, 4.0 s",
     ]
+
+
+def test_the_slots_of_each_kernel_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
+    ends_with(server, 0, size=2)
+    err = sokovan("run", "--size", "2", "--mem", "1GiB", "--", "python")[2]
+    assert "ddp  RUNNING  a1, cpu 1, mem 1GiB per kernel\n" in err
 
 
 @pytest.mark.parametrize(("exit_code", "status"), [(7, 7), (137, 137), (255, 255), (-1, 1), (256, 1)])
@@ -190,6 +197,23 @@ def test_ctrl_c_prompts_on_a_terminal(
     with Client() as client:
         assert Interrupted(client).run(SessionBody(command=["x"])) == status
     assert ("DELETE sessions/s-1" in server.lines) is stops
+
+
+def test_a_signal_stops_the_session_without_a_prompt(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Signalled(AttachedSession):
+        def _output(self, view: object) -> Iterator[LogPiece]:
+            if not self._stopping:
+                raise SignalledToStop
+            yield from super()._output(view)  # type: ignore[arg-type]  # what the parent gives
+
+    ends_with(server, 0)
+    server.says("DELETE sessions/s-1", session(status="terminating"))
+    monkeypatch.setattr(attach, "is_interactive", lambda: True)
+    from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # after the environment is set
+
+    with Client() as client:
+        assert Signalled(client).run(SessionBody(command=["x"])) == 130
+    assert "DELETE sessions/s-1" in server.lines
 
 
 def test_ctrl_c_at_the_prompt_detaches(

@@ -11,6 +11,7 @@ from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     ScalingGroupResolver,
     available_slots,
+    slot_problems,
     unknown_slots,
 )
 
@@ -19,6 +20,7 @@ def pool(name: str, *slots: str) -> ScalingGroup:
     return ScalingGroup(ScalingGroupName(name), known_slots=slots)
 
 
+ASK = "request a whole number, or ask an administrator to start agents with --gpu-shares"
 CPU, GPU = ResourceSlot({"cpu": 1}), ResourceSlot({"cpu": 1, "cuda.device": 1})
 
 
@@ -89,3 +91,27 @@ def test_without_a_default_the_first_whose_agents_have_all_slots_is_taken() -> N
 
     assert found is not None
     assert found.name == "b"
+
+
+@pytest.mark.parametrize(
+    ("offered", "slot", "text"),
+    [
+        (
+            "cuda.device",
+            "cuda.shares",
+            f"scaling group a offers whole devices only (cuda.device), no shares of them; {ASK}",
+        ),
+        (
+            "cuda.shares",
+            "cuda.device",
+            "scaling group a offers devices in shares only (cuda.shares); a whole one is --slot cuda.shares=1",
+        ),
+        ("tpu.device", "cuda.shares", ""),
+    ],
+)
+def test_devices_of_the_other_kind_are_named_with_the_way_to_get_them(offered: str, slot: str, text: str) -> None:
+    pools = {"a": Pool("x86_64", frozenset({"cpu", offered}))}
+
+    found = list(slot_problems(pool("a"), pools, ResourceSlot({"cpu": 1, slot: 1}), where="resources"))
+
+    assert [(one.where, one.problem) for one in found] == ([(f"resources/{slot}", text)] if text else [])
