@@ -296,9 +296,9 @@ OTHER_SPECS: list[Case] = [
     ("health: no successes", lambda: but(HEALTH, successes_needed=0), "invalid-spec", "successes_needed = 0"),
     ("health: true failures", lambda: but(HEALTH, failures_needed=True), "invalid-spec", "failures_needed = True"),
     ("health: time to live", lambda: but(HEALTH, ttl_ms="30s"), "invalid-spec", "ttl_ms = '30s'"),
-    ("retry: no attempts", lambda: but(RETRY, attempts_max=0), "invalid-spec", "attempts_max = 0"),
-    ("retry: time-out as a text", lambda: but(RETRY, timeout_s="60"), "invalid-spec", "timeout_s = '60'"),
-    ("retry: ceiling below the first", lambda: but(RETRY, delay_max_ms=499), "invalid-spec", "delay_max_ms = 499"),
+    ("retry: no attempts", lambda: but(RETRY, attempts=0), "invalid-spec", "attempts = 0"),
+    ("retry: backoff as a text", lambda: but(RETRY, backoff_s="60"), "invalid-spec", "backoff_s = '60'"),
+    ("retry: elsewhere as a number", lambda: but(RETRY, elsewhere=1), "invalid-spec", "elsewhere = 1"),
     ("intent: nothing required", lambda: but(INTENT, required=0), "invalid-spec", "required = 0"),
     ("intent: goal as a number", lambda: but(INTENT, goal=2), "invalid-spec", "goal = 2"),
 ]

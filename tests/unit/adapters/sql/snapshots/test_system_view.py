@@ -33,7 +33,7 @@ def put(made: SystemView, name: str, status: str = "pending", *, result: str | N
     group = options.pop("group", HERE)
     spec = session_spec(name, slots={"cpu": 1000}, **options)
     row = SimpleNamespace(
-        session_id=name, status=status, place=1, body=spec_text(spec), hypernode=None,
+        session_id=name, status=status, place=1, body=spec_text(spec), hypernode=None, failed_starts="[]",
         scaling_group=group, result=result,
         user="default", group="default", domain="default", access_key="default",
     )  # fmt: skip

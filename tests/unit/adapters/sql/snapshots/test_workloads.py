@@ -63,6 +63,7 @@ def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
         status="pending",
         body=body,
         hypernode=None,
+        failed_starts="[]",
         user=owner.user,
         group=owner.group,
         domain=owner.domain,
