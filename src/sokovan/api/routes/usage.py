@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -94,8 +94,12 @@ async def _views(unit: UnitOfWork, subject: AccessSubject, chosen: ScalingGroupN
         _view(name, total, owners.weight(total.scope, total.name))
         for name, found in rows.items()
         if name in groups
-        for total in usage_totals(groups[name], found, now_ms=unit.now_ms)
+        for total in _totals(groups[name], found, unit.now_ms)
     ]
+
+
+def _totals(group: ScalingGroup, rows: Sequence[PastUsage], now_ms: int) -> list[UsageTotal]:
+    return usage_totals(rows, now_ms=now_ms, half_life_s=group.usage_half_life_s, slot_weights=group.slot_weights)
 
 
 def _view(scaling_group: str, total: UsageTotal, weight: int) -> UsageView:

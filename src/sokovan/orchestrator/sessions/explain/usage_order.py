@@ -18,7 +18,10 @@ async def usage_check(unit: UnitOfWork, session: SessionRecord, group: ScalingGr
         return ()
     owner = session.spec.owner
     rows = await unit.ledger.past_usage(group.name, names=[owner.group, owner.user])
-    used = {(one.scope, one.name): one.weighted for one in usage_totals(group, rows, now_ms=unit.now_ms)}
+    totals = usage_totals(
+        rows, now_ms=unit.now_ms, half_life_s=group.usage_half_life_s, slot_weights=group.slot_weights
+    )
+    used = {(one.scope, one.name): one.weighted for one in totals}
     weights = await _weights(unit, owner)
     texts = [
         f"{scope} {name} has used {used.get((scope, name), 0) // 1000 // weight} s per weight (weight {weight})"
