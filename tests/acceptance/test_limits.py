@@ -116,7 +116,7 @@ def test_a_full_disk_costs_kernels_their_logs_and_nothing_else(small_disk: Embed
     lives = small_disk.python(SLEEPS)
     small_disk.says(lives, "up")
     assert small_disk.settles(small_disk.python(f"{SPEAKS}raise SystemExit(5)"))["exit_code"] == 5
-    refused = small_disk.settles(small_disk.python("pass"))
+    refused = small_disk.settles(small_disk.python("pass", retry={"attempts": 1}))
     assert refused["reason"] == "creation-refused"
     assert "No space left on device" in refused["reason_detail"]
     assert small_disk.session(lives)["status"] == "running"

@@ -20,6 +20,9 @@ from tests.acceptance.fast_timings import FastTimings
 from tests.acceptance.package_index import PackageIndex, package_index
 from tests.kernels import relatives
 
+ONCE = {"attempts": 1}
+TWICE = {"attempts": 2, "backoff": 0}
+
 SLEEPS = "import time; time.sleep(600)"
 # Long enough for every step on a busy machine that is not held back.
 DEADLINES = {"scheduled": 2, "preparing": 3, "pulling": 4, "prepared": 2, "creating": 3, "terminating": 1}
@@ -134,35 +137,59 @@ def test_an_end_that_does_not_come_is_reported_and_frees_nothing(server: Embedde
     assert agent.used() == {}
 
 
-@shows(session="scheduled:expired", kernel="scheduled:expired")
+@shows(
+    session="scheduled:expired scheduled:retry_requested terminating:requeued",
+    kernel="scheduled:expired scheduled:retry_requested terminating:requeued",
+)
 def test_a_session_that_stays_scheduled_for_too_long_ends(server: Embedded) -> None:
     with server.held("prepare"):
-        assert server.settles(server.python(SLEEPS))["reason"] == "scheduled-timeout"
+        assert server.settles(server.python(SLEEPS, retry=TWICE))["reason"] == "scheduled-timeout"
 
 
-@shows(session="preparing:expired", kernel="preparing:expired")
+@shows(session="preparing:expired preparing:retry_requested", kernel="preparing:expired preparing:retry_requested")
 def test_a_session_whose_agent_does_not_answer_for_an_image_ends(server: Embedded, agent: AgentProcess) -> None:
     image = image_of_its_own(agent, "unanswered")
     with paused(agent):
-        ended = server.settles(server.submit("python", "-c", SLEEPS, image=image)["id"])
+        ended = server.settles(server.submit("python", "-c", SLEEPS, image=image, retry=TWICE)["id"])
     assert (ended["reason"], ended["result"]) == ("preparing-timeout", "failure")
 
 
 @pytest.mark.usefixtures("knows_the_image")
-@shows(session="prepared:expired", kernel="prepared:expired")
+@shows(session="prepared:expired prepared:retry_requested", kernel="prepared:expired prepared:retry_requested")
 def test_a_session_that_stays_prepared_for_too_long_ends(server: Embedded) -> None:
     with server.held("create"):
-        assert server.settles(server.python(SLEEPS))["reason"] == "prepared-timeout"
+        assert server.settles(server.python(SLEEPS, retry=TWICE))["reason"] == "prepared-timeout"
 
 
 @pytest.mark.usefixtures("knows_the_image")
 @shows(session="creating:expired", kernel="creating:expired")
 def test_a_session_whose_agent_does_not_create_its_kernel_ends(server: Embedded, agent: AgentProcess) -> None:
     with paused(agent):
-        session = server.python(SLEEPS)
+        session = server.python(SLEEPS, retry=ONCE)
         server.reaches(session, "terminating")
         assert agent.used() != {}
     assert server.settles(session)["reason"] == "creating-timeout"
+
+
+@pytest.mark.usefixtures("knows_the_image")
+@shows(session="creating:retry_requested", kernel="creating:retry_requested")
+def test_a_session_whose_agent_creates_its_kernel_too_late_is_retried(server: Embedded, agent: AgentProcess) -> None:
+    with paused(agent):
+        session = server.python("print('up')", retry=TWICE)
+        server.reaches(session, "terminating")
+    ended = server.settles(session)
+    assert (ended["result"], ended["attempt"], len(ended["failed_starts"])) == ("success", 2, 1)
+
+
+@pytest.mark.usefixtures("knows_the_image")
+@shows(session="terminating:stop_requested")
+def test_a_session_that_is_stopped_before_its_retry_ends(server: Embedded, agent: AgentProcess) -> None:
+    with paused(agent):
+        session = server.python(SLEEPS, retry=TWICE)
+        server.reaches(session, "terminating")
+        server.end(session)
+    ended = server.settles(session)
+    assert (ended["reason"], ended["attempt"]) == ("user-requested", 1)
 
 
 @shows(
@@ -187,8 +214,9 @@ def test_a_kernel_that_is_over_before_anybody_saw_it_run_counts_all_the_same(
 
 
 @shows(
-    session="preparing:pull_started pulling:stop_requested pulling:expired pulling:failed",
-    kernel="preparing:pull_started pulling:stop_requested pulling:expired pulling:failed prepared:stop_requested",
+    session="preparing:pull_started pulling:stop_requested pulling:expired pulling:failed pulling:retry_requested",
+    kernel="preparing:pull_started pulling:stop_requested pulling:expired pulling:failed prepared:stop_requested"
+    " pulling:retry_requested",
 )
 def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
     server: Embedded, agent: AgentProcess, index: PackageIndex
@@ -205,10 +233,10 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
     server.end(stopped)
     assert server.settles(stopped)["reason"] == "user-requested"
     assert index.asked.wait(30)
-    expired = server.submit("python", "-c", SLEEPS, image=image)["id"]
+    expired = server.submit("python", "-c", SLEEPS, image=image, retry=TWICE)["id"]
     assert server.settles(expired)["reason"] == "pulling-timeout"
     with server.held("deadlines"):
-        failed = server.submit("python", "-c", SLEEPS, image=image)["id"]
+        failed = server.submit("python", "-c", SLEEPS, image=image, retry=ONCE)["id"]
         server.reaches(failed, "pulling")
         index.answers.set()
         ended = server.settles(failed)
@@ -219,7 +247,7 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
 @shows(session="preparing:failed", kernel="preparing:failed")
 def test_an_unknown_image_ends_its_session_and_says_so(server: Embedded, agent: AgentProcess) -> None:
     with paused(agent):
-        session = server.submit("python", "-c", "pass", image="venv:unknown")["id"]
+        session = server.submit("python", "-c", "pass", image="venv:unknown", retry=ONCE)["id"]
         server.reaches(session, "preparing")
     ended = server.settles(session)
     assert (ended["reason"], ended["result"]) == ("image-unavailable", "failure")

@@ -73,7 +73,7 @@ SESSION = TransitionTable(
         *[(alive,        _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR) for alive in _ALIVE],
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
-        *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
+        *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE[:-1]],
         (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),
         # It was to be retried, and is stopped before: the history has the cause of its end.
         (_S.TERMINATING, _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR),

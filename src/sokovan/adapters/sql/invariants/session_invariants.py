@@ -182,7 +182,7 @@ _was_creating = sa.exists().where(
     KERNEL_HISTORY.c.object_id == KERNELS.c.kernel_id,
     KERNEL_HISTORY.c.after == KernelStatus.CREATING.value,
     ~sa.exists().where(
-        _later.c.object_id == KERNELS.c.kernel_id,
+        _later.c.object_id == KERNEL_HISTORY.c.object_id,
         _later.c.sequence > KERNEL_HISTORY.c.sequence,
         _later.c.after == KernelStatus.PENDING.value,
     ),
