@@ -21,6 +21,12 @@ CANNOT_OCCUR = {
     Row("session", "pulling", "kernel_exited"): _NOT_BEGUN,
     Row("session", "prepared", "kernel_exited"): _AT_ONCE,
 }
+# This needs several agents, of which one fails while another runs its kernel of the same gang.
+SHOWN_IN_SCENARIOS = {
+    Row(
+        "kernel", "running", "retry_requested"
+    ): "test_failed_starts.py::test_running_kernels_of_a_gang_are_retried_too",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +38,7 @@ def _claims() -> None:
 
 
 def test_every_row_is_shown_by_a_test_or_cannot_occur() -> None:
-    assert sorted(ROWS - set(CLAIMED) - set(CANNOT_OCCUR)) == []
+    assert sorted(ROWS - set(CLAIMED) - set(CANNOT_OCCUR) - set(SHOWN_IN_SCENARIOS)) == []
 
 
 def test_no_row_that_is_shown_is_said_to_be_impossible() -> None:
@@ -40,4 +46,4 @@ def test_no_row_that_is_shown_is_said_to_be_impossible() -> None:
 
 
 def test_every_row_that_cannot_occur_is_a_row() -> None:
-    assert set(CANNOT_OCCUR) <= ROWS
+    assert {*CANNOT_OCCUR, *SHOWN_IN_SCENARIOS} <= ROWS

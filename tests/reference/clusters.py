@@ -13,6 +13,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import Partition, SessionType, TopologyConstraint, TopologyMode
@@ -157,7 +158,7 @@ def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
         limits=_limits(dice, theme),
         outcomes={SessionId("done"): True, SessionId("broken"): False},
         history=_history(dice, theme),
-        fair_share=FairSharePolicy(HALF_LIFE_S, {"u1": 2}),
+        fair_share=FairSharePolicy(HALF_LIFE_S, {"u1": 2}, {"g2": 3}, {"cuda.device": 5}),
         reservations=_reservations(dice, theme, sessions, hosts),
         cursors={ScalingGroupName("default"): AgentId(dice.one_of(*names[:4]))} if dice.chance(5) else {},
     )
@@ -399,13 +400,18 @@ def _policy(dice: Dice) -> ResourcePolicy:
 
 
 def _history(dice: Dice, theme: Theme) -> tuple[UsageRecord, ...]:
-    """Usage whole half-lives ago, so that the decay is exact."""
+    """Usage whole half-lives ago, so that the decay is exact; slots have an explicit weight."""
     if "fair-share" not in theme.sequencers:
         return ()
-    ages = [dice.number(0, 3) for _ in range(dice.number(0, 4))]
-    return tuple(
-        UsageRecord(f"u{dice.number(1, 3)}", NOW_MS - age * HALF_LIFE_S * 1000, dice.number(0, 8)) for age in ages
-    )
+    records = []
+    for _ in range(dice.number(0, 6)):
+        scope = UsageScope(dice.one_of(*UsageScope))
+        name = f"u{dice.number(1, 3)}" if scope is UsageScope.USER else f"g{dice.number(1, 2)}"
+        held = dice.number(1, 3) if dice.chance(3) else 0
+        at_ms = NOW_MS - dice.number(0, 3) * HALF_LIFE_S * 1000
+        slot = dice.one_of("", "cuda.device") if not held else "cuda.device"
+        records.append(UsageRecord(name, at_ms, dice.number(0, 8), scope, slot, held))
+    return tuple(records)
 
 
 def _reservations(

@@ -6,10 +6,11 @@ summed each time, and a failed attempt restores a copy. It has the built-in plug
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
+from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
@@ -21,6 +22,7 @@ from tests.reference.owners import Owners
 from tests.reference.placement import CycleState, PlacementAttempt
 from tests.reference.queues import Queues, total_slots
 from tests.reference.sessions import PlacedKernel, Reason, WaitingSession
+from tests.reference.usage import decayed
 
 
 class Decision(NamedTuple):
@@ -92,15 +94,20 @@ class Cycle:
         if self._profile.sequencer == "lifo":
             ordered.sort(key=lambda session: -session.submitted)
         if self._profile.sequencer == "fair-share":
-            ordered.sort(key=lambda session: self._decayed_usage(session.owner.user))
+            ordered.sort(key=lambda session: self._usage_by_weight(UsageScope.USER, session.owner.user))
+            ordered.sort(key=lambda session: self._usage_by_weight(UsageScope.GROUP, session.owner.group))
         return ordered
 
-    def _decayed_usage(self, user: str) -> float:
+    def _usage_by_weight(self, scope: UsageScope, name: str) -> Fraction:
         """Past usage, decayed by half-life, per unit of weight."""
         policy, now = self._snapshot.fair_share, self._snapshot.now_ms
-        mine = [record for record in self._snapshot.history if record.user == user]
-        halvings = [(record.amount, max(0, now - record.at_ms) / (policy.half_life_s * 1000)) for record in mine]
-        return sum(amount * math.pow(0.5, age) for amount, age in halvings) / policy.weights.get(user, 1)
+        used = Fraction(0)
+        for record in self._snapshot.history:
+            if (record.scope, record.name) == (scope, name):
+                weight = policy.slot_weights.get(record.slot, 1)
+                used += weight * decayed(record, now_ms=now, half_life_ms=policy.half_life_s * 1000)
+        weights = policy.weights if scope is UsageScope.USER else policy.group_weights
+        return used / weights.get(name, 1)
 
     def _unschedulable(self, pending: WaitingSession) -> Reason | None:
         """Why a session could not start even if all machines were empty."""

@@ -85,6 +85,26 @@ async def test_a_gang_is_retried_whole(cluster: OrchestratedCluster) -> None:
     assert max([*good.started.values(), *third.started.values()]) == 1
 
 
+async def test_running_kernels_of_a_gang_are_retried_too(cluster: OrchestratedCluster) -> None:
+    slots: dict[str, Any] = {"cpu": 2000, "mem": 1 << 30}
+    late, good = await cluster.agent("a1", slots=slots), await cluster.agent("a2", slots=slots)
+    await cluster.agent("a3", slots=slots)
+    late.script.slow = True
+    await cluster.submit("s", kernels=2, slots=slots)
+    await cluster.settle()
+    assert (await cluster.status("s"), good.running()) == ("creating", ["s.1"])
+    await cluster.pass_time(620, step_s=10)
+    await late.begin("s.0")
+    await cluster.pass_time(20)
+    session = await cluster.session("s")
+    assert [(one.attempt, one.agent_id, one.status) for one in session.kernels] == [
+        (2, "a2", "running"),
+        (2, "a3", "running"),
+    ]
+    moves = [(one.before, one.trigger) for one in await cluster.history("s", kernels=True)]
+    assert ("running", "retry_requested") in moves
+
+
 async def test_a_start_that_fails_everywhere_ends_the_session_after_its_attempts(cluster: OrchestratedCluster) -> None:
     for agent in await two_agents(cluster):
         agent.script.start_problem = "no space left on device"

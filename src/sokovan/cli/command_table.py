@@ -71,6 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key ls": (f"{_COMMANDS}.keys:ls", "List API keys."),
     "key add": (f"{_COMMANDS}.keys:add", "Create an API key."),
     "key rm": (f"{_COMMANDS}.keys:remove", "Revoke an API key."),
+    "usage": (f"{_COMMANDS}.usage:usage", "Show past usage of users, groups and queues."),
     "context ls": (f"{_COMMANDS}.contexts:ls", "List contexts."),
     "context use": (f"{_COMMANDS}.contexts:use", "Set the current context."),
     "context add": (f"{_COMMANDS}.contexts:add", "Add a context."),
@@ -94,7 +95,7 @@ SECTIONS = {
     "Getting started": ("up", "run", "shell", "init", "doctor"),
     "Sessions": ("ps", "why", "plan", "logs", "exec", "wait", "stop", "cancel", "session"),
     "Cluster": (
-        "agent", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key",
+        "agent", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
     "Operations": ("simulate", "audit", "db"),

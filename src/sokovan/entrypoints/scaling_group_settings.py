@@ -8,6 +8,7 @@ from functools import partial
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName, is_name
+from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
@@ -36,6 +37,14 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
             most=TIMEOUT_MOST_S,
         ),
         None,
+    ),
+    "usage_half_life_s": (
+        SettingInfo("whole number", "Time in which past usage halves.", least=1, most=HALF_LIFE_MAX_S),
+        HALF_LIFE_DEFAULT_S,
+    ),
+    "slot_weights": (
+        SettingInfo("table", "Weight in past usage by slot; by default a device has 40, a core 4, a GiB 1."),
+        {},
     ),
     "mem_per_gpu_bytes": (
         SettingInfo(
@@ -129,6 +138,8 @@ class ScalingGroupReader:
             self._slots(path, value)
         elif key == "scheduler_opts":
             self._options(path, value)
+        elif key == "slot_weights":
+            self._attempt(path, partial(_build_group, DEFAULT_SCALING_GROUP, {key: value}))
         else:
             problem = GROUP_KEYS[key][0].problem(value)
             if problem:

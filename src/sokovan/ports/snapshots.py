@@ -15,8 +15,8 @@ class SnapshotSource(Protocol):
     """An incrementally updated view of the system for the scheduler.
 
     A refresh reads only what changed since the last one. One source is used by one task
-    at a time. Past usage of users (`history`) is not kept yet, so fair share considers
-    current usage only.
+    at a time. `history` is the past usage of the scaling group, as of the last change of
+    each row.
     """
 
     async def refresh(self) -> bool:

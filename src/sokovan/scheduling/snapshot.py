@@ -13,6 +13,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import Partition, Preemption, SessionSpec, SessionType, TopologyConstraint
@@ -86,28 +87,49 @@ class OwnerUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """Past usage of a user: an amount (weighted slot seconds) at a time."""
+    """Past usage of a user, group or queue: an amount as of a time, held slots since.
 
-    user: str
+    An empty `slot` means that the amount is weighted already.
+    """
+
+    name: str
     at_ms: int
     amount: int
+    scope: UsageScope = UsageScope.USER
+    slot: str = ""
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FairSharePolicy:
-    """The half-life of past usage, and the weight of each user."""
+    """The half-life of past usage; weights of users, groups and slots."""
 
-    half_life_s: int = 7 * 24 * 3600
+    half_life_s: int = HALF_LIFE_DEFAULT_S
     weights: Mapping[str, int] = field(default_factory=dict)
+    group_weights: Mapping[str, int] = field(default_factory=dict)
+    slot_weights: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.half_life_s < 1:
             raise InvalidSpec(
                 what="fair share", field="half_life_s", value=self.half_life_s, problem="must be 1 or more"
             )
-        for user, weight in self.weights.items():
-            if weight < 1:
-                raise InvalidSpec(what="fair share", field=f"weights.{user}", value=weight, problem="must be 1 or more")
+        for kind in ("weights", "group_weights"):
+            for name, weight in getattr(self, kind).items():
+                if weight < 1:
+                    raise InvalidSpec(
+                        what="fair share", field=f"{kind}.{name}", value=weight, problem="must be 1 or more"
+                    )
+
+    def weight(self, scope: UsageScope, name: str) -> int:
+        """The weight of a user or group; 1 if it has none."""
+        match scope:
+            case UsageScope.USER:
+                return self.weights.get(name, 1)
+            case UsageScope.GROUP:
+                return self.group_weights.get(name, 1)
+            case UsageScope.QUEUE:
+                return 1
 
 
 @dataclass(frozen=True, slots=True)

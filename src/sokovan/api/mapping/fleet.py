@@ -54,6 +54,8 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         scheduler_opts=dict(group.scheduler_opts),
         known_slots=list(group.known_slots),
         pending_timeout_s=group.pending_timeout_s,
+        usage_half_life_s=group.usage_half_life_s,
+        slot_weights=dict(group.slot_weights),
         mem_per_gpu=_memory_text(group.mem_per_gpu_bytes),
         mem_per_cpu=_memory_text(group.mem_per_cpu_bytes),
     )
@@ -71,6 +73,8 @@ def scaling_group_of(body: ScalingGroupBody, before: ScalingGroup | None) -> Sca
         known_slots=tuple(body.known_slots),
         slot_priority=before.slot_priority if before is not None else SLOT_PRIORITY_DEFAULT,
         pending_timeout_s=body.pending_timeout_s,
+        usage_half_life_s=body.usage_half_life_s,
+        slot_weights=body.slot_weights,
         mem_per_gpu_bytes=_memory_bytes(body.mem_per_gpu),
         mem_per_cpu_bytes=_memory_bytes(body.mem_per_cpu),
     )

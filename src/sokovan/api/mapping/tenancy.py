@@ -20,25 +20,37 @@ def domain_of(body: DomainBody, _before: Domain | None) -> Domain:
 
 def group_view(group: Group) -> GroupBody:
     """The view of a group."""
-    return GroupBody(name=group.name, domain=group.domain, policy=group.policy)
+    return GroupBody(name=group.name, domain=group.domain, policy=group.policy, weight=group.weight)
 
 
 def group_of(body: GroupBody, _before: Group | None) -> Group:
     """The group of a body."""
-    return Group(name=body.name, domain=body.domain, policy=body.policy)
+    return Group(name=body.name, domain=body.domain, policy=body.policy, weight=body.weight)
 
 
 def user_view(user: User) -> UserBody:
     """The view of a user."""
     return UserBody(
-        name=user.name, domain=user.domain, groups=list(user.groups), policy=user.policy, role=user.role.value
+        name=user.name,
+        domain=user.domain,
+        groups=list(user.groups),
+        policy=user.policy,
+        role=user.role.value,
+        weight=user.weight,
     )
 
 
 def user_of(body: UserBody, _before: User | None) -> User:
     """The user of a body."""
     groups = tuple(dict.fromkeys(body.groups))
-    return User(name=body.name, domain=body.domain, groups=groups, policy=body.policy, role=Role(body.role))
+    return User(
+        name=body.name,
+        domain=body.domain,
+        groups=groups,
+        policy=body.policy,
+        role=Role(body.role),
+        weight=body.weight,
+    )
 
 
 def policy_view(policy: ResourcePolicy) -> PolicyBody:

@@ -15,6 +15,7 @@ from sokovan.api.routes.logs import LogRoutes
 from sokovan.api.routes.sessions import SessionRoutes
 from sokovan.api.routes.system import SystemRoutes
 from sokovan.api.routes.tenancy import tenancy_operations
+from sokovan.api.routes.usage import UsageRoutes
 from sokovan.api.routes.watching import WatchRoutes
 
 
@@ -30,4 +31,5 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *fleet_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
+        *UsageRoutes(context).operations(),
     ]

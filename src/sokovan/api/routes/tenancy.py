@@ -64,7 +64,13 @@ async def permit_user(
 async def permit_group(
     _unit: UnitOfWork, principal: AuthenticatedPrincipal, group: Group | None, before: Group | None
 ) -> None:
-    """Reject moving a group to another domain: members and sessions would stay."""
+    """Reject moving a group to another domain: members and sessions would stay.
+
+    A weight counts against the groups of all domains, so only administrators set it.
+    """
+    weight = 1 if before is None else before.weight
+    if group is not None and group.weight != weight and principal.subject.role is not Role.ADMIN:
+        raise Forbidden(f"the weight of group {group.name} is set by administrators only")
     if group is not None and before is not None and group.domain != before.domain:
         raise Conflict(
             f"group {group.name} is in domain {before.domain}", hint="create a new group in the other domain"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sokovan.domain.checks import require_int, require_tuple
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName, checked_name
+from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S, SLOT_WEIGHT_MAX
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 
 SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device", "cpu", "mem")
@@ -20,7 +21,9 @@ class ScalingGroup:
     An empty `known_slots` means the slots that its agents have, and those of
     `slot_priority`. The plugin registry checks that the named plugins exist. A kernel that
     requests no memory gets `mem_per_gpu_bytes` per accelerator, else `mem_per_cpu_bytes`
-    per cpu; None means its share of an agent's memory.
+    per cpu; None means its share of an agent's memory. Past usage halves in
+    `usage_half_life_s`; `slot_weights` say how much one core, GiB or device of a slot
+    counts in it.
     """
 
     name: ScalingGroupName
@@ -29,6 +32,8 @@ class ScalingGroup:
     known_slots: tuple[str, ...] = ()
     slot_priority: tuple[str, ...] = SLOT_PRIORITY_DEFAULT
     pending_timeout_s: int | None = None
+    usage_half_life_s: int = HALF_LIFE_DEFAULT_S
+    slot_weights: Mapping[str, int] = field(default_factory=dict)
     mem_per_gpu_bytes: int | None = None
     mem_per_cpu_bytes: int | None = None
 
@@ -47,6 +52,15 @@ class ScalingGroup:
         for name in ("mem_per_gpu_bytes", "mem_per_cpu_bytes"):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), what=what, field=name, least=1, most=AMOUNT_MAX)
+        require_int(self.usage_half_life_s, what=what, field="usage_half_life_s", least=1, most=HALF_LIFE_MAX_S)
+        self._check_weights(what)
+
+    def _check_weights(self, what: str) -> None:
+        if not isinstance(self.slot_weights, Mapping):
+            raise InvalidSpec(what=what, field="slot_weights", value=self.slot_weights, problem="must be a mapping")
+        for slot, weight in self.slot_weights.items():
+            checked_slot_name(slot, given=slot)
+            require_int(weight, what=what, field=f"slot_weights.{slot}", least=0, most=SLOT_WEIGHT_MAX)
 
     def times_out_ms(self, eligible_ms: int | None) -> int | None:
         """When a session that could start since then is cancelled; None if never."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sokovan.domain.checks import require_kind, require_tuple
+from sokovan.domain.checks import require_int, require_kind, require_tuple
 from sokovan.domain.ids import AccessKey, checked_name
 from sokovan.domain.owners.policy import Scope
 
 DEFAULT_OWNER_NAME = "default"
+WEIGHT_MAX = 1_000_000
 
 
 class Role(StrEnum):
@@ -34,27 +35,33 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A project inside a domain; users may be members of several."""
+    """A project inside a domain; users may be members of several.
+
+    `weight` is its share in fair share.
+    """
 
     name: str
     domain: str
     policy: str | None = None
+    weight: int = 1
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="group")
         checked_name(self.domain, what="domain")
         _check_policy(self.policy)
+        require_int(self.weight, what=f"group {self.name}", field="weight", least=1, most=WEIGHT_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person or service account of one domain."""
+    """A person or service account of one domain; `weight` is its share in fair share."""
 
     name: str
     domain: str
     groups: tuple[str, ...] = ()
     policy: str | None = None
     role: Role = Role.USER
+    weight: int = 1
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="user")
@@ -64,6 +71,7 @@ class User:
         require_tuple(self.groups, str, what=f"user {self.name}", field="groups")
         for group in self.groups:
             checked_name(group, what="group")
+        require_int(self.weight, what=f"user {self.name}", field="weight", least=1, most=WEIGHT_MAX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.domain.owners.past_usage import PastUsage, UsageKey
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldSlot, KernelRecord
 
@@ -45,3 +46,19 @@ class Ledger(Protocol):
 
     async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
         """The slots that an owner holds."""
+
+    async def past_usage(
+        self, scaling_group: ScalingGroupName | None = None, *, names: Sequence[str] | None = None
+    ) -> Sequence[PastUsage]:
+        """Past usage of users, groups and queues, as stored: not decayed to now.
+
+        Of this scaling group and of these names, or of all.
+        It changes in the transactions that take and free slots, so that every attempt of a
+        kernel counts once.
+        """
+
+    async def adjust_usage(self, key: UsageKey, amount: int) -> None:
+        """Add an amount to past usage; a negative one is a refund.
+
+        A refund takes at most what is left after the decay.
+        """

@@ -1,55 +1,54 @@
-"""Fair share over time: the user with the least past usage per weight goes first.
+"""Fair share over time: the group, then the user, with the least usage goes first.
 
-Past usage decays with a half-life. The decay is computed on whole numbers (halvings
-and square roots of a half), so that it is the same on every machine.
+The order of sessions of equal priority in a queue is
+
+    (usage of the group / weight of the group,
+     usage of the user / weight of the user, age)
+
+where usage is the sum over slots of `slot weight * decayed usage` in the scaling group,
+including what runs now (see `domain.owners.past_usage`). The group comes first, as in
+Slurm's fair tree: a group without usage is served before a group with usage, whichever
+users are in it. Owners without usage come first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt
 
+from sokovan.domain.owners.past_usage import UsageScope, slot_weight, value_after
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
-_BITS = 32
-_ROOTS = 16
+Shares = dict[tuple[UsageScope, str], int]
 
 
 class FairShareSequencer(WorkloadSequencer):
-    """Decayed usage by weight, least first; users without history come first."""
+    """Decayed usage by weight, least first; owners without usage come first."""
 
     name = "fair-share"
 
     def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:
-        """Least used first, then oldest."""
-        used = decayed_usage(context.snapshot)
-        return sorted(sessions, key=lambda s: (used.get(s.owner.user, 0), s.submitted, s.session_id))
+        """Least used group, then least used user, then oldest."""
+        used = usage_by_weight(context.snapshot)
+
+        def key(session: SessionWorkload) -> tuple[int, int, int, str]:
+            group = used.get((UsageScope.GROUP, session.owner.group), 0)
+            user = used.get((UsageScope.USER, session.owner.user), 0)
+            return group, user, session.submitted, session.session_id
+
+        return sorted(sessions, key=key)
 
 
-def decayed_usage(snapshot: SystemSnapshot) -> dict[str, int]:
-    """Each user's decayed past usage per unit of weight, in fixed point."""
-    policy, totals = snapshot.fair_share, dict[str, int]()
+def usage_by_weight(snapshot: SystemSnapshot) -> Shares:
+    """Decayed usage per unit of weight, with 96 binary places, by scope and name."""
+    policy, totals = snapshot.fair_share, Shares()
+    half_life_ms = policy.half_life_s * 1000
     for record in snapshot.history:
-        age_ms = max(0, snapshot.now_ms - record.at_ms)
-        decayed = record.amount * decay(age_ms, policy.half_life_s * 1000)
-        totals[record.user] = totals.get(record.user, 0) + decayed
-    return {user: amount // policy.weights.get(user, 1) for user, amount in totals.items()}
-
-
-def decay(age: int, half_life: int) -> int:
-    """2 to the power of -age/half_life, in fixed point with 32 bits.
-
-    >>> decay(0, 10) == 1 << 32, decay(10, 10) == 1 << 31, decay(20, 10) == 1 << 30
-    (True, True, True)
-    """
-    halvings, rest = divmod(age, half_life)
-    if halvings > _BITS:
-        return 0
-    factor = 1 << _BITS
-    root = 1 << (_BITS - 1)
-    for bit in range(1, _ROOTS + 1):
-        root = isqrt(root << _BITS)
-        if (rest << bit) // half_life & 1:
-            factor = (factor * root) >> _BITS
-    return factor >> halvings
+        value = value_after(
+            record.amount, record.held, record.slot, age_ms=snapshot.now_ms - record.at_ms, half_life_ms=half_life_ms
+        )
+        # A record without a slot is weighted already.
+        weighted = value * slot_weight(record.slot, policy.slot_weights) if record.slot else value
+        key = (record.scope, record.name)
+        totals[key] = totals.get(key, 0) + weighted
+    return {(scope, name): amount // policy.weight(scope, name) for (scope, name), amount in totals.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from sokovan.sdk.aio.connection import AsyncConnection
@@ -11,7 +12,7 @@ from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SC
 from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.tenancy import KeyView, NewKeyView
+from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
 
 __all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
@@ -62,6 +63,17 @@ class AsyncImageCatalog:
     async def delete(self, name: str, *, architecture: str | None = None) -> None:
         """Delete one."""
         await self._connection.send(self._kind.delete(name, architecture=architecture))
+
+
+class AsyncUsage:
+    """Past usage of users, groups and queues."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    def list(self, *, scaling_group: str | None = None) -> AsyncIterator[UsageView]:
+        """List all that the caller may see, of one scaling group or of all."""
+        return self._connection.pages(Paging(partial(catalog_calls.usage, scaling_group=scaling_group)))
 
 
 class AsyncAgents:

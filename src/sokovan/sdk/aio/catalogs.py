@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.aio.connection import AsyncConnection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImageCatalog, AsyncKeys
+    from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImageCatalog, AsyncKeys, AsyncUsage
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -39,6 +39,13 @@ class AsyncCatalogs:
         from sokovan.sdk.aio.catalog import AsyncKeys  # noqa: PLC0415  # loads lazily
 
         return AsyncKeys(self._connection)
+
+    @cached_property
+    def usage(self) -> AsyncUsage:
+        """Past usage of users, groups and queues."""
+        from sokovan.sdk.aio.catalog import AsyncUsage  # noqa: PLC0415  # loads lazily
+
+        return AsyncUsage(self._connection)
 
     @cached_property
     def scaling_groups(self) -> AsyncCatalog[ScalingGroupBody]:

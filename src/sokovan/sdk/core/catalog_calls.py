@@ -28,6 +28,7 @@ from sokovan.wire.api.tenancy import (
     NewKeyView,
     PolicyBody,
     PolicyPage,
+    UsagePage,
     UserBody,
     UserPage,
 )
@@ -102,6 +103,12 @@ def new_key(user: str, policy: str | None) -> Call[NewKeyView]:
 def keys(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KeyPage]:
     """Get one page of keys."""
     return _listing("keys", KeyPage, limit, cursor)
+
+
+def usage(*, scaling_group: str | None, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[UsagePage]:
+    """Get one page of past usage."""
+    chosen = query({"scaling_group": scaling_group, "limit": limit, "cursor": cursor})
+    return Call(method="GET", path=api_path("usage"), answer=UsagePage, query=chosen)
 
 
 def delete_key(access_key: str) -> Call[Nothing]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from sokovan.sdk.core import catalog_calls
@@ -12,7 +13,7 @@ from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.tenancy import KeyView, NewKeyView
+from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
 
 __all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
@@ -63,6 +64,17 @@ class ImageCatalog:
     def delete(self, name: str, *, architecture: str | None = None) -> None:
         """Delete one."""
         self._connection.send(self._kind.delete(name, architecture=architecture))
+
+
+class Usage:
+    """Past usage of users, groups and queues."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list(self, *, scaling_group: str | None = None) -> Iterator[UsageView]:
+        """List all that the caller may see, of one scaling group or of all."""
+        return self._connection.pages(Paging(partial(catalog_calls.usage, scaling_group=scaling_group)))
 
 
 class Agents:

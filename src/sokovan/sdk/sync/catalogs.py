@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.sync.connection import Connection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys
+    from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys, Usage
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -40,6 +40,13 @@ class Catalogs:
         from sokovan.sdk.sync.catalog import Keys  # noqa: PLC0415  # loads lazily
 
         return Keys(self._connection)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """Past usage of users, groups and queues."""
+        from sokovan.sdk.sync.catalog import Usage  # noqa: PLC0415  # loads lazily
+
+        return Usage(self._connection)
 
     @cached_property
     def scaling_groups(self) -> Catalog[ScalingGroupBody]:

@@ -56,6 +56,8 @@ class ScalingGroupBody(StrictBody):
     scheduler_opts: dict[str, Any] = field(default_factory=dict)
     known_slots: list[str] = field(default_factory=list)
     pending_timeout_s: int | None = None
+    usage_half_life_s: int = 604_800
+    slot_weights: dict[str, int] = field(default_factory=dict)
     mem_per_gpu: Amount | None = None
     mem_per_cpu: Amount | None = None
 

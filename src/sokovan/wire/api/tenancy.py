@@ -33,6 +33,7 @@ class GroupBody(StrictBody):
     name: str
     domain: str
     policy: str | None = None
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class UserBody(StrictBody):
     groups: list[str] = field(default_factory=list)
     policy: str | None = None
     role: Role = "user"
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +127,28 @@ class WhoamiView:
     domain: str
     groups: list[str]
     access_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageView:
+    """Past usage of a user, group or queue in a scaling group, decayed to now.
+
+    `slots` has seconds of a core, a GiB or a device by slot; `weighted` is their sum by
+    slot weight, and `share` is that divided by the weight of the owner.
+    """
+
+    scaling_group: str
+    kind: str
+    name: str
+    weight: int
+    slots: dict[str, int]
+    weighted: int
+    share: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsagePage:
+    """Past usage that the caller may see."""
+
+    items: list[UsageView]
+    next: str | None = None

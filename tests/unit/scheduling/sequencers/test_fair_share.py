@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import replace
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from sokovan.scheduling.sequencers.fair_share import decay, decayed_usage
+from sokovan.domain.owners.past_usage import ONE, UsageScope
+from sokovan.domain.owners.tenancy import Owner
+from sokovan.scheduling.sequencers.fair_share import usage_by_weight
 from sokovan.scheduling.snapshot import FairSharePolicy, SystemSnapshot, UsageRecord
 from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, started
 
 HOUR = 3600
-ONE = 1 << 32
+ALICE = (UsageScope.USER, "alice")
 
 
 def after(*records: UsageRecord, weights: dict[str, int] | None = None, half_life_s: int = HOUR) -> SystemSnapshot:
@@ -64,32 +62,42 @@ def test_priority_comes_above_fair_share() -> None:
 
 
 def test_a_record_of_the_future_counts_in_full() -> None:
-    assert decayed_usage(after(used("alice", 7, hours_ago=-5))) == {"alice": 7 * ONE}
+    assert usage_by_weight(after(used("alice", 7, hours_ago=-5))) == {ALICE: 7 * ONE}
 
 
 def test_faded_usage_is_exact_after_whole_half_lives() -> None:
     seen = after(used("alice", 8, hours_ago=1), used("bob", 8, hours_ago=3), used("bob", 1), weights={"bob": 2})
-    assert decayed_usage(seen) == {"alice": 4 * ONE, "bob": ONE}
+    assert usage_by_weight(seen) == {ALICE: 4 * ONE, (UsageScope.USER, "bob"): ONE}
 
 
-@pytest.mark.parametrize("halvings", range(33))
-def test_a_whole_half_life_halves_exactly(halvings: int) -> None:
-    assert decay(halvings * HOUR, HOUR) == ONE >> halvings
+def test_the_group_comes_before_the_user() -> None:
+    sessions = [
+        session("idle-of-busy", owner=Owner("alice", "busy")),
+        session("busy-of-idle", owner=Owner("bob", "idle")),
+    ]
+    records = (
+        UsageRecord("busy", 0, 10, UsageScope.GROUP),
+        UsageRecord("idle", 0, 5, UsageScope.GROUP),
+        UsageRecord("bob", 0, 1000),
+    )
+    seen = snapshot([agent("a")], sessions, history=records)
+    assert started(decide(seen, sequencer="fair-share")) == ["busy-of-idle", "idle-of-busy"]
+    weighted = replace(seen, fair_share=FairSharePolicy(group_weights={"busy": 3}))
+    assert started(decide(weighted, sequencer="fair-share")) == ["idle-of-busy", "busy-of-idle"]
 
 
-def test_after_very_many_half_lives_nothing_is_left() -> None:
-    assert decay(33 * HOUR, HOUR) == 0
+def test_slots_held_now_count_for_the_time_since_the_record() -> None:
+    holding = UsageRecord("alice", 9 * HOUR * 1000, 0, slot="cuda.device", held=1)
+    assert order(after(holding, used("bob", 1))) == ["carol", "bob", "alice"]
 
 
-def test_half_of_a_half_life_is_the_square_root_of_a_half() -> None:
-    assert abs(decay(HOUR // 2, HOUR) ** 2 - (ONE * ONE >> 1)) < 1 << 34
+def test_slots_count_by_their_weight() -> None:
+    records = UsageRecord("alice", 0, 10, slot="cpu"), UsageRecord("bob", 0, 10, slot="cuda.device")
+    seen = snapshot([agent("a")], [session("bobs", user="bob"), session("alices", user="alice")], history=records)
+    assert started(decide(seen, sequencer="fair-share")) == ["alices", "bobs"]
+    equal = replace(seen, fair_share=FairSharePolicy(slot_weights={"cpu": 41}))
+    assert started(decide(equal, sequencer="fair-share")) == ["bobs", "alices"]
 
 
-def test_decay_never_grows_over_the_seconds_of_a_few_half_lives() -> None:
-    faded = [decay(age, 997) for age in range(3 * 997)]
-    assert all(later <= earlier for earlier, later in pairwise(faded))
-
-
-@given(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(1, 10**8))
-def test_usage_never_counts_more_as_it_grows_older(age: int, later: int, half_life: int) -> None:
-    assert 0 <= decay(age + later, half_life) <= decay(age, half_life) <= ONE
+def test_the_usage_of_a_queue_does_not_change_the_order_in_it() -> None:
+    assert order(after(UsageRecord("default", 0, 99, UsageScope.QUEUE))) == ["alice", "bob", "carol"]

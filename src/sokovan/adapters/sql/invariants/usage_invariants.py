@@ -17,11 +17,13 @@ from sokovan.adapters.sql.schema.tables import (
     HELD_SLOTS,
     KERNELS,
     OWNER_USAGE,
+    PAST_USAGE,
     SESSIONS,
     SESSIONS_SLOT,
 )
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
+from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
 
 # The column of a session that names its owner, by scope.
@@ -52,6 +54,24 @@ def _owner_amounts() -> sa.Select[Any]:
                 SESSIONS.c.session_id.in_(holding)
             ),
         ]
+    return sa.select(sa.union_all(*amounts).subquery())
+
+
+def _past_amounts() -> sa.Select[Any]:
+    """All slots that count in the past usage of users, groups and queues."""
+    held = HELD_SLOTS.join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id).join(
+        SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id
+    )
+    columns = (HELD_SLOTS.c.slot, HELD_SLOTS.c.amount)
+    amounts = [
+        sa.select(
+            SESSIONS.c.scaling_group, sa.literal(scope.value).label("scope"), SESSIONS.c[scope.value].label("name"),
+            *columns,
+        )
+        .select_from(held)
+        .where(_LIVE)
+        for scope in UsageScope
+    ]  # fmt: skip
     return sa.select(sa.union_all(*amounts).subquery())
 
 
@@ -110,6 +130,17 @@ SLOT_CONSERVATION: tuple[Check, ...] = (
             "scope",
             "name",
             "slot",
+        ),
+    ),
+    no_row(
+        "past usage does not count the slots that kernels hold now",
+        unequal(
+            sa.select(
+                *[PAST_USAGE.c[key] for key in UsageKey._fields],
+                PAST_USAGE.c.held.label("amount"),
+            ),
+            _past_amounts(),
+            *UsageKey._fields,
         ),
     ),
     no_row(

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Row
 
+from sokovan.adapters.sql.repositories.past_usage import read_usage
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     KernelRow,
     SessionRow,
@@ -16,14 +16,23 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_kernels,
 )
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
-from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
+from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta, record_usage
 from sokovan.adapters.sql.rows import TEXT
-from sokovan.adapters.sql.schema.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, KERNELS, OWNER_USAGE, SESSIONS_SLOT
+from sokovan.adapters.sql.schema.tables import (
+    AGENTS,
+    HELD_DEVICES,
+    HELD_SLOTS,
+    KERNELS,
+    OWNER_USAGE,
+    PAST_USAGE,
+    SESSIONS_SLOT,
+)
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import StaleVersion
-from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.owners.past_usage import PastUsage, UsageKey
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldSlot, KernelRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
@@ -90,6 +99,19 @@ class SqlLedger:
         )
         return {row.slot: row.used for row in await self._transaction.fetch(statement) if row.used}
 
+    async def past_usage(
+        self, scaling_group: ScalingGroupName | None = None, *, names: Sequence[str] | None = None
+    ) -> Sequence[PastUsage]:
+        """See the port."""
+        where = [] if scaling_group is None else [PAST_USAGE.c.scaling_group == scaling_group]
+        if names is not None:
+            where.append(PAST_USAGE.c.name.in_(list(names)))
+        return await read_usage(self._transaction, *where)
+
+    async def adjust_usage(self, key: UsageKey, amount: int) -> None:
+        """See the port."""
+        await record_usage(self._transaction, {key: (0, amount)})
+
     async def _held_slots(self, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
         statement = sa.select(HELD_SLOTS).where(*where).order_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot)
         return [
@@ -106,7 +128,7 @@ class SqlLedger:
             for row in await self._transaction.fetch(statement)
         ]
 
-    async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
+    async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, sa.Row[Any]]:
         """Lock the agents in the order of their ids; proofs are checked against them."""
         wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
         statement = (

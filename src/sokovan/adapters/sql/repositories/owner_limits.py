@@ -1,4 +1,4 @@
-"""Owner limits, cached in memory until their tables change."""
+"""Limits and weights of owners; limits are cached until their tables change."""
 
 from __future__ import annotations
 
@@ -59,6 +59,22 @@ async def policies_by_owner(transaction: Transaction) -> dict[Scope, dict[str, R
         # One statement, so that a policy written concurrently is seen with its owner or not at all.
         statement = sa.select(table.c.name, POLICIES.c.body).join(POLICIES, POLICIES.c.name == table.c.policy)
         found[scope] = {row.name: policy_of(row) for row in await transaction.fetch(statement)}
+    return found
+
+
+class _Weighted(msgspec.Struct):
+    """The part of a stored user or group that fair share needs."""
+
+    weight: int = 1
+
+
+async def weights_of(transaction: Transaction, table: sa.Table) -> dict[str, int]:
+    """The weights of users or groups that differ from 1."""
+    found = {}
+    for row in await transaction.fetch(sa.select(table.c.name, table.c.body)):
+        weight = msgspec.json.decode(row.body, type=_Weighted).weight
+        if weight != 1:
+            found[row.name] = weight
     return found
 
 

@@ -17,10 +17,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.dialects import sqlite
 
+from sokovan.adapters.sql.repositories.past_usage import updated_usage, write_usage
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE
+from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
+from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slots import ResourceSlot
 
@@ -41,6 +43,7 @@ class UsageDelta:
     devices: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Keyed by the four names of an owner: there are few owners and many kernels.
     _owners: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
+    _past: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
 
     def add_kernel(self, agent_id: str, slots: ResourceSlot, *, sign: int) -> None:
         """Add or remove one kernel on an agent."""
@@ -50,12 +53,12 @@ class UsageDelta:
 
     def add_owner(self, row: Any, amounts: Mapping[str, int], *, sign: int) -> None:
         """Add or subtract amounts for the owner of a session's row."""
-        names = (row.access_key, row.user, row.group, row.domain)
-        counted = self._owners.get(names)
-        if counted is None:
-            counted = self._owners[names] = Counter()
+        owner = self._owners.setdefault((row.access_key, row.user, row.group, row.domain), Counter())
+        past = self._past.setdefault((row.scaling_group, row.user, row.group, row.queue), Counter())
         for slot, amount in amounts.items():
-            counted[slot] += sign * amount
+            owner[slot] += sign * amount
+            if slot != SESSIONS_SLOT:
+                past[slot] += sign * amount
 
     def owners(self) -> Counter[tuple[str, str, str]]:
         """Amounts by scope, name and slot."""
@@ -64,6 +67,15 @@ class UsageDelta:
             for scope, name in zip(SCOPES, names, strict=True):
                 for slot, amount in amounts.items():
                     counted[scope, name, slot] += amount
+        return counted
+
+    def past(self) -> Counter[UsageKey]:
+        """Changes of held slots by scaling group, scope, name and slot."""
+        counted: Counter[UsageKey] = Counter()
+        for (group, *names), amounts in self._past.items():
+            for scope, name in zip(UsageScope, names, strict=True):
+                for slot, amount in amounts.items():
+                    counted[UsageKey(group, scope, name, slot)] += amount
         return counted
 
 
@@ -88,7 +100,15 @@ async def apply_delta(
     await _update_all(transaction, _slots, slots, "slots")
     devices = [(*key, amount) for key, amount in sorted(delta.devices.items()) if amount]
     await _update_all(transaction, _devices, devices, "devices")
-    return await _owners(transaction, delta)
+    used = await _owners(transaction, delta)
+    await record_usage(transaction, {key: (amount, 0) for key, amount in delta.past().items() if amount})
+    return used
+
+
+async def record_usage(transaction: Transaction, changes: Mapping[UsageKey, tuple[int, int]]) -> None:
+    """Add held slots and amounts to past usage. Raises LedgerMismatch."""
+    if changes:
+        await _update_all(transaction, write_usage, await updated_usage(transaction, changes), "past usage")
 
 
 async def _agents(transaction: Transaction, delta: UsageDelta, incarnations: Mapping[str, int]) -> None:

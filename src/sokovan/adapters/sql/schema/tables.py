@@ -18,6 +18,7 @@ from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, FreeProof, KernelStatus
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.session import SessionType
@@ -302,6 +303,22 @@ OWNER_USAGE = sa.Table(
     status_check("scope", Scope),
 )
 SESSIONS_SLOT = "#sessions"
+# One row per owner and slot for all its sessions: the decayed amount as of `at_ms`, and the slots held since.
+PAST_USAGE = sa.Table(
+    "past_usage",
+    METADATA,
+    sa.Column("scaling_group", Name, primary_key=True),
+    sa.Column("scope", Name, primary_key=True),
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("slot", Name, primary_key=True),
+    sa.Column("amount", Amount, nullable=False),
+    sa.Column("held", Amount, nullable=False),
+    sa.Column("at_ms", Amount, nullable=False),
+    sa.Column("stamp", Amount, nullable=False, index=True),
+    sa.CheckConstraint("amount >= 0", name="amount"),
+    sa.CheckConstraint("held >= 0", name="held"),
+    status_check("scope", UsageScope),
+)
 
 # ---------------------------------------------------------------------------------------------------------------
 # Deployments and routes.

@@ -12,18 +12,21 @@ from typing import Any
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.agents import agent_info
-from sokovan.adapters.sql.repositories.owner_limits import OWNED, policies_by_owner
+from sokovan.adapters.sql.repositories.owner_limits import OWNED, policies_by_owner, weights_of
 from sokovan.adapters.sql.repositories.sessions.changes import progress
 from sokovan.adapters.sql.schema.tables import (
     AGENT_SLOTS,
     AGENTS,
     CATALOG_MARKS,
+    GROUPS,
     HYPERNODES,
     OWNER_USAGE,
+    PAST_USAGE,
     POLICIES,
     QUEUES,
     RESERVATIONS,
     SCALING_GROUPS,
+    USERS,
 )
 from sokovan.adapters.sql.snapshots.carried_state import read_carried, write_carried
 from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
@@ -105,6 +108,7 @@ class SqlSnapshots:
         await refresh_sessions(transaction, view, since=self._since)
         await self._refresh_agents(transaction, view)
         await self._refresh_usage(transaction, view)
+        await self._refresh_past_usage(transaction, view)
         view.changed()
         self._view, self._since, self._marks = view, settled, marks
         return True
@@ -131,6 +135,10 @@ class SqlSnapshots:
             view.hypernodes = tuple(await unit.catalog.all(HyperNode))
         if changed(POLICIES, *OWNED.values()):
             view.limits = await policies_by_owner(unit.transaction)
+        if changed(USERS):
+            view.weights = await weights_of(unit.transaction, USERS)
+        if changed(GROUPS):
+            view.group_weights = await weights_of(unit.transaction, GROUPS)
         if changed(RESERVATIONS):
             view.carry_all(await read_carried(unit.transaction))
 
@@ -147,3 +155,7 @@ class SqlSnapshots:
     async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
         for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
             view.put_usage(row.scope, row.name, row.slot, row.used)
+
+    async def _refresh_past_usage(self, transaction: Transaction, view: SystemView) -> None:
+        for row in await transaction.fetch(sa.select(PAST_USAGE).where(self._new(PAST_USAGE))):
+            view.put_past_usage(row)

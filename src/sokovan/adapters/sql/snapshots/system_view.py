@@ -17,11 +17,12 @@ from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
-from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import FairSharePolicy, OwnerUsage, SessionWorkload, SystemSnapshot, UsageRecord
 
 _RELEASING = KernelStatus.TERMINATING.value
 
@@ -44,6 +45,9 @@ class SystemView:
         self._releasing_on: dict[AgentId, dict[str, ResourceSlot]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._usage: dict[Scope, dict[str, OwnerUsage]] = {scope: {} for scope in Scope}
+        self.weights: Mapping[str, int] = {}
+        self.group_weights: Mapping[str, int] = {}
+        self._past: dict[str, dict[tuple[str, str, str], UsageRecord]] = {}
         self._carried: dict[ScalingGroupName, CarriedState] = {}
         self._snapshots: dict[str, SystemSnapshot] = {}
         self._current: set[str] = set()
@@ -105,6 +109,15 @@ class SystemView:
         slots = ResourceSlot({key: amount for key, amount in amounts.items() if key != SESSIONS_SLOT})
         self._usage[Scope(scope)][name] = OwnerUsage(slots=slots, sessions=amounts.get(SESSIONS_SLOT, 0))
 
+    def put_past_usage(self, row: Any) -> None:
+        """Update the past usage of a slot by a user, group or queue."""
+        record = UsageRecord(row.name, row.at_ms, row.amount, UsageScope(row.scope), row.slot, row.held)
+        self._past.setdefault(row.scaling_group, {})[row.scope, row.name, row.slot] = record
+
+    def _fair_share(self, group: ScalingGroupName) -> FairSharePolicy:
+        stored = self.scaling_groups[group]
+        return FairSharePolicy(stored.usage_half_life_s, self.weights, self.group_weights, stored.slot_weights)
+
     def carry(self, group: ScalingGroupName, state: CarriedState) -> None:
         """Update the carried state of a scaling group."""
         self._carried[group] = state
@@ -147,6 +160,8 @@ class SystemView:
             limits=self.limits,
             pending_elsewhere=self._pending_elsewhere(group),
             outcomes=dict(self.outcomes),
+            history=tuple(self._past.get(group, {}).values()),
+            fair_share=self._fair_share(group),
             reservations=carried.reserved_for(sessions),
             cursors=carried.cursors,
         )

@@ -110,6 +110,16 @@ def _scheduler_option(text: str, option: str) -> tuple[str, Any]:
         return name, value
 
 
+def _slot_weights(texts: Sequence[str], option: str) -> dict[str, int]:
+    """Read whole numbers by slot. Raises InvalidSetting."""
+    given = name_values(texts, option=option, example="gpu=60")
+    for text in given.values():
+        if not text.isascii() or not text.isdigit():
+            raise InvalidSetting(f"{option} {text[:80]!r} is not a whole number", hint=f"use {option} gpu=60")
+    return {slot: int(amount) for slot, amount in slots_of(given).items()}
+
+
+_WEIGHT = CatalogOption("weight", "Weight in fair share: with 2, twice the usage counts the same.", "weight", type=int)
 _QUOTA = CatalogOption("quota", "Quota to apply.", "policy")
 _DOMAIN = CatalogOption("domain", "Domain; default for new objects: your own.", "domain")
 _KEEP = "Options that are omitted keep their value."
@@ -123,6 +133,8 @@ _SCALING_GROUP = CatalogNoun(
         Column("scheduler", lambda group: group.scheduler),
         Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
+        Column("half_life_s", lambda group: str(group.usage_half_life_s)),
+        Column("weights", lambda group: amounts_text(group.slot_weights)),
         Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
         Column("mem_per_cpu", lambda group: or_none(group.mem_per_cpu)),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
@@ -144,6 +156,20 @@ _SCALING_GROUP = CatalogNoun(
             "pending_timeout_s",
             read=_seconds,
         ),
+        CatalogOption(
+            "usage_half_life",
+            "Time in which past usage halves, for fair-share: 7d.",
+            "usage_half_life_s",
+            read=_seconds,
+        ),
+        CatalogOption(
+            "slot_weight",
+            "Weight of a core, GiB or device in past usage: gpu=60. Repeatable.",
+            "slot_weights",
+            repeatable=True,
+            read=_slot_weights,
+            merged=True,
+        ),
         CatalogOption("mem_per_gpu", "Default memory per GPU: 32GiB.", "mem_per_gpu"),
         CatalogOption("mem_per_cpu", "Default memory per CPU: 4GiB.", "mem_per_cpu"),
     ),
@@ -153,6 +179,7 @@ _SCALING_GROUP = CatalogNoun(
         "default --scheduler drf --pending-timeout 2h",
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
+        "gpu --scheduler fair-share --usage-half-life 14d",
         "gpu --mem-per-gpu 64GiB --mem-per-cpu 4GiB",
     ),
     details={
@@ -282,11 +309,12 @@ _GROUP = CatalogNoun(
         Column("name", lambda group: group.name),
         Column("domain", lambda group: group.domain),
         Column("quota", lambda group: or_none(group.policy)),
+        Column("weight", lambda group: str(group.weight)),
     ),
-    options=(_DOMAIN, _QUOTA),
+    options=(_DOMAIN, _QUOTA, _WEIGHT),
     shown_examples=("nlp",),
     removed_example="nlp",
-    set_examples=("nlp --quota big",),
+    set_examples=("nlp --quota big", "nlp --weight 3"),
     details={"set": _KEEP},
     in_domain=True,
 )
@@ -301,12 +329,14 @@ _USER = CatalogNoun(
         Column("domain", lambda user: user.domain),
         Column("groups", lambda user: ", ".join(user.groups) or NONE),
         Column("quota", lambda user: or_none(user.policy)),
+        Column("weight", lambda user: str(user.weight)),
     ),
     options=(
         _DOMAIN,
         CatalogOption("group", "Group of the user. Repeatable; replaces all.", "groups", repeatable=True),
         CatalogOption("role", "Role of the user.", "role", type=Role),
         _QUOTA,
+        _WEIGHT,
     ),
     shown_examples=("ada",),
     removed_example="ada",

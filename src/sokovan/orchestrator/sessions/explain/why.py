@@ -28,12 +28,13 @@ from sokovan.orchestrator.sessions.explain.reasons import (
     read_verdict,
 )
 from sokovan.orchestrator.sessions.explain.suggestions import suggestions
+from sokovan.orchestrator.sessions.explain.usage_order import usage_check
 from sokovan.orchestrator.sessions.session_cache import PAGE
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.snapshot import workload_of
-from sokovan.scheduling.trace import Verdict
+from sokovan.scheduling.trace import Check, Verdict
 
 _WHEN = {When.NOW: "now", When.WAITS: "later", When.NEVER: "never"}
 
@@ -49,6 +50,7 @@ class _StoredFacts:
     ahead: Sequence[SessionRecord] = ()
     awaited: Sequence[SessionRecord] = ()
     times_out_ms: int | None = None
+    order: tuple[Check, ...] = ()
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class WhyService:
         waiting = explain_waiting(
             session, verdict, as_of_ms=facts.stored.last_ms, ahead=facts.ahead, awaited=facts.awaited
         )
+        waiting = replace(waiting, checks=(*waiting.checks, *facts.order))
         if await self._is_above_limits(session, verdict):
             waiting = above_its_limit(waiting)
         return replace(
@@ -147,7 +150,8 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
     ordered = sorted(waiting, key=lambda one: order[one.session_id])
     group = await unit.catalog.get(ScalingGroup, session.spec.scaling_group)
     times_out_ms = group.times_out_ms(None if stored is None else stored.eligible_ms)
-    return _StoredFacts(session, history, unit.now_ms, stored, ordered, awaited, times_out_ms)
+    used = await usage_check(unit, session, group)
+    return _StoredFacts(session, history, unit.now_ms, stored, ordered, awaited, times_out_ms, used)
 
 
 def _name(session: SessionRecord) -> str:

@@ -13,6 +13,7 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.past_usage import PastUsage, UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import HeldSlot, KernelRecord, SessionRecord
@@ -20,7 +21,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.ledger import UnprovenFree
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.agents import agent_now, walked
-from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster, refusal
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GROUP, StoredCluster, refusal
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 SLOTS = {"cpu": 1000, "mem": 1 << 30, "cuda.device": 1}
@@ -322,7 +323,61 @@ async def an_exit_code_that_comes_with_the_proof_is_stored(cluster: StoredCluste
     expect(codes == [143, 3], f"the exit codes are {codes}")
 
 
+async def past_of(cluster: StoredCluster, name: str) -> dict[tuple[str, str], PastUsage]:
+    """Past usage of this name, by scope and slot."""
+    rows = await cluster.store.read(lambda unit: unit.ledger.past_usage(DEFAULT_GROUP, names=[name]))
+    expect({row.key.name for row in rows} <= {name}, "another name was read")
+    return {(row.key.scope, row.key.slot): row for row in rows}
+
+
+async def held_slots_are_recorded_as_past_usage(cluster: StoredCluster) -> None:
+    """For user, group and queue: from the allocation on, and no longer after the end."""
+    user = cluster.new("u")
+    _, record = await running(cluster, kernels=2, owner=Owner(user=user))
+    before = await past_of(cluster, user)
+    expect({slot: row.held for (_, slot), row in before.items()} == {k: 2 * v for k, v in SLOTS.items()}, f"{before}")
+    for scope, name in (("user", user), ("group", "default"), ("queue", "default")):
+        expect((scope, "cpu") in await past_of(cluster, name), f"no past usage of {scope} {name}")
+    await cluster.elapse(0.05)
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    after = await past_of(cluster, user)
+    expect({row.held for row in after.values()} == {0}, f"after the end {after} is held")
+    device = after["user", "cuda.device"]
+    passed = device.at_ms - before["user", "cuda.device"].at_ms
+    expect(device.amount == 2 * passed > 0, f"{device} after {passed} ms")
+
+
+async def past_usage_is_recorded_once(cluster: StoredCluster) -> None:
+    """A repeated report of the end changes nothing."""
+    user = cluster.new("u")
+    _, record = await running(cluster, owner=Owner(user=user))
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    once = await past_of(cluster, user)
+    await cluster.elapse(0.05)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    expect(await past_of(cluster, user) == once, "a repeated report was counted again")
+
+
+async def past_usage_can_be_adjusted(cluster: StoredCluster) -> None:
+    """By adding, or by a refund of at most what is left."""
+    user = cluster.new("u")
+    key = UsageKey(DEFAULT_GROUP, UsageScope.USER, user, "cpu")
+    for amount, least, most in ((5000, 5000, 5000), (-2000, 2990, 3000), (-9000, 0, 0)):
+        await _adjusted(cluster, key, amount)
+        found = (await past_of(cluster, user))["user", "cpu"].amount
+        expect(least <= found <= most, f"after {amount} there are {found}")
+
+
+async def _adjusted(cluster: StoredCluster, key: UsageKey, amount: int) -> None:
+    await cluster.store.run(lambda unit: unit.ledger.adjust_usage(key, amount))
+
+
 CHECKS: tuple[Check, ...] = (
+    held_slots_are_recorded_as_past_usage,
+    past_usage_is_recorded_once,
+    past_usage_can_be_adjusted,
     an_exit_code_that_comes_with_the_proof_is_stored,
     an_allocation_creates_ledger_rows,
     freeing_ends_kernel_and_session_and_releases_everything,

@@ -96,6 +96,7 @@ BREAKS = [
         "a kernel is placed in another scaling group",
         "UPDATE sessions SET scaling_group = 'other' WHERE session_id = 'scheduled'",
         {"kernel_id": "scheduled.0", "scaling_group": "other", "agent_scaling_group": "default"},
+        also=("I1",),  # past usage is recorded per scaling group
     ),
     Break(
         "I17",

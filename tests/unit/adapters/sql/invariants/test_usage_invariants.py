@@ -70,6 +70,12 @@ BREAKS = [
     ),
     Break(
         "I1",
+        "past usage does not count what a user holds",
+        "UPDATE past_usage SET held = 0 WHERE scope = 'user' AND name = 'alice' AND slot = 'cpu'",
+        {"scaling_group": "default", "scope": "user", "name": "alice", "slot": "cpu", "kept": 0, "counted": 2000},
+    ),
+    Break(
+        "I1",
         "a device that is held counts as free",
         "UPDATE agent_devices SET used = 0 WHERE agent_id = 'a2' AND device_id = 'gpu2'",
         {"agent_id": "a2", "device_id": "gpu2", "kept": 0, "counted": 1},

@@ -6,10 +6,11 @@ import pytest
 
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta, read_owners, scopes_of
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.stored_cluster import StoredCluster
 
-ROW = SimpleNamespace(access_key="k", user="u", group="g", domain="d")
+ROW = SimpleNamespace(access_key="k", user="u", group="g", domain="d", scaling_group="default", queue="q")
 
 
 def test_the_four_scopes_of_an_owner_are_named() -> None:
@@ -24,11 +25,13 @@ def test_amounts_add_up_by_agent_and_by_owner() -> None:
     assert delta.kernels == {"a1": 1}
     assert delta.slots == {("a1", "cpu"): 3}
     assert delta.owners() == {(scope, name, "cpu"): 3 for scope, name in scopes_of(ROW)}
+    named = ((UsageScope.USER, "u"), (UsageScope.GROUP, "g"), (UsageScope.QUEUE, "q"))
+    assert delta.past() == {UsageKey("default", scope, name, "cpu"): 3 for scope, name in named}
 
 
 def test_owners_that_share_a_scope_count_there_together() -> None:
     delta = UsageDelta()
-    other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d")
+    other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d", scaling_group="default", queue="q")
     for row in (ROW, other):
         delta.add_owner(row, {"cpu": 1}, sign=1)
     counted = delta.owners()
@@ -106,7 +109,7 @@ async def test_more_and_less_in_one_step_leave_what_remains(postgres_url: str) -
         await cluster.agent("a1")
         await applied(cluster, taking(4), a1=1)
         delta = taking(-4)
-        other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d")
+        other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d", scaling_group="default", queue="q")
         delta.add_owner(other, {"cpu": 7}, sign=1)
         used = await applied(cluster, delta)
         assert used["user", "u2", "cpu"] == 7

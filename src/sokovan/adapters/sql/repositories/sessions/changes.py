@@ -7,7 +7,7 @@ from functools import cache
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.schema.tables import AGENTS, CATALOG_MARKS, COMMITS, OWNER_USAGE, SESSIONS
+from sokovan.adapters.sql.schema.tables import AGENTS, CATALOG_MARKS, COMMITS, OWNER_USAGE, PAST_USAGE, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.ids import SessionId
 
@@ -29,7 +29,7 @@ def progress(postgresql: bool) -> sa.Select[tuple[int, int]]:  # noqa: FBT001  #
     # Reads the end of each index, independently of the planner's row estimates.
     ends = [
         sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
-        for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
+        for table in (SESSIONS, AGENTS, OWNER_USAGE, PAST_USAGE, CATALOG_MARKS)
     ]
     # The largest of several values is max() in SQLite and greatest() in PostgreSQL.
     latest = sa.func.greatest(*ends) if postgresql else sa.func.max(*ends)

@@ -28,9 +28,9 @@ _KERNEL_COLUMNS = [column.label("kernel_index") if column is KERNELS.c.index els
 _STATE_COLUMNS = [
     SESSIONS.c[name]
     for name in (
-        "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "user", "group",
-        "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail", "result",
-        "hypernode", "since_ms", "failed_starts",
+        "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "queue",
+        "user", "group", "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail",
+        "result", "hypernode", "since_ms", "failed_starts",
     )
 ]  # fmt: skip
 

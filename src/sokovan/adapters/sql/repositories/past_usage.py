@@ -1,0 +1,117 @@
+"""Past usage of owners: brought up to date whenever their held slots change.
+
+Part of the transaction that takes or frees the slots, so every attempt of a kernel is
+counted exactly once. Two statements and a read per batch, however many kernels it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.types import TypeEngine
+
+from sokovan.adapters.sql.repositories.catalog import item_of
+from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.schema.tables import PAST_USAGE, SCALING_GROUPS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.owners.past_usage import (
+    HALF_LIFE_DEFAULT_S,
+    USAGE_MAX,
+    PastUsage,
+    UsageKey,
+    UsageScope,
+    rounded,
+    value_after,
+)
+
+_KEY = UsageKey._fields
+_STATE = ("amount", "held", "at_ms")
+
+
+async def updated_usage(
+    transaction: Transaction, changes: Mapping[UsageKey, tuple[int, int]]
+) -> list[tuple[str | int, ...]]:
+    """Lock rows and compute their new state: held slots and amounts are added.
+
+    A negative amount is a refund; it takes at most what is left after the decay.
+    """
+    half_lives = await _half_lives(transaction, {key.scaling_group for key in changes})
+    found: list[tuple[str | int, ...]] = []
+    for row in await _locked(transaction, sorted(changes)):
+        key = _key_of(row)
+        held, added = changes[key]
+        age_ms, half_life_ms = (
+            transaction.now_ms - row.at_ms,
+            half_lives.get(key.scaling_group, HALF_LIFE_DEFAULT_S) * 1000,
+        )
+        value = value_after(row.amount, row.held, row.slot, age_ms=age_ms, half_life_ms=half_life_ms)
+        amount = min(max(0, rounded(value) + added), USAGE_MAX)
+        # A transaction that waited for the lock may be older than the row.
+        found.append((*key, amount, row.held + held, max(row.at_ms, transaction.now_ms)))
+    return found
+
+
+async def read_usage(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[PastUsage]:
+    """Rows of past usage as they are stored, by key."""
+    statement = sa.select(PAST_USAGE).where(*where).order_by(*[PAST_USAGE.c[name] for name in _KEY])
+    rows = await transaction.fetch(statement)
+    return [PastUsage(_key_of(row), amount=row.amount, held=row.held, at_ms=row.at_ms) for row in rows]
+
+
+def _key_of(row: Any) -> UsageKey:
+    return UsageKey(row.scaling_group, UsageScope(row.scope), row.name, row.slot)
+
+
+async def _half_lives(transaction: Transaction, groups: set[str]) -> dict[str, int]:
+    wanted = sa.select(ids_table(transaction.postgresql).c.id)
+    statement = sa.select(SCALING_GROUPS.c.name, SCALING_GROUPS.c.body).where(SCALING_GROUPS.c.name.in_(wanted))
+    rows = await transaction.fetch(statement, bound_ids(transaction, sorted(groups)))
+    return {row.name: item_of(ScalingGroup, row.body).usage_half_life_s for row in rows}
+
+
+async def _locked(transaction: Transaction, keys: Sequence[UsageKey]) -> Sequence[Any]:
+    """Create missing rows and lock all of them, in key order."""
+    upsert, table = _lock(transaction.postgresql)
+    bound = {**table.bind(keys), "the_now_ms": transaction.now_ms, "the_stamp": transaction.stamp}
+    return await transaction.fetch(upsert, bound)
+
+
+@cache
+def _lock(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
+    keys: dict[str, TypeEngine[Any]] = dict.fromkeys(_KEY, TEXT)
+    rows = Rows("wanted", keys, postgresql=postgresql)
+    columns = [rows.c[name] for name in _KEY]
+    zero = sa.literal_column("0", WHOLE)
+    now, stamp = (sa.bindparam(name, type_=WHOLE) for name in ("the_now_ms", "the_stamp"))
+    # In key order, so that concurrent transactions lock owners in the same order. The WHERE keeps SQLite's parser from
+    # reading ON CONFLICT as a join.
+    ordered = (
+        sa.select(*columns, zero.label("amount"), zero.label("held"), now, stamp)
+        .where(sa.true())
+        .order_by(*[sa.collate(column, "C") if postgresql else column for column in columns])
+    )
+    insert = (pg.insert if postgresql else sqlite.insert)(PAST_USAGE)
+    filled = insert.from_select([*_KEY, *_STATE, "stamp"], ordered)
+    statement = filled.on_conflict_do_update(
+        index_elements=list(_KEY), set_={"stamp": filled.excluded.stamp}
+    ).returning(*[PAST_USAGE.c[name] for name in (*_KEY, *_STATE)])
+    return statement, rows
+
+
+@cache
+def write_usage(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    """Writes the rows of `updated_usage`, except one with negative held slots."""
+    columns: dict[str, TypeEngine[Any]] = {**dict.fromkeys(_KEY, TEXT), **dict.fromkeys(_STATE, WHOLE)}
+    rows = Rows("written", columns, postgresql=postgresql)
+    statement = (
+        sa.update(PAST_USAGE)
+        .values({name: rows.c[name] for name in _STATE})
+        .where(*[PAST_USAGE.c[name] == rows.c[name] for name in _KEY], rows.c.held >= 0)
+    )
+    return statement, rows
