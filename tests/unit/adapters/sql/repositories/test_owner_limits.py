@@ -22,15 +22,15 @@ async def owners(cluster: StoredCluster) -> None:
     await cluster.put(Keypair(AccessKey("k"), "u", "p"), Keypair(AccessKey("free"), "u"))
 
 
-async def test_every_scope_has_the_slots_and_a_keypair_its_sessions() -> None:
+async def test_every_scope_has_its_slots_and_sessions() -> None:
     async with StoredCluster.open() as cluster:
         await owners(cluster)
-        slots = {"cpu": 0, "mem": 7}
+        limits = {"cpu": 0, "mem": 7, SESSIONS_SLOT: 3}
         assert await current(cluster, OwnerLimitCache()) == {
-            ("domain", "d"): slots,
-            ("group", "g"): slots,
-            ("user", "u"): slots,
-            ("keypair", "k"): {**slots, SESSIONS_SLOT: 3},
+            ("domain", "d"): limits,
+            ("group", "g"): limits,
+            ("user", "u"): limits,
+            ("keypair", "k"): limits,
         }
 
 

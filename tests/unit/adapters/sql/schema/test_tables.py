@@ -60,14 +60,14 @@ ATTEMPTS: dict[str, Sequence[str]] = {
             ' queue, "user", "group", domain, access_key, required, submitted_ms, since_ms, stamp, body FROM sessions'
         ),
     ],
-    "a verdict that was given no time": ["INSERT INTO verdicts VALUES ('s', 'c', '', '', 0, 0, 0)"],
-    "a verdict on an unknown session": ["INSERT INTO verdicts VALUES ('nobody', 'c', '', '', 0, 0, 1)"],
+    "a verdict that was given no time": ["INSERT INTO verdicts VALUES ('s', 'c', '', '', 0, 0, 0, NULL)"],
+    "a verdict on an unknown session": ["INSERT INTO verdicts VALUES ('nobody', 'c', '', '', 0, 0, 1, NULL)"],
     "a credential of an unknown keypair": ["INSERT INTO credentials VALUES ('nobody', 'digest', 0)"],
     "an epoch before the first": ["INSERT INTO leases VALUES ('l', 'h', 0, 0)"],
     "a device with two exclusive holders": [
         (
-            "INSERT INTO held_devices SELECT 's.1', device_id, agent_id, units, exclusive, freed_ms FROM held_devices "
-            "WHERE kernel_id = 's.0'"
+            "INSERT INTO held_devices SELECT 's.1', device_id, agent_id, units, exclusive, freed_ms, attempt "
+            "FROM held_devices WHERE kernel_id = 's.0'"
         )
     ],
 }
