@@ -93,8 +93,12 @@ async def test_ledger_rows_have_the_time_of_their_transaction(postgres_url: str)
             await cluster.agent("a1")
             await cluster.submit("s1", kernels=2)
             rows = LedgerRows()
-            rows.slots = [("s1.0", "cpu", "a1", 1, 2**53), ("s1.0", "mem", "a1", 1, 5), ("s1.1", "cpu", "a1", 1, 7)]
-            rows.devices = [("s1.0", "gpu0", "a1", 1, True), ("s1.1", "gpu1", "a1", 3, False)]
+            rows.slots = [
+                ("s1.0", 1, "cpu", "a1", 1, 2**53),
+                ("s1.0", 1, "mem", "a1", 1, 5),
+                ("s1.1", 1, "cpu", "a1", 1, 7),
+            ]
+            rows.devices = [("s1.0", 1, "gpu0", "a1", 1, True), ("s1.1", 1, "gpu1", "a1", 3, False)]
             now = await written(cluster, rows)
             found = await rows_of(cluster, "s1.0")
             assert [(line.slot, line.amount, line.held_ms, line.freed_ms) for line in found] == [
@@ -121,6 +125,6 @@ async def test_a_device_that_is_held_exclusively_is_a_mismatch(postgres_url: str
             await cluster.agent("a1")
             await cluster.submit("s1", kernels=2)
             rows = LedgerRows()
-            rows.devices = [("s1.0", "gpu0", "a1", 1, True), ("s1.1", "gpu0", "a1", 1, True)]
+            rows.devices = [("s1.0", 1, "gpu0", "a1", 1, True), ("s1.1", 1, "gpu0", "a1", 1, True)]
             with pytest.raises(LedgerMismatch):
                 await written(cluster, rows)
