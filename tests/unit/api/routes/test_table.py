@@ -39,6 +39,7 @@ GET /api/v1/sessions/{ref}/events
 GET /api/v1/sessions/{ref}/kernels/{index}/log
 GET /api/v1/sessions/{ref}/log
 GET /api/v1/events
+GET /api/v1/usage
 GET /api/v1/agents
 GET /api/v1/agents/{name:path}
 PATCH /api/v1/agents/{name:path}
@@ -70,6 +71,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.agent_history("gpu2"),
     catalog_calls.new_key("ada", None),
     catalog_calls.keys(),
+    catalog_calls.usage(scaling_group=None),
     catalog_calls.delete_key("AK-1"),
     *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
     *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
