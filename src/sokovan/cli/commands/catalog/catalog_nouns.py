@@ -164,7 +164,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "slot_weight",
-            "Weight of a core, GiB or device in past usage: gpu=60. Repeatable.",
+            "Weight of a slot in past usage: gpu=60. Repeatable.",
             "slot_weights",
             repeatable=True,
             read=_slot_weights,
