@@ -19,6 +19,8 @@ Step = tuple[Kernels, KernelTrigger, Kernels]
 
 KERNEL_COUNT = 3
 NOT_BOUND = {KernelStatus.PENDING, KernelStatus.CANCELLED}
+# The statuses in which a failed start is retried.
+RETRIED = {SessionStatus(status.value) for status in ALIVE} - {SessionStatus.RUNNING}
 ENDING = {KernelStatus.TERMINATING, KernelStatus.TERMINATED}
 INTENTS = [SessionIntent(goal, required) for goal in Goal for required in range(1, 5)]
 
@@ -50,27 +52,48 @@ def gang_allocations(kernels: Kernels, required: int) -> Iterator[tuple[KernelTr
         yield KernelTrigger.ALLOCATED, tuple(sorted([*others, *[KernelStatus.SCHEDULED] * bound]))
 
 
-def steps_from(kernels: Kernels, required: int) -> Iterator[tuple[KernelTrigger, Kernels]]:
+def retries(kernels: Kernels, required: int) -> Iterator[tuple[KernelTrigger, Kernels]]:
+    """A failed start ends all kernels of the attempt together; a session that runs is not retried."""
+    status = session_status(SessionIntent(Goal.RUN, required), kernels)
+    if status in RETRIED:
+        ended = (KernelStatus.TERMINATING if one in ALIVE else one for one in kernels)
+        yield KernelTrigger.RETRY_REQUESTED, tuple(sorted(ended))
+
+
+def steps_from(kernels: Kernels, required: int, *, retried: bool) -> Iterator[tuple[KernelTrigger, Kernels]]:
+    """The steps of a session; while its attempt ends, one that is retried gets no place."""
+    moves = [step for step in one_kernel_moves(kernels) if step[0] is not KernelTrigger.RETRY_REQUESTED]
+    if retried:
+        yield from (step for step in moves if step[0] is not KernelTrigger.ALLOCATED)
+        return
+    moves = [step for step in moves if step[0] is not KernelTrigger.REQUEUED]
+    yield from retries(kernels, required)
     if set(kernels) <= NOT_BOUND:
         yield from gang_allocations(kernels, required)
-        yield from (step for step in one_kernel_moves(kernels) if step[0] is not KernelTrigger.ALLOCATED)
+        yield from (step for step in moves if step[0] is not KernelTrigger.ALLOCATED)
     else:
-        yield from one_kernel_moves(kernels)
+        yield from moves
 
 
 @cache
-def steps(required: int) -> tuple[Step, ...]:
-    """Every step that a session of three kernels can take, from all that it can reach."""
-    start: Kernels = (KernelStatus.PENDING,) * KERNEL_COUNT
+def labelled_steps(required: int) -> tuple[tuple[Step, bool], ...]:
+    """Every step that a session of three kernels can take, and whether it is retried then."""
+    start: tuple[Kernels, bool] = ((KernelStatus.PENDING,) * KERNEL_COUNT, False)
     found, left, taken = {start}, [start], []
     while left:
-        before = left.pop()
-        for trigger, after in steps_from(before, required):
-            taken.append((before, trigger, after))
-            if after not in found:
-                found.add(after)
-                left.append(after)
+        before, retried = left.pop()
+        for trigger, after in steps_from(before, required, retried=retried):
+            taken.append(((before, trigger, after), retried))
+            begun = retried or trigger is KernelTrigger.RETRY_REQUESTED
+            state = after, begun and bool(ENDING & set(after))
+            if state not in found:
+                found.add(state)
+                left.append(state)
     return tuple(taken)
+
+
+def steps(required: int) -> tuple[Step, ...]:
+    return tuple(step for step, _ in labelled_steps(required))
 
 
 def reached(required: int) -> set[Kernels]:
@@ -78,9 +101,13 @@ def reached(required: int) -> set[Kernels]:
 
 
 def offered(goal: Goal, required: int) -> Iterator[Step]:
-    """The steps that can happen under a goal: what shall end is offered no place any more."""
-    for before, trigger, after in steps(required):
-        if goal is Goal.RUN or trigger is not KernelTrigger.ALLOCATED:
+    """The steps that can happen under a goal: what shall end is offered no place and not retried any more."""
+    for (before, trigger, after), retried in labelled_steps(required):
+        if goal is Goal.RUN:
+            # The proof that frees a kernel of a retried session lets it wait again.
+            if not (retried and trigger is KernelTrigger.GONE):
+                yield before, trigger, after
+        elif trigger not in {KernelTrigger.ALLOCATED, KernelTrigger.RETRY_REQUESTED, KernelTrigger.REQUEUED}:
             yield before, trigger, after
 
 
@@ -127,9 +154,12 @@ def test_the_exploration_covers_every_status_of_kernel_and_session() -> None:
 
 @every_minimum
 def test_no_step_binds_fewer_kernels_than_the_session_requires(required: int) -> None:
-    for kernels in reached(required):
-        bound = sum(status not in NOT_BOUND for status in kernels)
-        assert bound == 0 or bound >= required
+    for (before, trigger, after), retried in labelled_steps(required):
+        if retried or trigger is KernelTrigger.RETRY_REQUESTED:
+            continue  # the kernels of a failed attempt are freed one by one
+        for kernels in (before, after):
+            bound = sum(status not in NOT_BOUND for status in kernels)
+            assert bound == 0 or bound >= required
 
 
 @every_goal

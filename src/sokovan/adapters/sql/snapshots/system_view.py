@@ -146,7 +146,7 @@ class SystemView:
         return snapshot
 
     def _build(self, group: ScalingGroupName) -> SystemSnapshot:
-        sessions = self._sessions.get(group, {})
+        sessions, past = self._sessions.get(group, {}), self._past.get(group, {})
         carried = self.carried(group)
         agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
         return SystemSnapshot(
@@ -160,7 +160,8 @@ class SystemView:
             limits=self.limits,
             pending_elsewhere=self._pending_elsewhere(group),
             outcomes=dict(self.outcomes),
-            history=tuple(self._past.get(group, {}).values()),
+            # In the order of their keys: rows come in no order, and equal states give equal snapshots.
+            history=tuple(past[key] for key in sorted(past)),
             fair_share=self._fair_share(group),
             reservations=carried.reserved_for(sessions),
             cursors=carried.cursors,
