@@ -245,9 +245,8 @@ def replace_session(name: str) -> Act:
 async def test_a_dependent_submitted_during_a_replacement_waits_for_the_successor_in_every_order(
     postgres_url: str,
 ) -> None:
-    def acts(scene: str) -> tuple[Act, Act]:
-        submit: Act = lambda other: other.submit(f"{scene}y", slots=ROOM_FOR_ONE, dependencies=(f"{scene}x",))
-        return replace_session(f"{scene}x"), submit
+    def submit(name: str, dependency: str) -> Act:
+        return lambda other: other.submit(name, slots=ROOM_FOR_ONE, dependencies=(dependency,))
 
     # What touches kernels and histories touches those of one actor only.
     private = (*PRIVATE, "INTO session_history", "INTO kernel_history", "kernels", "FROM agents", "requests")
@@ -256,7 +255,8 @@ async def test_a_dependent_submitted_during_a_replacement_waits_for_the_successo
         choices: list[int] | None = []
         while choices is not None:
             scene = await stage.scene(count)
-            order = await interleaving.run(acts(scene), choices)
+            acts = (replace_session(f"{scene}x"), submit(f"{scene}y", f"{scene}x"))
+            order = await interleaving.run(acts, choices)
             assert [word(actor.outcome()) for actor in interleaving.actors] == ["pending", "pending"], order.turns
             dependent = await cluster.session(f"{scene}y")
             assert dependent.spec.dependencies == (f"{scene}x-successor",), order.turns
