@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.schema.tables import COMMITS, REQUESTS, VERDICTS
 from sokovan.domain.cluster.queue import Queue
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.owners.past_usage import UsageKey, UsageScope
@@ -62,7 +62,7 @@ async def names_with_usage(cluster: StoredCluster) -> set[str]:
 async def test_past_usage_goes_a_week_after_its_owner() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:
-        group, queue = Group("nlp", "default"), Queue("research")
+        group, queue = Group("nlp", "default"), Queue(QueueName("research"))
         await cluster.put(Domain("default"), group, User("ada", "default"), User("bob", "default"), queue)
         for scope, name in (("user", "ada"), ("user", "bob"), ("group", "nlp"), ("queue", "research")):
             key = UsageKey(DEFAULT_GROUP, UsageScope(scope), name, "cpu")
