@@ -129,7 +129,7 @@ class Store(Protocol):
 
         Commit markers older than `older_than_s`, idempotency keys older than
         `REQUESTS_KEPT_S`, verdicts of sessions that no longer wait, and past usage that
-        nobody added to for `USAGE_KEPT_S` and whose owner was removed.
+        did not change for `USAGE_KEPT_S` and whose owner was removed.
         """
 
     @property

@@ -233,7 +233,7 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
 
 
 async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING sessions that depend on `before` depend on `after`, also later ones.
+    """Make PENDING and later sessions that depend on `before` depend on `after`.
 
     The versions of their kernels change too: a copy that was read before must not move them.
     """

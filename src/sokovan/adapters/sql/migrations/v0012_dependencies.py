@@ -1,4 +1,4 @@
-"""The session that was enqueued in the place of another."""
+"""Successors of replaced sessions, for dependencies submitted later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ down_revision: str | None = "0011"
 
 
 def upgrade() -> None:
-    """Add the column; dependents of sessions replaced earlier were changed when that happened."""
+    """Add the column; dependents of sessions replaced before have their successors."""
     op.add_column("sessions", sa.Column("replaced_by", NAME, nullable=True))
 
 

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0012_replaced_by
+from sokovan.adapters.sql.migrations import v0012_dependencies
 from sokovan.domain.ids import SessionId
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, session_spec
 from tests.unit.adapters.sql.migrations.stepping import Backend
@@ -19,7 +19,7 @@ async def test_a_session_that_was_stored_before_can_be_replaced(
     async with StoredCluster.open(backend.url(request)) as cluster:
         await cluster.submit("s")
         database = cluster.store.database
-        await migration.downgrade(database, v0012_replaced_by.down_revision or "base")
+        await migration.downgrade(database, v0012_dependencies.down_revision or "base")
         async with database.reading() as connection:
             columns = await connection.run_sync(lambda sync: sa.inspect(sync).get_columns("sessions"))
         assert "replaced_by" not in {column["name"] for column in columns}
