@@ -23,7 +23,10 @@ COUNTED_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """The server of a data folder; counts are by state, `note` says why they are missing."""
+    """The server of a data folder.
+
+    Counts are by state; `note` says why they are missing.
+    """
 
     running: bool
     data: str
