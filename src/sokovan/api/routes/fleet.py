@@ -21,14 +21,11 @@ from sokovan.api.mapping.fleet import (
 from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
-from sokovan.api.scaling_group_policy import require_runnable
+from sokovan.api.scaling_group_policy import require_existing, require_runnable
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
-from sokovan.domain.cluster.scaling_group import ScalingGroup, read_assignment
-from sokovan.domain.ids import DEFAULT_QUEUE
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.access import ObjectKind
-from sokovan.domain.owners.policy import Scope
-from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.ports.storage import UnitOfWork
@@ -57,13 +54,6 @@ IMAGES = Resource(
     key=lambda image: f"{image.name} {image.architecture}",
     absence=_absent_image,
 )
-
-_OWNERS: dict[Scope, type[Any]] = {
-    Scope.KEYPAIR: Keypair,
-    Scope.USER: User,
-    Scope.GROUP: Group,
-    Scope.DOMAIN: Domain,
-}
 
 Architecture: TypeAlias = Annotated[
     str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")
@@ -109,7 +99,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
     ) -> None:
         if group is not None:
             require_runnable(group, plugins)
-            await _require_existing(unit, group)
+            await require_existing(unit, group)
 
     return Resource(
         path="scaling-groups",
@@ -121,15 +111,6 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
         build=scaling_group_of,
         permit=permit,
     )
-
-
-async def _require_existing(unit: UnitOfWork, group: ScalingGroup) -> None:
-    """Require that the named owners and queue exist. Raises ObjectNotFound."""
-    for text in group.assigned_to:
-        scope, name = read_assignment(text, what=group.name)
-        await unit.catalog.get(_OWNERS[scope], name)
-    if group.default_queue not in {None, DEFAULT_QUEUE}:
-        await unit.catalog.get(Queue, str(group.default_queue))
 
 
 def fleet_operations(context: ApiContext) -> list[ApiOperation]:

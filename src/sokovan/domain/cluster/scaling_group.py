@@ -113,7 +113,7 @@ class ScalingGroup:
 
 
 def read_assignment(text: str, *, what: str) -> tuple[Scope, str]:
-    """The owner that a text such as `group:nlp` names. Raises InvalidSpec, InvalidName."""
+    """The owner that `group:nlp` names. Raises InvalidSpec, InvalidName."""
     kind, _, name = text.partition(":")
     if kind not in set(Scope) or not name:
         problem = "must be domain:NAME, group:NAME, user:NAME or keypair:NAME"

@@ -129,7 +129,7 @@ class DryRuns:
 
 
 def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str = "") -> PlannedSession:
-    """The result of a dry run, for the user; `why_group` is why it got its scaling group."""
+    """The result of a dry run, and why the session got its scaling group."""
     verdict, never = outcome.verdict, outcome.when is When.NEVER
     # A session blocked by a limit usually waits for others; not if it exceeds the limit alone.
     above = never and verdict.advice is not Advice.CHANGE

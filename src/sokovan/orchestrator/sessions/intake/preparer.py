@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from sokovan.domain.ids import KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
-from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot
+from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image, mount_requirements
 from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, kernel_groups, roles
 from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaults
@@ -22,11 +21,10 @@ from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     GroupChoice,
-    GroupNeeds,
     ScalingGroupResolver,
+    group_needs,
     slot_problems,
 )
-from sokovan.orchestrator.sessions.intake.shape_validators import CLUSTER_SIZE_MAX
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, owner_of
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.ports.environment import IdSource
@@ -59,7 +57,7 @@ class Resolution:
 
 
 class PreparedSession(NamedTuple):
-    """A session to store, and why it got its scaling group; empty if there was no choice."""
+    """A session to store, and why it got its scaling group."""
 
     spec: SessionSpec
     why_group: str = ""
@@ -132,7 +130,7 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
     """
     pools, groups = query.context.pools, kernel_groups(query.request)
     choice = ScalingGroupResolver(query.context.scaling_groups, pools).choose(
-        query.request.scaling_group, _needs(query, groups, calculator)
+        query.request.scaling_group, group_needs(query, groups, calculator)
     )
     scaling_group, problems = choice.group, list(choice.problems)
     query = replace(query, scaling_group=scaling_group)
@@ -148,26 +146,6 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
             problems += slot_problems(scaling_group, pools, slots, where=where)
         resolved.append(ResolvedGroup(group, image, slots))
     return Resolution(choice, tuple(resolved), tuple(problems))
-
-
-def _needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: ResourceCalculator) -> GroupNeeds:
-    """The properties of a request that its scaling group depends on."""
-    request = query.request
-    each = tuple(calculator.calculate(group.resources, None, where="").slots for group in groups)
-    starting: Counter[str] = Counter()
-    for group, slots in zip(groups, each, strict=True):
-        count = max(1, min(group.size, CLUSTER_SIZE_MAX) if group.minimum is None else group.minimum)
-        starting.update({slot: amount * count for slot, amount in slots.items()})
-    known = [{image.architecture for image in query.context.images.get(group.image, ())} for group in groups]
-    runnable = frozenset.intersection(*map(frozenset, filter(None, known))) if any(known) else None
-    return GroupNeeds(
-        owner=owner_of(query),
-        session_type=request.session_type,
-        each=each,
-        total=ResourceSlot({slot: min(amount, AMOUNT_MAX) for slot, amount in starting.items()}),
-        architectures=frozenset({request.architecture}) if request.architecture else runnable,
-        time_limit_s=request.time_limit_s,
-    )
 
 
 def _refusal(query: IntakeQuery, choice: GroupChoice, problems: Sequence[Problem]) -> InvalidRequest:

@@ -40,7 +40,7 @@ def membership(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def queue_of(query: IntakeQuery) -> str:
-    """The queue of a session: requested, of its scaling group, `default`, or the only open leaf."""
+    """The requested queue, that of the scaling group, `default`, or the only leaf."""
     if query.request.queue:
         return query.request.queue
     if query.scaling_group is not None and query.scaling_group.default_queue is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,9 +13,12 @@ from sokovan.domain.ids import DEFAULT_SCALING_GROUP
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.problems import Problem
 from sokovan.domain.session import SessionType
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot, is_accelerator
+from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot, is_accelerator
+from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup
 from sokovan.orchestrator.sessions.intake.pools import Pool
-from sokovan.orchestrator.sessions.intake.resource_calculator import EVERYWHERE
+from sokovan.orchestrator.sessions.intake.resource_calculator import EVERYWHERE, ResourceCalculator
+from sokovan.orchestrator.sessions.intake.shape_validators import CLUSTER_SIZE_MAX
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, owner_of
 
 LEFT_OUT_MAX = 8
 
@@ -191,6 +195,26 @@ class _Room:
             self.fits_now = self.fits_now and most_free >= largest and free >= amount
             shares.append(1000 * (free - amount) // max(free, amount, 1))
         self.free_permille = min(shares, default=0)
+
+
+def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: ResourceCalculator) -> GroupNeeds:
+    """The properties of a request that its scaling group depends on."""
+    request = query.request
+    each = tuple(calculator.calculate(group.resources, None, where="").slots for group in groups)
+    starting: Counter[str] = Counter()
+    for group, slots in zip(groups, each, strict=True):
+        count = max(1, min(group.size, CLUSTER_SIZE_MAX) if group.minimum is None else group.minimum)
+        starting.update({slot: amount * count for slot, amount in slots.items()})
+    known = [{image.architecture for image in query.context.images.get(group.image, ())} for group in groups]
+    runnable = frozenset.intersection(*map(frozenset, filter(None, known))) if any(known) else None
+    return GroupNeeds(
+        owner=owner_of(query),
+        session_type=request.session_type,
+        each=each,
+        total=ResourceSlot({slot: min(amount, AMOUNT_MAX) for slot, amount in starting.items()}),
+        architectures=frozenset({request.architecture}) if request.architecture else runnable,
+        time_limit_s=request.time_limit_s,
+    )
 
 
 def available_slots(group: ScalingGroup, pools: Mapping[str, Pool]) -> tuple[str, ...]:
