@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import listed, quoted
-from sokovan.domain.ids import DEFAULT_SCALING_GROUP
+from sokovan.domain.ids import DEFAULT_SCALING_GROUP, is_name
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.problems import Problem
 from sokovan.domain.session import SessionType
@@ -18,7 +18,7 @@ from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.resource_calculator import EVERYWHERE, ResourceCalculator
 from sokovan.orchestrator.sessions.intake.shape_validators import CLUSTER_SIZE_MAX
-from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, owner_of
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, group_of, owner_of
 
 LEFT_OUT_MAX = 8
 
@@ -208,7 +208,8 @@ def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: R
     known = [{image.architecture for image in query.context.images.get(group.image, ())} for group in groups]
     runnable = frozenset.intersection(*map(frozenset, filter(None, known))) if any(known) else None
     return GroupNeeds(
-        owner=owner_of(query),
+        # An invalid group is reported by its own validator.
+        owner=owner_of(query) if is_name(group_of(request, query.caller)) else query.caller.owner,
         session_type=request.session_type,
         each=each,
         total=ResourceSlot({slot: min(amount, AMOUNT_MAX) for slot, amount in starting.items()}),

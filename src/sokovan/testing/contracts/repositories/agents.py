@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -48,10 +48,10 @@ async def agent_history(cluster: StoredCluster, name: str) -> Sequence[HistoryEn
     return await cluster.store.read(lambda unit: unit.fleet.history(AgentId(name)))
 
 
-async def running_on(cluster: StoredCluster, agent: str, slots: Mapping[str, int]) -> str:
+async def running_on(cluster: StoredCluster, agent: str, slots: Mapping[str, int], **options: Any) -> str:
     """A session with one kernel on this agent."""
     name = cluster.new("s")
-    await cluster.submit(name, slots=slots)
+    await cluster.submit(name, slots=slots, **options)
     result = await cluster.place(name, agent)
     expect(not result.refused, f"the set-up was refused: {result.refused}")
     await cluster.start(name)
@@ -313,7 +313,7 @@ async def free_room_is_summed_by_scaling_group_and_architecture(cluster: StoredC
     found = await cluster.store.read(lambda unit: unit.fleet.rooms())
     expect(found[group, "x86_64"]["cpu"] == SlotRoom(12, 8, 8), f"an empty group has {found[group, 'x86_64']}")
     expect((group, "aarch64") not in found, "a drained agent has room")
-    await running_on(cluster, used, {"cpu": 6})
+    await running_on(cluster, used, {"cpu": 6}, scaling_group=group)
     left = (await cluster.store.read(lambda unit: unit.fleet.rooms()))[group, "x86_64"]["cpu"]
     expect(left == SlotRoom(6, 4, 8), f"a used group has {left}")
 
