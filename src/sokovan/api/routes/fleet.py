@@ -25,7 +25,6 @@ from sokovan.api.scaling_group_policy import require_existing, require_runnable
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import ARCHITECTURE_DEFAULT
 from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.orchestrator.sessions.intake.images import is_process_image
@@ -89,7 +88,7 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
             return f"{name} {architecture}"
         images = await self._store.read(lambda unit: unit.catalog.all(Image))
         found = [image.architecture for image in images if image.name == name]
-        return f"{name} {found[0] if len(found) == 1 else ARCHITECTURE_DEFAULT}"
+        return f"{name} {found[0] if len(found) == 1 else ImageBody(name=name).architecture}"
 
 
 def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:
