@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo, port_range
 from sokovan.scheduling.snapshot import KernelWorkload
 
 ONE = 2**20
@@ -22,23 +22,33 @@ class Machine:
     future: dict[str, int]
     kernels_left: float
     kernels_later: float
+    # Free ports: how many of the range, and the fixed ones that are taken.
+    any_ports: int
+    taken: set[int]
     held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
 
     def copy(self) -> Machine:
         amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
-        return Machine(self.info, *amounts, list(self.held))
+        return Machine(self.info, *amounts, self.any_ports, set(self.taken), list(self.held))
 
     def fits_without_holders(self, kernel: KernelWorkload) -> bool:
         """Whether there would be idle room if no waiting session held some."""
         amounts = {slot: sum(other.slots[slot] for other in self.held) for slot in kernel.slots}
         fits = all(self.idle.get(slot, 0) + amounts[slot] >= n for slot, n in kernel.slots.items())
-        return fits and self.kernels_left + len(self.held) >= 1
+        return fits and self.kernels_left + len(self.held) >= 1 and self.has_ports(kernel)
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
-        return self.kernels_left >= 1 and all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        fits = all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_left >= 1 and fits and self.has_ports(kernel)
 
     def fits_later(self, kernel: KernelWorkload) -> bool:
-        return self.kernels_later >= 1 and all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        fits = all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_later >= 1 and fits and self.has_ports(kernel)
+
+    def has_ports(self, kernel: KernelWorkload) -> bool:
+        """Whether every fixed port is free, and enough others of the range."""
+        fixed = {port for port in kernel.ports if port}
+        return not fixed & self.taken and self.any_ports >= kernel.ports.count(0)
 
     def fits_now(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved."""
@@ -51,6 +61,8 @@ class Machine:
         self.reserve(kernel)
 
     def reserve(self, kernel: KernelWorkload) -> None:
+        self.any_ports -= kernel.ports.count(0)
+        self.taken |= {port for port in kernel.ports if port}
         for slot, amount in kernel.slots.items():
             self.future[slot] -= amount
         self.kernels_later -= 1
@@ -65,7 +77,11 @@ class Machine:
     def held_if_empty(self, kernel: KernelWorkload) -> float:
         """How many such kernels the machine could hold if it were empty."""
         limit = math.inf if self.info.kernels_max is None else self.info.kernels_max
-        return min([limit, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())])
+        fixed = [1 for port in kernel.ports if port]
+        offered = [len(port_range(self.info.labels)) // kernel.ports.count(0)] if 0 in kernel.ports else []
+        return min(
+            [limit, *fixed, *offered, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())]
+        )
 
     def occupancy(self) -> int:
         """The largest used part of any slot, rounded down to a 2**20th, at most 1."""
@@ -73,14 +89,16 @@ class Machine:
         return min(ONE, max([0, *((total - self.idle[slot]) * ONE // total for slot, total in slots)]))
 
 
-def machine_of(info: AgentInfo) -> Machine:
+def machine_of(info: AgentInfo, now_ms: int = 0) -> Machine:
     """A machine at the start of the cycle."""
     names = {*info.available_slots, *info.occupied_slots}
     idle = {slot: info.available_slots[slot] - info.occupied_slots[slot] for slot in names}
     future = {slot: idle[slot] + info.releasing_slots[slot] for slot in names}
     limit = math.inf if info.kernels_max is None else info.kernels_max
     kernels_left = limit - info.kernel_count
-    return Machine(info, idle, future, kernels_left, kernels_left + info.releasing_count)
+    taken = {port for port, until_ms in info.leased_ports if until_ms > now_ms}
+    any_ports = sum(port not in taken for port in port_range(info.labels))
+    return Machine(info, idle, future, kernels_left, kernels_left + info.releasing_count, any_ports, taken)
 
 
 @dataclass
@@ -99,7 +117,7 @@ class ClusterState:
 
 def kind_of(kernel: KernelWorkload) -> Kind:
     """The kind of a kernel: kernels of one kind fit the same machines."""
-    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())), kernel.avoid)
+    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())), kernel.avoid, kernel.ports)
 
 
 def largest_amounts(agents: Iterable[AgentInfo]) -> dict[str, int]:

@@ -44,7 +44,7 @@ class Cycle:
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
         self._snapshot, self._profile = snapshot, profile
         self._cluster = ClusterState(
-            {str(info.agent_id): machine_of(info) for info in snapshot.agents},
+            {str(info.agent_id): machine_of(info, snapshot.now_ms) for info in snapshot.agents},
             snapshot.cursors.get(snapshot.scaling_group.name),
         )
         self._chooser = Chooser(snapshot, profile, self._cluster)

@@ -89,7 +89,9 @@ class SessionFlags:
     ] = ()
     ports: Annotated[
         tuple[str, ...],
-        Parameter(name="--port", negative=(), help="Service port: NAME=PORT[/tcp]. Repeatable."),
+        Parameter(
+            name="--port", negative=(), help="Service port: NAME[=PORT][/tcp], any free port without PORT. Repeatable."
+        ),
     ] = ()
     labels: Annotated[
         tuple[str, ...],
