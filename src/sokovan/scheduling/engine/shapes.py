@@ -106,7 +106,7 @@ class Shape:
         everywhere = np.ones(len(workspace.ids), bool)
         largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
-        by_ports = bool(self.ports) and not fits and self._fits_without_ports(workspace)
+        by_ports = bool(self.ports) and not fits and self._fits_without_ports(workspace, free)
         return FitError(
             funnel, int(counts.sum()), held_agent, holder, best, shortfall, largest, largest_shortfall, by_ports
         )
@@ -122,11 +122,11 @@ class Shape:
         agent = int(held[workspace.id_rank[held].argmin()])
         return workspace.ids[agent], workspace.holders.get(agent, "")
 
-    def _fits_without_ports(self, workspace: Workspace) -> bool:
-        """Whether an eligible agent has room now, apart from ports."""
+    def _fits_without_ports(self, workspace: Workspace, free: Ints) -> bool:
+        """Whether an eligible agent has free room, apart from ports."""
         others = [(column, amount) for column, amount in self.pairs if column not in workspace.port_column.values()]
         columns, amounts = np.array(others, np.int64).T
-        return bool(((workspace.idle[:, columns] >= amounts).all(axis=1) & self.eligible).any())
+        return bool(((free[:, columns] >= amounts).all(axis=1) & self.eligible).any())
 
     def _least_shortfall(self, workspace: Workspace, amounts: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
         """The agent that lacks least of this shape, and the slots that it lacks."""
