@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Owner
@@ -24,6 +23,7 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 class KernelWorkload:
     """One kernel as the scheduler sees it; `agent` is set if it runs already.
 
+    `ports` are the ports that it needs on its agent, 0 for any of the agent's range.
     `avoid` are agents that failed to start it, each with the end of the time to avoid it.
     """
 
@@ -39,6 +39,7 @@ class KernelWorkload:
     nominated: AgentId | None = None
     agent: AgentId | None = None
     releasing: bool = False
+    ports: tuple[int, ...] = ()
     avoid: tuple[tuple[AgentId, int], ...] = ()
 
 
@@ -190,8 +191,9 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
             priority=kernel.priority,
             preemptible=kernel.preemptible,
             nominated=kernel.nominated,
+            ports=() if index else tuple(sorted(port.port for port in spec.ports)),
         )
-        for kernel in spec.kernels
+        for index, kernel in enumerate(spec.kernels)
     )
     return SessionWorkload(
         session_id=spec.session_id,
