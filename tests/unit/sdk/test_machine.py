@@ -14,7 +14,7 @@ def test_it_is_stable_and_tells_users_apart(monkeypatch: pytest.MonkeyPatch) -> 
     mark = machine_mark()
     assert mark == machine_mark()
     assert len(mark) == 32
-    monkeypatch.setattr(machine.os, "geteuid", lambda: 4242)
+    monkeypatch.setattr("os.geteuid", lambda: 4242)
     assert machine_mark() != mark
 
 
