@@ -94,7 +94,7 @@ class SessionFlags:
     ] = None
     ports: Annotated[
         tuple[str, ...],
-        Parameter(name="--port", negative=(), help="Service port: NAME=PORT[/tcp]. Repeatable."),
+        Parameter(name="--port", negative=(), help="Service port: NAME (any free one) or NAME=PORT; then /tcp."),
     ] = ()
     labels: Annotated[
         tuple[str, ...],
