@@ -154,7 +154,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "slot_priority",
-            "Slot for the legacy selector. Repeatable; replaces all.",
+            "Slot of the legacy selector. Repeatable; replaces all.",
             "slot_priority",
             repeatable=True,
         ),
