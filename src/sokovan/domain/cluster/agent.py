@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
+from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
@@ -41,6 +42,7 @@ class AgentInfo:
     releasing_slots: ResourceSlot = NO_SLOTS
     kernel_count: int = 0
     releasing_count: int = 0
+    health: AgentHealth = HEALTHY
 
     def __post_init__(self) -> None:
         checked_name(self.agent_id, what="agent")
@@ -68,7 +70,7 @@ class AgentInfo:
     @property
     def schedulable(self) -> bool:
         """Whether new kernels may be placed on this agent."""
-        return self.status in SCHEDULABLE
+        return self.status in SCHEDULABLE and not self.health.is_failing
 
     @property
     def free_slots(self) -> ResourceSlot:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
@@ -167,7 +168,7 @@ async def fewer_kernels_than_the_minimum_do_not_start(cluster: StoredCluster) ->
 
 
 async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) -> None:
-    """In every status but ALIVE, and an unknown one."""
+    """In every status but ALIVE, one that fails sessions, and an unknown one."""
     missed = AgentTrigger.HEARTBEAT_MISSED
     ways: Sequence[tuple[AgentTrigger, ...]] = (
         (missed,),
@@ -180,6 +181,10 @@ async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) ->
         [agent] = await agents(cluster, 1, ONE_CPU)
         await walked(cluster, agent, *steps)
         await refused(cluster, assignment(name, agent), AgentChanged)
+    [agent] = await agents(cluster, 1, ONE_CPU)
+    record = await agent_now(cluster, agent)
+    await cluster.store.run(lambda unit: unit.fleet.set_health(record, AgentHealth(failing_ms=1)))
+    await refused(cluster, assignment(name, agent), AgentChanged)
     await refused(cluster, assignment(name, cluster.new("a")), AgentChanged)
 
 

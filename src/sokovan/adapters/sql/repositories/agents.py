@@ -16,6 +16,7 @@ from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, HELD_SLOTS, KERNELS, SCALING_GROUPS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, is_name
@@ -113,6 +114,24 @@ class SqlAgents:
                 hint="drain it and wait for them to end, or declare the agent gone",
             )
         await self._move(row, trigger, change)
+        return await self.get(agent_id)
+
+    async def set_health(self, agent: AgentRecord, health: AgentHealth, change: Change | None = None) -> AgentRecord:
+        """See the port."""
+        agent_id = agent.info.agent_id
+        if change is not None:
+            await history.note(self._transaction, AGENT, AGENTS, ids=[agent_id], change=change)
+        row = await self._locked(agent_id)
+        if row is None:
+            raise ObjectNotFound(what="agent", name=agent_id)
+        # Other writes raise the version, too; what must not have changed is the health.
+        if health_of(row.health) != agent.info.health:
+            raise StaleVersion(what="agent", name=agent_id, expected=health_text(agent.info.health), found=row.health)
+        await self._transaction.execute(
+            sa.update(AGENTS)
+            .where(AGENTS.c.agent_id == agent_id)
+            .values(health=health_text(health), version=AGENTS.c.version + 1, stamp=self._transaction.stamp)
+        )
         return await self.get(agent_id)
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
@@ -324,7 +343,21 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
         releasing_slots=total(releasing),
         kernel_count=row.kernel_count,
         releasing_count=len(releasing),
+        health=health_of(row.health),
     )
+
+
+def health_text(health: AgentHealth) -> str:
+    """The stored form of an agent's health."""
+    return "{}" if health == HEALTHY else msgspec.json.encode(health).decode()
+
+
+def health_of(text: str) -> AgentHealth:
+    """Decode an agent's health."""
+    return HEALTHY if text == "{}" else _HEALTH.decode(text)
+
+
+_HEALTH = msgspec.json.Decoder(AgentHealth)
 
 
 def _makeup() -> sa.CompoundSelect[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
+from sokovan.orchestrator.sessions.handlers.agent_health import AgentHealthMonitor
 from sokovan.orchestrator.sessions.handlers.deadlines import EnforceDeadlines
 from sokovan.orchestrator.sessions.handlers.garbage_collection import GarbageCollector
 from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatMonitor
@@ -14,12 +15,15 @@ from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
 from sokovan.ports.environment import IdSource
 
 
-def periodic_sweep(context: HandlerContext, ids: IdSource, timing: Timing) -> PeriodicSweep:
+def periodic_sweep(
+    context: HandlerContext, ids: IdSource, timing: Timing, *, health: AgentHealthMonitor
+) -> PeriodicSweep:
     """The sweep with its handlers, in the order in which they run."""
     handlers = (
         HeartbeatMonitor(context, timeouts=timing.heartbeats),
         EndLostSessions(context, ids, lost_s=timing.session_lost_s, guard=timing.mass_failures),
         EnforceDeadlines(context),
+        health,
         GarbageCollector(context, retention=timing.retention),
         Housekeeping(context),
     )
