@@ -80,7 +80,10 @@ class AgentRoutes:
         return json_response(await self._store.read(work))
 
     async def change(self, request: Request, name: Name) -> Response:
-        """Drain an agent, undo that or its removal for failures, or declare it gone; administrators only."""
+        """Drain an agent, undo that, or declare it gone; administrators only.
+
+        To undo returns an agent to scheduling that was removed because it failed sessions.
+        """
         principal = principal_of(request.scope)
         require_role(principal, Action.CHANGE, ObjectKind.AGENT)
         body = body_of(request, AgentChange)

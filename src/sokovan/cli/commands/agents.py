@@ -154,7 +154,7 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
 
 
 def agent_state(agent: AgentView) -> str:
-    """The status of an agent; an agent that is alive may get no kernels because it fails them."""
+    """The status of an agent; FAILING if it is alive and gets no kernels."""
     return "FAILING" if agent.status == "alive" and agent.failing_since else agent.status.upper()
 
 

@@ -21,7 +21,7 @@ _FAILURES_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class HealthLimits:
-    """How many sessions in a row, within which time, remove an agent; the time of probes."""
+    """How many failed sessions, within which time, remove an agent; times of probes."""
 
     sessions: int = 3
     window_s: int = 600
@@ -99,7 +99,7 @@ class AgentHealth:
         return AgentHealth(clean_ms=now_ms)
 
     def probed(self, *, succeeded: bool, now_ms: int) -> AgentHealth:
-        """The health after a probe. Only a kernel of a session resets the time between probes."""
+        """The health after a probe; only a started session resets the time between them."""
         if succeeded:
             return AgentHealth(clean_ms=now_ms, rounds=self.rounds, probed_ms=now_ms)
         failing_ms = now_ms if self.failing_ms is None else self.failing_ms

@@ -18,7 +18,6 @@ from sokovan.orchestrator.periodic_tasks import TaskSpec
 from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
 from sokovan.orchestrator.sessions.endings import give_up_steps
-from sokovan.orchestrator.sessions.handlers.agent_health import AgentHealthMonitor
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
 from sokovan.orchestrator.sessions.handlers.prepare import PrepareImages
 from sokovan.orchestrator.sessions.handlers.schedule import ScheduleSessions
@@ -49,9 +48,7 @@ class ScheduleCoordinator:
         self._sessions, self._reader, self._scheduler = context.sessions, context.reader, context.scheduler
         self._writer, self._batches, self._quarantine = context.writer, context.batches, context.quarantine
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
-        self._health = AgentHealthMonitor(context, dependencies.ids, limits=timing.health)
-        self._sweep = periodic_sweep(context, dependencies.ids, timing, health=self._health)
-        self._dependents = WithdrawDependents(context)
+        self._sweep, self._dependents = periodic_sweep(context, dependencies.ids, timing), WithdrawDependents(context)
         watch, terminate = WatchKernels(context), TerminateSessions(context)
         self.handlers: tuple[SessionHandler, ...] = (
             watch,
@@ -184,7 +181,7 @@ class ScheduleCoordinator:
 
     def _session_changed(self, before: SessionRecord | None, after: SessionRecord) -> None:
         self._dependents.session_changed(after)
-        self._health.session_changed(before, after)
+        self._sweep.session_changed(before, after)
         if before is None or before.status is after.status:
             return
         lasted_s = (after.since_ms - before.since_ms) / 1000

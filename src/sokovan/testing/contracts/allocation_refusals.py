@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
@@ -31,7 +30,7 @@ from sokovan.ports.allocation import (
 )
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.allocation import ONE_CPU, agents, allocated, crowds, sessions
-from sokovan.testing.contracts.repositories.agents import agent_now, walked
+from sokovan.testing.contracts.repositories.agents import agent_now, failing, walked
 from sokovan.testing.contracts.repositories.ledger import conserved, held
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment
 
@@ -182,8 +181,7 @@ async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) ->
         await walked(cluster, agent, *steps)
         await refused(cluster, assignment(name, agent), AgentChanged)
     [agent] = await agents(cluster, 1, ONE_CPU)
-    record = await agent_now(cluster, agent)
-    await cluster.store.run(lambda unit: unit.fleet.set_health(record, AgentHealth(failing_ms=1)))
+    await failing(cluster, agent)
     await refused(cluster, assignment(name, agent), AgentChanged)
     await refused(cluster, assignment(name, cluster.new("a")), AgentChanged)
 

@@ -1,5 +1,7 @@
 """The health of an agent, as a function of what happened on it."""
 
+from typing import Any
+
 import pytest
 
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth, HealthLimits
@@ -89,6 +91,6 @@ def test_the_number_of_failures_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"sessions": 0}, {"sessions": 17}, {"window_s": 0}, {"probe_timeout_s": 0}])
-def test_limits_outside_their_bounds_are_refused(wrong: dict[str, int]) -> None:
+def test_limits_outside_their_bounds_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidSpec):
         HealthLimits(**wrong)

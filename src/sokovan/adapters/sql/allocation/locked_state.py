@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState, limits_on
-from sokovan.adapters.sql.repositories.agents import health_of
+from sokovan.adapters.sql.repositories.agent_rows import health_of
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits
 from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, lock_sessions
 from sokovan.adapters.sql.repositories.usage import read_owners, scopes_of

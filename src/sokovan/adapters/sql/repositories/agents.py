@@ -11,19 +11,18 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.repositories.agent_rows import agent_info, health_of, health_text, releasing_kernels
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, HELD_SLOTS, KERNELS, SCALING_GROUPS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, is_name
+from sokovan.domain.ids import AgentId, KernelId, is_name
 from sokovan.domain.lifecycle.agent import AGENT, SCHEDULABLE, AgentStatus, AgentTrigger
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
-from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.repositories.agents import AgentProfile
 
 MEMORY = "mem"
@@ -312,52 +311,6 @@ class SqlAgents:
 
     def _enrolment_columns(self) -> dict[str, int]:
         return {"enrolled_ms": self._transaction.now_ms, "stamp": self._transaction.stamp}
-
-
-async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dict[str, list[ResourceSlot]]:
-    """Slots held by TERMINATING kernels, by agent."""
-    found: dict[str, list[ResourceSlot]] = {}
-    statement = sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
-        KERNELS.c.status == KernelStatus.TERMINATING.value,
-        KERNELS.c.agent_id.in_(sa.select(ids_table(transaction.postgresql).c.id)),
-    )
-    for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
-        found.setdefault(row.agent_id, []).append(slots_of(row.slots))
-    return found
-
-
-def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[ResourceSlot]) -> AgentInfo:
-    """The AgentInfo of an agent's rows."""
-    return AgentInfo(
-        agent_id=AgentId(row.agent_id),
-        available_slots=ResourceSlot({one.slot: one.capacity for one in slots}),
-        occupied_slots=ResourceSlot({one.slot: one.used for one in slots}),
-        architecture=row.architecture,
-        labels=msgspec.json.decode(row.labels),
-        kernels_max=row.kernels_max,
-        status=AgentStatus(row.status),
-        scaling_group=ScalingGroupName(row.scaling_group),
-        shard=row.shard,
-        incarnation=row.incarnation,
-        cached_images=frozenset(msgspec.json.decode(row.cached_images)),
-        releasing_slots=total(releasing),
-        kernel_count=row.kernel_count,
-        releasing_count=len(releasing),
-        health=health_of(row.health),
-    )
-
-
-def health_text(health: AgentHealth) -> str:
-    """The stored form of an agent's health."""
-    return "{}" if health == HEALTHY else msgspec.json.encode(health).decode()
-
-
-def health_of(text: str) -> AgentHealth:
-    """Decode an agent's health."""
-    return HEALTHY if text == "{}" else _HEALTH.decode(text)
-
-
-_HEALTH = msgspec.json.Decoder(AgentHealth)
 
 
 def _makeup() -> sa.CompoundSelect[Any]:

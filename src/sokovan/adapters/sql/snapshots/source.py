@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.agents import agent_info
+from sokovan.adapters.sql.repositories.agent_rows import agent_info
 from sokovan.adapters.sql.repositories.owner_limits import OWNED, policies_by_owner, weights_of
 from sokovan.adapters.sql.repositories.sessions.changes import progress
 from sokovan.adapters.sql.schema.tables import (

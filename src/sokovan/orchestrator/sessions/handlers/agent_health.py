@@ -1,76 +1,35 @@
 """Removes agents that fail sessions from scheduling, until a probe succeeds.
 
-Which start failed and which succeeded is read off the sessions' changes. Whose fault a
-failure was cannot be known for certain, so only those are counted that are the agent's
-by their kind: a user can choose an image that does not exist, and a command that fails.
+A probe is a kernel without slots and session that ends at once. It is created like any
+kernel, and its end is read from the agent's reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.agent_health import AgentFailure, AgentHealth, HealthLimits
+from sokovan.domain.cluster.agent_health import HealthLimits
 from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import DETAIL_MAX, Change, KernelRecord, SessionRecord
+from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.agent_requests import AgentRequestKey, Notify
+from sokovan.orchestrator.sessions.agent_failures import AgentFindings, evidence, has_started
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.handlers.garbage_collection import FORGET
-from sokovan.orchestrator.sessions.handlers.prepare import IMAGE_UNAVAILABLE
-from sokovan.orchestrator.sessions.handlers.start import REFUSED, TEMPORARY
-from sokovan.orchestrator.sessions.handlers.watch import KERNEL_LOST
-from sokovan.orchestrator.sessions.session_writer import by_coordinator, by_report
+from sokovan.orchestrator.sessions.handlers.start import TEMPORARY
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.environment import IdSource
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.frames import CreateKernel
 
 PROBE = "probe"
-FAILING = "agent-failing"
-PROBE_FAILED = "probe-failed"
-RECOVERED = "agent-recovered"
 _COMMAND = ("true",)
-# Faults of the agent, whichever session it was. A program that is not found is the user's, and not recorded.
-_AGENT_FAULTS = frozenset({REFUSED, KERNEL_LOST, "preparing-timeout", "creating-timeout"})
-# The user names the image: these are faults of the agent only if the session has started on another one.
-_IMAGE_FAULTS = frozenset({IMAGE_UNAVAILABLE, "pulling-timeout"})
 # After a probe without a result, because the agent could not be asked.
 _AGAIN_MS = 10_000
-
-
-@dataclass(slots=True)
-class _Findings:
-    """What was found out about an agent since the last sweep."""
-
-    agent_id: AgentId
-    failures: list[AgentFailure] = field(default_factory=list)
-    started_ms: int = 0
-    probe: bool | None = None
-    detail: str = ""
-
-    def applied(self, before: AgentHealth, limits: HealthLimits, *, now_ms: int) -> AgentHealth:
-        """The health with these findings; a start clears the failures before it."""
-        health = before.started(self.started_ms) if self.started_ms else before
-        later = [one for one in self.failures if one.at_ms > self.started_ms]
-        health = health.failed(later, limits, now_ms=now_ms) if later else health
-        if self.probe is None or health.probe_due_ms(limits) is None:
-            return health
-        return health.probed(succeeded=self.probe, now_ms=now_ms)
-
-    def change(self, before: AgentHealth, after: AgentHealth) -> Change | None:
-        """The note for the agent's history; None if nothing happened that an operator must know."""
-        if before.is_failing and not after.is_failing:
-            return by_report(RECOVERED, "a probe succeeded" if self.probe else "a kernel has started")
-        if after.is_failing and not before.is_failing:
-            last = after.failures[-1].detail if after.failures else ""
-            return by_coordinator(FAILING, "; ".join(text for text in (after.reason, last, self.detail) if text))
-        return by_report(PROBE_FAILED, self.detail) if after.is_failing and self.probe is False else None
 
 
 @dataclass(slots=True)
@@ -91,7 +50,7 @@ class AgentHealthMonitor:
         self._reports, self._requests = context.reports, context.requests
         self._gateway, self._clock, self._telemetry = context.gateway, context.clock, context.telemetry
         self._ids, self._limits, self._kernels = ids, limits or HealthLimits(), context.probes
-        self._findings: dict[AgentId, _Findings] = {}
+        self._findings: dict[AgentId, AgentFindings] = {}
         self._probes: dict[AgentId, _Probe] = {}
         self._held_ms: dict[AgentId, int] = {}
 
@@ -104,19 +63,17 @@ class AgentHealthMonitor:
         """Collect what the change of a session shows about its agents."""
         known = {} if before is None else {kernel.kernel_id: kernel.status for kernel in before.kernels}
         for kernel in after.kernels:
-            if kernel.agent_id is not None and _has_started(known.get(kernel.kernel_id), kernel):
+            if kernel.agent_id is not None and has_started(known.get(kernel.kernel_id), kernel):
                 findings = self._of(kernel.agent_id)
                 findings.started_ms = max(findings.started_ms, kernel.since_ms)
-        if after.failed_starts and (before is None or _evidence(before) != _evidence(after)):
-            for agent_id, failure in _evidence(after):
+        if after.failed_starts and (before is None or evidence(before) != evidence(after)):
+            for agent_id, failure in evidence(after):
                 self._of(agent_id).failures.append(failure)
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Store what was found, and probe the agents for which it is time."""
         self._take_outcomes()
-        findings = [
-            one for agent_id, one in sorted(self._findings.items()) if _matters(one, cycle.agents.get(agent_id))
-        ]
+        findings = [one for agent_id, one in sorted(self._findings.items()) if one.matter(cycle.agents.get(agent_id))]
         self._findings.clear()
         written = await self._batches.write(findings, self._write)
         for one, _ in written.failures:  # it was written concurrently
@@ -128,13 +85,13 @@ class AgentHealthMonitor:
         self._telemetry.gauge("agents_failing", sum(info.health.is_failing for info in cycle.agents.values()))
         return any(written.results)
 
-    def _of(self, agent_id: AgentId) -> _Findings:
-        return self._findings.setdefault(agent_id, _Findings(agent_id))
+    def _of(self, agent_id: AgentId) -> AgentFindings:
+        return self._findings.setdefault(agent_id, AgentFindings(agent_id))
 
-    async def _write(self, unit: UnitOfWork, batch: Sequence[_Findings]) -> Sequence[bool]:
+    async def _write(self, unit: UnitOfWork, batch: Sequence[AgentFindings]) -> Sequence[bool]:
         return [await self._write_one(unit, findings) for findings in batch]
 
-    async def _write_one(self, unit: UnitOfWork, findings: _Findings) -> bool:
+    async def _write_one(self, unit: UnitOfWork, findings: AgentFindings) -> bool:
         """Write the health of one agent; whether it is returned to scheduling."""
         agent = await unit.fleet.get(findings.agent_id)
         before = agent.info.health
@@ -204,29 +161,3 @@ class AgentHealthMonitor:
         probe = self._probes.pop(agent_id)
         self._kernels.discard(probe.kernel_id)
         return probe
-
-
-def _has_started(before: KernelStatus | None, kernel: KernelRecord) -> bool:
-    """Whether a kernel has started since; it may have ended at once."""
-    if kernel.status is KernelStatus.RUNNING:
-        return before is not KernelStatus.RUNNING
-    ended = kernel.status is KernelStatus.TERMINATING and kernel.exit_code is not None
-    return ended and before is KernelStatus.CREATING
-
-
-def _evidence(session: SessionRecord) -> list[tuple[AgentId, AgentFailure]]:
-    """The failures of a session that count for agents."""
-    started = session.status is SessionStatus.RUNNING or any(one.exit_code is not None for one in session.kernels)
-    faults = _AGENT_FAULTS | _IMAGE_FAULTS if started else _AGENT_FAULTS
-    return [
-        (one.agent_id, AgentFailure(session.session_id, session.spec.owner.user, one.code, one.detail, one.at_ms))
-        for one in session.failed_starts
-        if one.code in faults
-    ]
-
-
-def _matters(findings: _Findings, agent: AgentInfo | None) -> bool:
-    """Whether findings can change the health: a start does not change that of a healthy agent."""
-    if agent is None or agent.status is AgentStatus.TERMINATED:
-        return False
-    return bool(findings.failures) or findings.probe is not None or bool(agent.health.failures or agent.health.rounds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
 from sokovan.orchestrator.sessions.handlers.agent_health import AgentHealthMonitor
@@ -15,15 +16,13 @@ from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
 from sokovan.ports.environment import IdSource
 
 
-def periodic_sweep(
-    context: HandlerContext, ids: IdSource, timing: Timing, *, health: AgentHealthMonitor
-) -> PeriodicSweep:
+def periodic_sweep(context: HandlerContext, ids: IdSource, timing: Timing) -> PeriodicSweep:
     """The sweep with its handlers, in the order in which they run."""
     handlers = (
         HeartbeatMonitor(context, timeouts=timing.heartbeats),
         EndLostSessions(context, ids, lost_s=timing.session_lost_s, guard=timing.mass_failures),
         EnforceDeadlines(context),
-        health,
+        AgentHealthMonitor(context, ids, limits=timing.health),
         GarbageCollector(context, retention=timing.retention),
         Housekeeping(context),
     )
@@ -56,6 +55,12 @@ class PeriodicSweep:
         self._swept_ms = None
         for handler in self._handlers:
             handler.clear()
+
+    def session_changed(self, before: SessionRecord | None, after: SessionRecord) -> None:
+        """Let the handlers see the change of a session."""
+        for handler in self._handlers:
+            if isinstance(handler, AgentHealthMonitor):
+                handler.session_changed(before, after)
 
     def next_due_s(self) -> float:
         """Seconds until the next sweep."""

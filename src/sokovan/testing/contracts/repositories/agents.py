@@ -44,6 +44,12 @@ async def walked(cluster: StoredCluster, name: str, *steps: AgentTrigger) -> Age
     return record
 
 
+async def failing(cluster: StoredCluster, name: str) -> AgentRecord:
+    """An agent that gets no kernels, because it failed sessions."""
+    record = await agent_now(cluster, name)
+    return await cluster.store.run(lambda unit: unit.fleet.set_health(record, AgentHealth(failing_ms=1)))
+
+
 async def agent_history(cluster: StoredCluster, name: str) -> Sequence[HistoryEntry]:
     """The history of an agent."""
     return await cluster.store.read(lambda unit: unit.fleet.history(AgentId(name)))
