@@ -17,9 +17,9 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.agent_requests import AgentRequestKey, Notify
-from sokovan.orchestrator.sessions.agent_failures import AgentFindings, evidence, has_started
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.handlers.garbage_collection import FORGET
+from sokovan.orchestrator.sessions.handlers.health_changes import AgentFindings, evidence, has_started
 from sokovan.orchestrator.sessions.handlers.start import TEMPORARY
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.environment import IdSource

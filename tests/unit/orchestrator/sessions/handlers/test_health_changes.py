@@ -10,7 +10,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import FailedStart, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS
-from sokovan.orchestrator.sessions.agent_failures import AgentFindings, evidence, has_started
+from sokovan.orchestrator.sessions.handlers.health_changes import AgentFindings, evidence, has_started
 from sokovan.testing.simple_work import work_spec
 
 A1 = AgentId("a1")
