@@ -66,7 +66,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent show": (f"{_COMMANDS}.agents:show", "Show an agent."),
     "agent history": (f"{_COMMANDS}.agents:history", "Show the state transitions of an agent."),
     "agent drain": (f"{_COMMANDS}.agents:drain", "Stop scheduling on an agent; running kernels continue."),
-    "agent undrain": (f"{_COMMANDS}.agents:undrain", "Resume scheduling on a drained agent."),
+    "agent undrain": (f"{_COMMANDS}.agents:undrain", "Resume scheduling on a drained or failing agent."),
     "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Declare an agent permanently lost."),
     "agent run": (f"{_LOCAL}.agent:run", "Run an agent on this machine."),
     **{words: place for noun in CATALOG_NOUNS for words, place in _catalog_commands(noun).items()},

@@ -53,10 +53,9 @@ from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.sdk.config import config_path, save_context
 from sokovan.sdk.machine import machine_mark
-from sokovan.wire.api.system import DEFAULT_PORT
+from sokovan.wire.api.system import DEFAULT_PORT, LINK_PORT
 
 HOST = "127.0.0.1"
-LINK_PORT = 7647
 CONTEXT = "local"
 UP_FILE = "up.json"
 KEY_FILE = "token"

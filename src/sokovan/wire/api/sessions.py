@@ -14,6 +14,8 @@ from typing import Literal, TypedDict
 from sokovan.wire.api.bodies import Amount, StrictBody
 
 SessionType = Literal["interactive", "batch", "inference", "system"]
+# The reason of a session that was withdrawn because it waited too long.
+PENDING_TIMEOUT = "pending-timeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

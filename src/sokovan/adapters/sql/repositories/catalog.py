@@ -34,7 +34,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.ports.repositories.catalog import CatalogItem, Item
@@ -50,22 +50,21 @@ class CatalogTable:
     key: Callable[[Any], str] = lambda item: str(item.name)
 
 
-_POLICY = ("policy", POLICIES, "resource policy")
+_POLICY = ("policy", POLICIES, "quota")
 CATALOG_TABLES: dict[type, CatalogTable] = {
     Domain: CatalogTable(DOMAINS, "domain", (_POLICY,)),
     Group: CatalogTable(GROUPS, "group", (("domain", DOMAINS, "domain"), _POLICY)),
     User: CatalogTable(USERS, "user", (("domain", DOMAINS, "domain"), _POLICY)),
-    Keypair: CatalogTable(
-        KEYPAIRS, "keypair", (("user", USERS, "user"), _POLICY), key=lambda item: str(item.access_key)
-    ),
-    ResourcePolicy: CatalogTable(POLICIES, "resource policy"),
+    Keypair: CatalogTable(KEYPAIRS, "key", (("user", USERS, "user"), _POLICY), key=lambda item: str(item.access_key)),
+    ResourcePolicy: CatalogTable(POLICIES, "quota"),
     ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
     Queue: CatalogTable(QUEUES, "queue"),
     HyperNode: CatalogTable(HYPERNODES, "HyperNode"),
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }
-_NAMED_BY_SCALING_GROUPS = frozenset({Domain, Group, User, Keypair, Queue})
+# Owners that a scaling group may be assigned to, as `scope:name`.
+_SCOPES = {Domain: Scope.DOMAIN, Group: Scope.GROUP, User: Scope.USER, Keypair: Scope.KEYPAIR}
 
 
 class SqlCatalog:
@@ -189,7 +188,7 @@ class SqlCatalog:
             members = [user.name for user in await self.all(User) if name in user.groups]
             if members:
                 raise Conflict(f"group {name!r} has members, {members[0]} among them")
-        if kind in _NAMED_BY_SCALING_GROUPS:
+        if kind is Queue or kind in _SCOPES:
             await self._refuse_named(kind, name)
         if kind is ScalingGroup:
             for table, what in ((AGENTS, "agents"), (SESSIONS, "sessions"), (DEPLOYMENTS, "deployments")):
@@ -202,7 +201,7 @@ class SqlCatalog:
         what = CATALOG_TABLES[kind].what
         for group in await self.all(ScalingGroup):
             named = (group.default_queue,) if kind is Queue else group.assigned_to
-            if (name if kind is Queue else f"{what}:{name}") in named:
+            if (name if kind is Queue else f"{_SCOPES[kind]}:{name}") in named:
                 raise Conflict(f"{what} {name!r} is in use by scaling group {group.name}")
 
     async def mark(self, kind: str) -> None:

@@ -16,7 +16,7 @@ from sokovan.cli.prompts import ask, is_interactive
 from sokovan.sdk.core.followers import LogOptions, LogPiece
 from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of
 from sokovan.sdk.errors import ClientProblem, StillWaiting
-from sokovan.wire.api.sessions import SessionBody, SessionView
+from sokovan.wire.api.sessions import PENDING_TIMEOUT, SessionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -31,7 +31,6 @@ LIMITS = frozenset({"QUOTA_KEYPAIR", "QUOTA_USER", "QUOTA_GROUP", "QUOTA_DOMAIN"
 
 # Reasons for which the exit codes 137 and 143 need an explanation.
 EXPLAINED_EXITS = frozenset({"out-of-memory", "time-limit"})
-PENDING_TIMEOUT = "pending-timeout"
 
 
 class CannotBePlaced(ClientProblem):

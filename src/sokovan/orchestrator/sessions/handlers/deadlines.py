@@ -15,10 +15,10 @@ from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import alive_kernels, failed_start, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
+from sokovan.wire.api.sessions import PENDING_TIMEOUT
 
 TIME_LIMIT = "time-limit"
 LIFETIME_LIMIT = "lifetime-limit"
-PENDING_TIMEOUT = "pending-timeout"
 TERMINATION_TIMEOUT = "termination-timeout"
 # An overdue termination is recorded at doubling intervals.
 _OVERDUE_DOUBLINGS_MAX = 6
