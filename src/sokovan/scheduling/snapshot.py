@@ -11,6 +11,7 @@ from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
+from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, UsageScope
@@ -25,6 +26,7 @@ class KernelWorkload:
     """One kernel as the scheduler sees it; `agent` is set if it runs already.
 
     `avoid` are agents that failed to start it, each with the end of the time to avoid it.
+    `constraints` are those of its session.
     """
 
     kernel_id: KernelId
@@ -40,6 +42,7 @@ class KernelWorkload:
     agent: AgentId | None = None
     releasing: bool = False
     avoid: tuple[tuple[AgentId, int], ...] = ()
+    constraints: PlacementConstraints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,14 @@ class SystemSnapshot:
 
 def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
     """A session as it was submitted, before any of its kernels runs."""
+    constraints = PlacementConstraints(
+        project=(spec.owner.domain, spec.owner.group),
+        labels=tuple(sorted(spec.labels.items())),
+        where=spec.where,
+        tolerations=spec.tolerations,
+        affinity=spec.affinity,
+        anti_affinity=spec.anti_affinity,
+    )
     kernels = tuple(
         KernelWorkload(
             kernel_id=kernel.kernel_id,
@@ -190,6 +201,7 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
             priority=kernel.priority,
             preemptible=kernel.preemptible,
             nominated=kernel.nominated,
+            constraints=constraints if constraints.matter else None,
         )
         for kernel in spec.kernels
     )

@@ -49,6 +49,8 @@ class Code(StrEnum):
     NODES_DRAINING = "NODES_DRAINING"
     NO_ARCH_MATCH = "NO_ARCH_MATCH"
     NO_LABEL_MATCH = "NO_LABEL_MATCH"
+    AGENTS_TAINTED = "AGENTS_TAINTED"
+    AFFINITY = "AFFINITY"
     NEVER_FITS = "NEVER_FITS"
     NOT_ENOUGH_FREE = "NOT_ENOUGH_FREE"
     FRAGMENTED = "FRAGMENTED"
@@ -95,6 +97,11 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining or not reachable"),
     Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the requested architecture"),
     Code.NO_LABEL_MATCH: (Advice.CHANGE, "no agent has the required labels"),
+    Code.AGENTS_TAINTED: (Advice.CHANGE, "the agents that could hold it have taints that it does not tolerate"),
+    Code.AFFINITY: (
+        Advice.WAIT,
+        "affinity or anti-affinity to other sessions excludes the agents with room",
+    ),
     Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster could not hold it"),
     Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free resources for one of its kernels"),
     Code.FRAGMENTED: (Advice.WAIT, "some kernels would fit, but not as many as must start together"),
@@ -132,12 +139,16 @@ class Funnel(NamedTuple):
     topology: int
     # Agents that failed to start the session lately: they are not tried for a while.
     avoided: int = 0
+    # Agents that could hold the kernel, but for a taint that the session does not tolerate.
+    tainted: int = 0
 
     def sentence(self) -> str:
         """`agents 128 → alive 121 → …`, as it is shown to users."""
         names = ("agents", "alive", "architecture", "labels", "could ever fit", "fits now", "topology")
         text = " → ".join(f"{name} {count}" for name, count in zip(names, self, strict=False))
-        return f"{text} ({self.avoided} avoided)" if self.avoided else text
+        excluded = [f"{self.tainted} tainted"] if self.tainted else []
+        excluded += [f"{self.avoided} avoided"] if self.avoided else []
+        return f"{text} ({', '.join(excluded)})" if excluded else text
 
 
 class Verdict(NamedTuple):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
+from sokovan.domain.constraints.affinity import read_affinity
+from sokovan.domain.constraints.label_expression import read_expression
+from sokovan.domain.constraints.placement import PlacementConstraints
+from sokovan.domain.constraints.taint import read_toleration
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, quoted
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId, checked_name
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -36,6 +41,7 @@ _QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", 
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
     "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "kernels",
+    "labels", "where", "tolerations", "affinity", "anti_affinity",
 )  # fmt: skip
 _KERNEL = (
     "group", "slots", "require", "labels", "arch", "at", "nominated", "priority", "preemptible", "releasing", "image",
@@ -172,14 +178,16 @@ class _Reader:
             raise hypernode.location.error(f"there is no hypernode {hypernode.text()!r}")
         starts = given["starts_at"].number(least=0) * 1000 if "starts_at" in given else None
         partitions = given["partitions"].sequence() if "partitions" in given else []
+        owner = _checked(value, lambda: _owner(given))
+        constraints = _constraints(given, owner)
         return SessionWorkload(
             session_id=SessionId(name),
-            kernels=tuple(kernels),
+            kernels=tuple(replace(kernel, constraints=constraints) for kernel in kernels),
             submitted=index,
             session_type=_choice(
                 given.get("type"), SessionType, SessionType.BATCH if starts else SessionType.INTERACTIVE
             ),
-            owner=_checked(value, lambda: _owner(given)),
+            owner=owner,
             queue=QueueName(given["queue"].text()) if "queue" in given else QueueName("default"),
             priority=given["priority"].number() if "priority" in given else 0,
             min_kernels=given["min_kernels"].number(least=0) if "min_kernels" in given else None,
@@ -356,6 +364,23 @@ def _fair_share(value: ScenarioValue) -> FairSharePolicy:
     weights = {key: item.number(least=1) for key, item in _mapping_at(given, "weights").items()}
     half_life = given["half_life"].number(least=1) if "half_life" in given else FairSharePolicy().half_life_s
     return _checked(value, lambda: FairSharePolicy(half_life, weights))
+
+
+def _constraints(given: Mapping[str, ScenarioValue], owner: Owner) -> PlacementConstraints | None:
+    """The constraints of a session, for each of its kernels; None if it has none."""
+
+    def read(key: str, reader: Callable[[str], R]) -> tuple[R, ...]:
+        return tuple(_checked(item, partial(reader, item.text())) for item in _list_at(given, key))
+
+    constraints = PlacementConstraints(
+        project=(owner.domain, owner.group),
+        labels=tuple(sorted(_texts(given.get("labels")).items())),
+        where=read("where", read_expression),
+        tolerations=read("tolerations", read_toleration),
+        affinity=read("affinity", read_affinity),
+        anti_affinity=read("anti_affinity", read_affinity),
+    )
+    return constraints if constraints.matter else None
 
 
 def _owner(given: Mapping[str, ScenarioValue]) -> Owner:
