@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo, port_range
 from sokovan.domain.constraints.taint import taints_of, untolerated
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
 
 ONE = 2**20
 Kind = tuple[object, ...]
+
+
+@dataclass
+class Ports:
+    """Ports of a machine: how many of the range are free, and the numbers that are taken."""
+
+    left: int
+    taken: set[int]
+
+    def copy(self) -> Ports:
+        return Ports(self.left, set(self.taken))
+
+    def have(self, kernel: KernelWorkload) -> bool:
+        """Whether every fixed port is free, and enough others of the range."""
+        return not self.taken & set(kernel.ports) and self.left >= kernel.ports.count(0)
+
+    def take(self, kernel: KernelWorkload) -> None:
+        self.left -= kernel.ports.count(0)
+        self.taken |= {port for port in kernel.ports if port}
+
+    def put_back(self, kernel: KernelWorkload) -> None:
+        self.left += kernel.ports.count(0)
+        self.taken -= set(kernel.ports)
 
 
 @dataclass
@@ -23,24 +46,36 @@ class Machine:
     future: dict[str, int]
     kernels_left: float
     kernels_later: float
+    ports: Ports
+    ports_later: Ports
     held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
     present: list[KernelWorkload] = field(default_factory=list)  # kernels of sessions that run, start or wait here
 
     def copy(self) -> Machine:
         amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
-        return Machine(self.info, *amounts, list(self.held), list(self.present))
+        ports = (self.ports.copy(), self.ports_later.copy())
+        return Machine(self.info, *amounts, *ports, list(self.held), list(self.present))
 
     def fits_without_holders(self, kernel: KernelWorkload) -> bool:
         """Whether there would be idle room if no waiting session held some."""
         amounts = {slot: sum(other.slots[slot] for other in self.held) for slot in kernel.slots}
         fits = all(self.idle.get(slot, 0) + amounts[slot] >= n for slot, n in kernel.slots.items())
-        return fits and self.kernels_left + len(self.held) >= 1
+        ports = self.ports.copy()
+        for other in self.held:
+            ports.put_back(other)
+        return fits and self.kernels_left + len(self.held) >= 1 and ports.have(kernel)
+
+    def fits_without_ports(self, kernel: KernelWorkload) -> bool:
+        """Whether there is idle room that is not reserved, apart from ports."""
+        return self.fits_now(replace(kernel, ports=()))
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
-        return self.kernels_left >= 1 and all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        fits = all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_left >= 1 and fits and self.ports.have(kernel)
 
     def fits_later(self, kernel: KernelWorkload) -> bool:
-        return self.kernels_later >= 1 and all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        fits = all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_later >= 1 and fits and self.ports_later.have(kernel)
 
     def fits_now(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved."""
@@ -50,9 +85,11 @@ class Machine:
         for slot, amount in kernel.slots.items():
             self.idle[slot] -= amount
         self.kernels_left -= 1
+        self.ports.take(kernel)
         self.reserve(kernel)
 
     def reserve(self, kernel: KernelWorkload) -> None:
+        self.ports_later.take(kernel)
         for slot, amount in kernel.slots.items():
             self.future[slot] -= amount
         self.kernels_later -= 1
@@ -80,7 +117,11 @@ class Machine:
     def held_if_empty(self, kernel: KernelWorkload) -> float:
         """How many such kernels the machine could hold if it were empty."""
         limit = math.inf if self.info.kernels_max is None else self.info.kernels_max
-        return min([limit, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())])
+        fixed = [1 for port in kernel.ports if port]
+        offered = [len(port_range(self.info.labels)) // kernel.ports.count(0)] if 0 in kernel.ports else []
+        return min(
+            [limit, *fixed, *offered, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())]
+        )
 
     def occupancy(self) -> int:
         """The largest used part of any slot, rounded down to a 2**20th, at most 1."""
@@ -95,8 +136,11 @@ def machine_of(info: AgentInfo, snapshot: SystemSnapshot) -> Machine:
     future = {slot: idle[slot] + info.releasing_slots[slot] for slot in names}
     limit = math.inf if info.kernels_max is None else info.kernels_max
     kernels_left = limit - info.kernel_count
+    taken = {port for port, until_ms in info.leased_ports if until_ms > snapshot.now_ms}
+    ports = Ports(sum(port not in taken for port in port_range(info.labels)), taken)
+    kernels_later = kernels_left + info.releasing_count
     running = [kernel for session in snapshot.sessions for kernel in session.kernels if kernel.agent == info.agent_id]
-    return Machine(info, idle, future, kernels_left, kernels_left + info.releasing_count, [], running)
+    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy(), [], running)
 
 
 @dataclass
@@ -115,7 +159,8 @@ class ClusterState:
 
 def kind_of(kernel: KernelWorkload) -> Kind:
     """The kind of a kernel: kernels of one kind fit the same machines."""
-    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())), kernel.avoid, kernel.constraints)
+    require = tuple(sorted(kernel.require.items()))
+    return (kernel.slots, kernel.architecture, require, kernel.avoid, kernel.ports, kernel.constraints)
 
 
 def largest_amounts(agents: Iterable[AgentInfo]) -> dict[str, int]:

@@ -183,8 +183,9 @@ class Cycle:
             return None
         if any(machine.fits_now(kernel) for machine in eligible):
             return Code.FRAGMENTED
-        held = any(machine.fits_without_holders(kernel) for machine in eligible)
-        return Code.RESERVED_FOR_GANG if held else Code.NOT_ENOUGH_FREE
+        if any(machine.fits_without_holders(kernel) for machine in eligible):
+            return Code.RESERVED_FOR_GANG
+        return Code.PORTS_TAKEN if any(m.fits_without_ports(kernel) for m in eligible) else Code.NOT_ENOUGH_FREE
 
     def _enqueue(self, sessions: Sequence[WaitingSession]) -> None:
         """Admit sessions within the limits of their queues."""

@@ -52,6 +52,7 @@ class Code(StrEnum):
     AGENTS_TAINTED = "AGENTS_TAINTED"
     AFFINITY = "AFFINITY"
     NEVER_FITS = "NEVER_FITS"
+    PORTS_TAKEN = "PORTS_TAKEN"
     NOT_ENOUGH_FREE = "NOT_ENOUGH_FREE"
     FRAGMENTED = "FRAGMENTED"
     TOPOLOGY_NO_ROOM = "TOPOLOGY_NO_ROOM"
@@ -103,6 +104,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
         "affinity or anti-affinity to other sessions excludes the agents with room",
     ),
     Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster could not hold it"),
+    Code.PORTS_TAKEN: (Advice.WAIT, "agents have room for it, but a port that it needs is leased or rests on each"),
     Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free resources for one of its kernels"),
     Code.FRAGMENTED: (Advice.WAIT, "some kernels would fit, but not as many as must start together"),
     Code.TOPOLOGY_NO_ROOM: (Advice.WAIT, "no HyperNode of an allowed tier has room for it"),

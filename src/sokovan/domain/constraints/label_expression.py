@@ -81,5 +81,5 @@ def read_expression(text: str) -> LabelExpression:
         problem = "is not a condition on a label"
         raise InvalidSpec(what="label expression", field="text", value=text, problem=problem, hint=_HINT)
     name, operator, *listed = found.groups()
-    values = tuple(value.strip() for value in listed[0].split(",")) if listed else ()
+    values = [value.strip() for value in listed[0].split(",") if value.strip()] if listed else []
     return LabelExpression(name, LabelOperator(" ".join(operator.split())), tuple(dict.fromkeys(values)))

@@ -21,8 +21,6 @@ from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
 
-_KERNELS = "kernels"  # stands for the column that counts kernels
-
 
 class ShapeKey(NamedTuple):
     """Everything that decides which agents can hold a kernel."""
@@ -31,6 +29,7 @@ class ShapeKey(NamedTuple):
     architecture: str
     require: tuple[tuple[str, str], ...] = ()
     avoid: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
     where: tuple[LabelExpression, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     affinity: AffinityRule | None = None
@@ -42,7 +41,8 @@ class FitError(NamedTuple):
     `funnel` counts the agents left after each predicate. `best_agent` is the eligible
     agent that lacks least now, `largest_agent` the one that lacks least even if empty;
     the shortfalls say what each lacks. `held_agent` has the room, but it is reserved for
-    the session `holder`. With `by_affinity` agents have room, but affinity excludes them.
+    the session `holder`. With `by_ports` agents have the room, but not the ports; with
+    `by_affinity` they have both, but affinity excludes them.
     """
 
     funnel: Funnel
@@ -53,6 +53,7 @@ class FitError(NamedTuple):
     shortfall: ResourceSlot
     largest_agent: str | None
     largest_shortfall: ResourceSlot
+    by_ports: bool = False
     by_affinity: bool = False
 
 
@@ -74,16 +75,17 @@ class Shape:
 
     def __init__(self, key: ShapeKey, workspace: Workspace, agents: ShapeAgents, funnel: Funnel) -> None:
         self.key = key
-        self.slots, self.architecture, self.affinity = key.slots, key.architecture, key.affinity
+        self.slots, self.architecture, self.ports, self.affinity = key.slots, key.architecture, key.ports, key.affinity
         self.funnel, self.eligible = funnel, agents.eligible
-        request = np.array(workspace.row_of(self.slots), np.int64)
+        request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
         self.both: Ints = np.concatenate((request, request))
         self.later: Ints = np.concatenate((np.zeros_like(request), request))
         self.columns: Ints = np.flatnonzero(request)
         self.amounts: Ints = request[self.columns]
         self.pairs = list(zip(self.columns.tolist(), self.amounts.tolist(), strict=True))
         self.pairs_held = [*self.pairs, *((column + workspace.width, amount) for column, amount in self.pairs)]
-        self.slot_pairs = self.pairs[:-1]  # without the column that counts kernels
+        # Without the columns that count ports and kernels.
+        self.slot_pairs = [pair for pair in self.pairs if pair[0] < workspace.slot_count]
         counts = self._counts(workspace.capacity)
         # Kernels that the eligible agents could hold if they were empty.
         self.ever_total = int(counts[agents.eligible].sum())
@@ -126,13 +128,14 @@ class Shape:
         everywhere = np.ones(len(workspace.ids), bool)
         largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
+        by_ports = bool(self.ports) and not fits and self._fits_without_ports(workspace, free)
         by_affinity = (
             self.affinity is not None
             and not fits
             and bool(((free >= self.both[: workspace.width]).all(axis=1) & self.eligible).any())
         )
         lacks = (best, shortfall, largest, largest_shortfall)
-        return FitError(funnel, int(counts.sum()), held_agent, holder, *lacks, by_affinity)
+        return FitError(funnel, int(counts.sum()), held_agent, holder, *lacks, by_ports, by_affinity)
 
     def _held_room(self, workspace: Workspace, counts: Ints) -> tuple[str | None, str]:
         """The first agent with idle room for a kernel that is reserved for another session, and that session."""
@@ -145,6 +148,12 @@ class Shape:
         agent = int(held[workspace.id_rank[held].argmin()])
         return workspace.ids[agent], workspace.holders.get(agent, "")
 
+    def _fits_without_ports(self, workspace: Workspace, free: Ints) -> bool:
+        """Whether an eligible agent has free room, apart from ports."""
+        others = [(column, amount) for column, amount in self.pairs if column not in workspace.port_column.values()]
+        columns, amounts = np.array(others, np.int64).T
+        return bool(((free[:, columns] >= amounts).all(axis=1) & self.eligible).any())
+
     def _least_shortfall(self, workspace: Workspace, amounts: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
         """The agent that lacks least of this shape, and the slots that it lacks."""
         chosen = np.flatnonzero(among)
@@ -155,9 +164,8 @@ class Shape:
         shift = max(0, int(self.amounts.max()).bit_length() - 42)
         weighed = ((lacking >> shift) << ONE_BITS) // np.maximum(self.amounts >> shift, 1)
         best = int(np.lexsort((workspace.id_rank[chosen], weighed.sum(axis=1)))[0])
-        names = [*workspace.slots, _KERNELS]
-        slots = {names[column]: int(amount) for column, amount in zip(self.columns, lacking[best], strict=True)}
-        slots.pop(_KERNELS, None)
+        lacked = zip(self.columns.tolist(), lacking[best].tolist(), strict=True)
+        slots = {workspace.slots[column]: amount for column, amount in lacked if column < workspace.slot_count}
         return workspace.ids[int(chosen[best])], ResourceSlot(slots)
 
     def _counts(self, rows: Ints) -> Ints:
@@ -199,7 +207,7 @@ class ShapeTable:
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
         avoid = self._avoided(kernel) if kernel.avoid else ()
         constraints = kernel.constraints
-        key: tuple[object, ...] = (kernel.slots, kernel.architecture, require, avoid)
+        key: tuple[object, ...] = (kernel.slots, kernel.architecture, require, avoid, kernel.ports)
         if constraints is not None:
             affinity = self._affinity.rule(constraints) if self._affinity is not None else None
             key = (*key, constraints.where, constraints.tolerations if self._any_taints else (), affinity)
@@ -238,7 +246,7 @@ class ShapeTable:
 
     def _evaluate(self, key: ShapeKey) -> Shape:
         workspace = self.workspace
-        request = np.array(workspace.row_of(key.slots), np.int64)
+        request = np.array(workspace.row_of(key.slots, ports=key.ports), np.int64)
         same = self._architectures == self._architecture_codes.get(key.architecture, -1)
         labelled = self.has_labels(key.require, key.where)
         holds = (workspace.capacity >= request).all(axis=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sokovan.adapters.sql.repositories.sessions.session_rows import failed_starts_of, slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, failed_starts_of, ports_of, slots_of
 from sokovan.domain.constraints.affinity import AffinityTerm
 from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.placement import PlacementConstraints
@@ -102,6 +102,7 @@ def _kernel_workload(
         releasing=row.status == KernelStatus.TERMINATING.value,
         avoid=() if holds else avoid,
         constraints=constraints,
+        ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
     )
 
 
