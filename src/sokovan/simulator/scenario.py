@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
 from typing import Any, TypeVar
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
-from sokovan.domain.constraints.affinity import read_affinity
-from sokovan.domain.constraints.label_expression import read_expression
-from sokovan.domain.constraints.placement import PlacementConstraints
-from sokovan.domain.constraints.taint import read_toleration
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, quoted
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId, checked_name
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -25,6 +20,7 @@ from sokovan.domain.slot_notation import parse_amount, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.scheduling.profile import SchedulingProfile, profile_from
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
+from sokovan.simulator.constraints import read_constraints
 from sokovan.simulator.documents import ScenarioLocation, ScenarioValue, read_documents
 
 E = TypeVar("E", bound=StrEnum)
@@ -179,7 +175,7 @@ class _Reader:
         starts = given["starts_at"].number(least=0) * 1000 if "starts_at" in given else None
         partitions = given["partitions"].sequence() if "partitions" in given else []
         owner = _checked(value, lambda: _owner(given))
-        constraints = _constraints(given, owner)
+        constraints = _checked(value, lambda: read_constraints(given, owner))
         return SessionWorkload(
             session_id=SessionId(name),
             kernels=tuple(replace(kernel, constraints=constraints) for kernel in kernels),
@@ -364,23 +360,6 @@ def _fair_share(value: ScenarioValue) -> FairSharePolicy:
     weights = {key: item.number(least=1) for key, item in _mapping_at(given, "weights").items()}
     half_life = given["half_life"].number(least=1) if "half_life" in given else FairSharePolicy().half_life_s
     return _checked(value, lambda: FairSharePolicy(half_life, weights))
-
-
-def _constraints(given: Mapping[str, ScenarioValue], owner: Owner) -> PlacementConstraints | None:
-    """The constraints of a session, for each of its kernels; None if it has none."""
-
-    def read(key: str, reader: Callable[[str], R]) -> tuple[R, ...]:
-        return tuple(_checked(item, partial(reader, item.text())) for item in _list_at(given, key))
-
-    constraints = PlacementConstraints(
-        project=(owner.domain, owner.group),
-        labels=tuple(sorted(_texts(given.get("labels")).items())),
-        where=read("where", read_expression),
-        tolerations=read("tolerations", read_toleration),
-        affinity=read("affinity", read_affinity),
-        anti_affinity=read("anti_affinity", read_affinity),
-    )
-    return constraints if constraints.matter else None
 
 
 def _owner(given: Mapping[str, ScenarioValue]) -> Owner:

@@ -2,7 +2,7 @@
 
 A term selects sessions of the same group (project) by their labels, and says how near
 counts as near: on the same agent, or under the same HyperNode of a tier. Sessions of other
-groups are never matched, so that nobody keeps strangers off an agent.
+groups are never matched, so that no user can keep other groups off an agent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TERM = re.compile(r"(\S+)(?:\s+within\s+(\S+))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Sessions with all of these labels, `within` one agent or one HyperNode of a tier.
+    """Sessions with all of these labels, `within` an agent or a HyperNode tier.
 
     Valid by construction; the labels are sorted, so that equal terms compare equal.
     """

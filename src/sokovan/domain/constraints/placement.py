@@ -1,4 +1,4 @@
-"""PlacementConstraints: what a session demands of agents, besides slots and fixed labels."""
+"""PlacementConstraints: the demands of a session on agents, besides slots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Project = tuple[str, str]  # domain and group of an owner
 
 @dataclass(frozen=True, slots=True)
 class PlacementConstraints:
-    """The constraints of a session, and the labels by which the affinity of others names it."""
+    """The constraints of a session, and its labels.
+
+    By the labels, the affinity of other sessions of the project names it.
+    """
 
     project: Project
     labels: tuple[tuple[str, str], ...] = ()

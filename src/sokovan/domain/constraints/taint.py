@@ -1,4 +1,4 @@
-"""Taints of agents, and the tolerations of sessions that may use them all the same.
+"""Taints of agents, and tolerations of sessions.
 
 A taint keeps every session that does not tolerate it off an agent. It is a label of the
 agent under a prefix, so that it is set, stored and shown as labels are.
@@ -55,7 +55,7 @@ class Toleration:
 
 
 def taints_of(labels: Mapping[str, str]) -> tuple[Taint, ...]:
-    """The taints among the labels of an agent, sorted; invalid ones cannot be tolerated by value."""
+    """The taints among the labels of an agent, sorted."""
     found = []
     for name, value in labels.items():
         if name.startswith(TAINT_PREFIX) and len(name) > len(TAINT_PREFIX):

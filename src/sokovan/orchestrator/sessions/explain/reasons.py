@@ -155,7 +155,7 @@ def funnel_view(funnel: Funnel | None) -> dict[str, int]:
     """The number of agents left after each filter, by filter."""
     if funnel is None:
         return {}
-    return {name: count for name, count in funnel._asdict().items() if count or name != "avoided"}
+    return {name: count for name, count in funnel._asdict().items() if count or name not in {"avoided", "tainted"}}
 
 
 def _is_note(entry: HistoryEntry) -> bool:

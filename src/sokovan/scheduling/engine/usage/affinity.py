@@ -2,7 +2,7 @@
 
 Takes the sessions of a snapshot and the workspace. Gives an AffinityRule for each session
 that has a term or is named by one; all others have none and cost nothing. A rule says which
-agents are allowed now, and is told of every kernel placed or rolled back. Counts are kept
+agents are allowed now, and counts every kernel placed or rolled back. Counts are kept
 only for agents with such kernels, and a term costs one pass over the agents when a kernel
 that it names has moved.
 
@@ -48,7 +48,10 @@ class KernelCounts:
         self._masks.clear()
 
     def present(self, domains: Ints) -> Flags:
-        """The agents in whose domain there is such a kernel; `domains` has a number per agent."""
+        """The agents in whose domain there is such a kernel.
+
+        `domains` has the number of each agent's domain.
+        """
         mask = self._masks.get(id(domains))
         if mask is None:
             rows = np.fromiter(self._by_agent, np.int64, len(self._by_agent))
