@@ -70,7 +70,6 @@ class SessionBody(StrictBody):
     is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`. `where` are
     conditions on labels of agents: `zone in (a, b)`, `nvme exists`. `affinity` and
     `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
-    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
     `workdir` is a folder of the agent, in which the kernels run and which they may change;
     by default each has an empty folder of its own.
     """
