@@ -23,7 +23,7 @@ from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import Accounts, OwnerAccount, OwnerLedger
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
-from sokovan.scheduling.validators.outcomes import Refusal
+from sokovan.scheduling.validators.outcomes import ValidationFailure
 
 
 class SchedulingValidationError(SokovanError):
@@ -37,11 +37,11 @@ class SchedulingValidationError(SokovanError):
         self, message: str, *, session_id: SessionId | None = None, hint: str = "", final: bool = False
     ) -> None:
         self.session_id = session_id
-        self._refusal = Refusal.CUSTOM_FINAL if final else Refusal.CUSTOM
+        self._refusal = ValidationFailure.CUSTOM_FINAL if final else ValidationFailure.CUSTOM
         super().__init__(message, hint=hint)
 
     @property
-    def refusal(self) -> Refusal:
+    def refusal(self) -> ValidationFailure:
         """The case, which says whether the session waits or is cancelled."""
         return self._refusal
 
@@ -68,10 +68,10 @@ class ResourceLimitExceeded(SchedulingValidationError):
         return Code(f"QUOTA_{self.scope.name}")
 
     @property
-    def refusal(self) -> Refusal:
+    def refusal(self) -> ValidationFailure:
         """Whether the request alone exceeds a limit."""
         alone = any(request > limit for _, request, _, limit in self.excess)
-        return Refusal.LIMIT_EXCEEDED_ALONE if alone else Refusal.LIMIT_IN_USE
+        return ValidationFailure.LIMIT_EXCEEDED_ALONE if alone else ValidationFailure.LIMIT_IN_USE
 
 
 class ConcurrencyLimitExceeded(SchedulingValidationError):
@@ -79,7 +79,7 @@ class ConcurrencyLimitExceeded(SchedulingValidationError):
 
     code = "concurrency-limit"
     reason = Code.CONCURRENCY_LIMIT
-    refusal = Refusal.SESSION_LIMIT
+    refusal = ValidationFailure.SESSION_LIMIT
 
 
 class PendingLimitExceeded(SchedulingValidationError):
@@ -89,10 +89,10 @@ class PendingLimitExceeded(SchedulingValidationError):
     reason = Code.PENDING_LIMIT
 
     @property
-    def refusal(self) -> Refusal:
+    def refusal(self) -> ValidationFailure:
         """Whether the request alone exceeds the limit."""
-        alone = self._refusal is Refusal.CUSTOM_FINAL
-        return Refusal.PENDING_LIMIT_EXCEEDED_ALONE if alone else Refusal.PENDING_LIMIT
+        alone = self._refusal is ValidationFailure.CUSTOM_FINAL
+        return ValidationFailure.PENDING_LIMIT_EXCEEDED_ALONE if alone else ValidationFailure.PENDING_LIMIT
 
 
 class DependencyUnmet(SchedulingValidationError):
@@ -102,10 +102,10 @@ class DependencyUnmet(SchedulingValidationError):
     reason = Code.DEPENDENCY
 
     @property
-    def refusal(self) -> Refusal:
+    def refusal(self) -> ValidationFailure:
         """Whether a dependency has failed."""
-        failed = self._refusal is Refusal.CUSTOM_FINAL
-        return Refusal.DEPENDENCY_FAILED if failed else Refusal.DEPENDENCY_NOT_ENDED
+        failed = self._refusal is ValidationFailure.CUSTOM_FINAL
+        return ValidationFailure.DEPENDENCY_FAILED if failed else ValidationFailure.DEPENDENCY_NOT_ENDED
 
 
 class NotYetBegun(SchedulingValidationError):
@@ -113,7 +113,7 @@ class NotYetBegun(SchedulingValidationError):
 
     code = "not-yet-begun"
     reason = Code.NOT_YET_BEGIN
-    refusal = Refusal.NOT_YET_BEGUN
+    refusal = ValidationFailure.NOT_YET_BEGUN
 
 
 @dataclass(slots=True)

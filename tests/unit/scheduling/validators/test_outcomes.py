@@ -12,7 +12,7 @@ from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Advice, Check, Code, Verdict, final_verdicts
 from sokovan.scheduling.validators.base import SchedulingValidationError, ValidationContext, ValidatorRule
-from sokovan.scheduling.validators.outcomes import OUTCOMES, Outcome, Refusal, is_final
+from sokovan.scheduling.validators.outcomes import OUTCOMES, Outcome, ValidationFailure, is_final
 from tests.unit.scheduling.little_cluster import (
     agent,
     decide,
@@ -64,15 +64,15 @@ def test_a_failed_dependency_is_final_and_one_that_runs_is_not() -> None:
 
 
 def test_every_case_has_an_outcome_and_a_meaning() -> None:
-    assert set(OUTCOMES) == set(Refusal)
+    assert set(OUTCOMES) == set(ValidationFailure)
     assert all(meaning for _, meaning in OUTCOMES.values())
-    assert {refusal for refusal in Refusal if is_final(refusal)} == {
-        Refusal.LIMIT_EXCEEDED_ALONE,
-        Refusal.PENDING_LIMIT_EXCEEDED_ALONE,
-        Refusal.DEPENDENCY_FAILED,
-        Refusal.CUSTOM_FINAL,
+    assert {refusal for refusal in ValidationFailure if is_final(refusal)} == {
+        ValidationFailure.LIMIT_EXCEEDED_ALONE,
+        ValidationFailure.PENDING_LIMIT_EXCEEDED_ALONE,
+        ValidationFailure.DEPENDENCY_FAILED,
+        ValidationFailure.CUSTOM_FINAL,
     }
-    assert OUTCOMES[Refusal.LIMIT_IN_USE][0] is Outcome.PENDING
+    assert OUTCOMES[ValidationFailure.LIMIT_IN_USE][0] is Outcome.PENDING
 
 
 @pytest.mark.parametrize("final", [True, False])

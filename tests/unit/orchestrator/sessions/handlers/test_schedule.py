@@ -105,8 +105,8 @@ async def test_what_can_never_pass_a_validator_is_cancelled_and_what_may_pass_wa
     await cluster.settle()
     refused = await cluster.session("never")
     assert (refused.status.value, refused.cause) == ("cancelled", "validation-failed")
-    expected = "user-resource-limit: user default requests 3 cpu with 2 of 2 in use, which alone exceeds the limit"
-    assert refused.cause_detail == expected
+    limit = "user-resource-limit: user default requests 3 cpu with 2 of 2 in use"
+    assert refused.cause_detail == f"it can never start: {limit}"
     why = await WhyService(cluster.store).why(SessionId("never"))
     assert (why.code, why.verdict) == ("VALIDATION_FAILED", Advice.CHANGE)
     assert [await cluster.status(name) for name in ("runs", "later", "elastic")] == ["running", "pending", "pending"]
