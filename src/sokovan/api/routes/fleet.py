@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.known_slots import permit_known_slots
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.fleet import (
     image_of,
@@ -33,7 +34,14 @@ from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
 
 QUEUES = Resource(
-    path="queues", kind=ObjectKind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, build=queue_of
+    path="queues",
+    kind=ObjectKind.QUEUE,
+    item=Queue,
+    body=QueueBody,
+    page=QueuePage,
+    view=queue_view,
+    build=queue_of,
+    permit=permit_known_slots,
 )
 
 
@@ -51,6 +59,7 @@ IMAGES = Resource(
     page=ImagePage,
     view=image_view,
     build=image_of,
+    permit=permit_known_slots,
     key=lambda image: f"{image.name} {image.architecture}",
     absence=_absent_image,
 )
@@ -95,10 +104,11 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
     """Scaling groups; their policy must be runnable with these plugins."""
 
     async def permit(
-        _unit: UnitOfWork, _principal: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
+        unit: UnitOfWork, principal: AuthenticatedPrincipal, group: ScalingGroup | None, before: ScalingGroup | None
     ) -> None:
         if group is not None:
             require_runnable(group, plugins)
+        await permit_known_slots(unit, principal, group, before)
 
     return Resource(
         path="scaling-groups",

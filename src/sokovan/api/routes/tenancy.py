@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.known_slots import permit_known_slots
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import Forbidden
 from sokovan.api.mapping.tenancy import (
@@ -119,6 +120,7 @@ POLICIES = Resource(
     page=PolicyPage,
     view=policy_view,
     build=policy_of,
+    permit=permit_known_slots,
     holders=held_policies,
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,13 +38,12 @@ def show_named(output: OutputOptions, columns: Sequence[Column[Any]], read: Call
     return OK
 
 
-def updated(read: Callable[[], Any], new: Callable[[], Any], changes: dict[str, Any]) -> tuple[Any, bool]:
-    """Apply changes to the stored object, or to a new one."""
-    given = {name: value for name, value in changes.items() if value is not None}
+def stored_or_new(read: Callable[[], T], new: Callable[[], T]) -> tuple[T, bool]:
+    """The stored object, or a new one; whether it is new."""
     try:
-        return replace(read(), **given), False
+        return read(), False
     except NotFound:
-        return replace(new(), **given), True
+        return new(), True
 
 
 def remove_named(

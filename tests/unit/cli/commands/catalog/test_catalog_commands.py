@@ -185,3 +185,33 @@ def test_an_unknown_role_is_a_usage_error(server: CannedServer, sokovan: Sokovan
     status, _, err = sokovan("user", "set", "ada", "--role", "king")
     assert (status, server.asked) == (2, [])
     assert "Choose from" in err
+
+
+def test_limits_of_pending_sessions_are_set_and_shown(server: CannedServer, sokovan: Sokovan) -> None:
+    stored = {"name": "students", "slots_max": {"cpu": "64"}, "pending_slots_max": {"mem": "1Gi"}}
+    server.says("GET policies/students", stored)
+    server.says("PUT policies/students", stored)
+    assert sokovan("quota", "set", "students", "--pending-slot", "gpu=16")[0] == 0
+    assert server.body("PUT policies/students")["pending_slots_max"] == {"mem": "1Gi", "cuda.device": "16"}
+    assert server.body("PUT policies/students")["slots_max"] == {"cpu": "64"}
+    assert "pending_slots  mem=1Gi" in sokovan("quota", "show", "students")[1]
+
+
+def test_empty_values_clear_settings(server: CannedServer, sokovan: Sokovan) -> None:
+    stored = {"name": "q", "parent": "research", "weight": 3, "capability": {"cpu": "1", "mem": "1Gi"}}
+    server.says("GET queues/q", stored)
+    server.says("PUT queues/q", {"name": "q"})
+    assert sokovan("queue", "set", "q", "--parent", "", "--max", "cpu=", "--weight", "") == (0, "", "queue q updated\n")
+    assert server.body("PUT queues/q") == {"name": "q", "capability": {"mem": "1Gi"}}
+    server.says("GET users/ada", {"name": "ada", "domain": "d", "groups": ["nlp"], "policy": "big"})
+    server.says("PUT users/ada", {"name": "ada", "domain": "d"})
+    assert sokovan("user", "set", "ada", "--quota", "", "--group", "")[0] == 0
+    assert server.body("PUT users/ada") == {"name": "ada", "domain": "d"}
+    status, _, err = sokovan("user", "set", "ada", "--domain", "")
+    assert (status, "--domain is empty" in err) == (2, True)
+
+
+def test_a_negative_number_reaches_the_server(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT queues/q", {"name": "q"}, status=201)
+    assert sokovan("queue", "set", "q", "--priority", "-5")[0] == 0
+    assert server.body("PUT queues/q") == {"name": "q", "priority": -5}
