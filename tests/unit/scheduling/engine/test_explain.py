@@ -311,12 +311,39 @@ def test_what_is_only_tried_for_a_gang_is_not_counted_as_used() -> None:
     )
 
 
-def test_a_queue_that_may_have_all_gets_a_verdict_with_that_all_is_in_use() -> None:
+def test_a_queue_that_has_the_cluster_to_itself_waits_for_room() -> None:
     given = snapshot(agents(1, "cpu=2 mem=8Gi"), gang("first", 2, "cpu=1 mem=1Gi"), gang("s", 1, "cpu=1 mem=1Gi"))
+    for policy in ("proportion", "capacity"):
+        verdict = verdict_of(given, queue_policy=policy)
+        assert code_and_summary(verdict) == (
+            "NOT_ENOUGH_FREE",
+            "insufficient resources: cpu=1 mem=1Gi fits no agent now; best candidate a0 lacks cpu=1",
+        )
+        assert verdict.checks[-1].name == "room"
+
+
+def test_a_limit_of_a_slot_that_the_queue_does_not_reach_does_not_hide_the_lack_of_room() -> None:
+    given = snapshot(
+        agents(1, "cpu=2 mem=8Gi"),
+        gang("first", 2, "cpu=1 mem=1Gi"),
+        gang("s", 1, "cpu=1 mem=1Gi"),
+        queues=(queue("default", capability="mem=4Gi"),),
+    )
+    for policy in ("proportion", "capacity"):
+        assert verdict_of(given, queue_policy=policy).code == "NOT_ENOUGH_FREE"
+
+
+def test_a_queue_whose_share_of_one_slot_is_short_gets_a_verdict_with_that_all_of_another_is_in_use() -> None:
+    given = snapshot(
+        agents(1, "cpu=2 mem=8Gi"),
+        gang("first", 2, "cpu=1 mem=1Gi"),
+        gang("s", 2, "cpu=1 mem=2Gi"),
+        gang("t", 1, "mem=7Gi", queue="other"),
+    )
     verdict = verdict_of(given, queue_policy="proportion")
     assert code_and_summary(verdict) == (
         "QUEUE_OVER_SHARE",
-        "insufficient resources: 2 of 2 cpu are in use; the session requests 1",
+        "insufficient resources: 2 of 2 cpu are in use; the session requests 2",
     )
     assert verdict.checks[-2:] == (
         Check("queue", "ok", "queue default may use all cpu of the cluster"),
