@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.known_slots import permit_known_slots
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidSpec, nearest
+from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.profile import ACTIONS_TO_COME, SCHEDULER_OPTIONS, UnsupportedAction, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 # Profile keys that a scaling group sets elsewhere, rejected here to avoid contradictions.
 WRITTEN_ELSEWHERE = {"sequencer": "`scheduler`", "selector": "`agent_selector`"}
+
+
+def permit_runnable(
+    plugins: PluginRegistry,
+) -> Callable[[UnitOfWork, AuthenticatedPrincipal, ScalingGroup | None, ScalingGroup | None], Awaitable[None]]:
+    """A check of scaling groups: runnable with these plugins, weights of known slots."""
+
+    async def permit(
+        unit: UnitOfWork, principal: AuthenticatedPrincipal, group: ScalingGroup | None, before: ScalingGroup | None
+    ) -> None:
+        if group is not None:
+            require_runnable(group, plugins)
+        await permit_known_slots(unit, principal, group, before)
+
+    return permit
 
 
 def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:

@@ -1,4 +1,4 @@
-"""Rejects limits on slots that no scaling group has: a misspelt limit would never apply."""
+"""Rejects limits on slots that no scaling group has: they would never apply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _FIELDS: Mapping[type, tuple[str, ...]] = {
 async def permit_known_slots(
     unit: UnitOfWork, _principal: AuthenticatedPrincipal, item: Any | None, before: Any | None
 ) -> None:
-    """Reject slots that no scaling group has, except those stored before. Raises InvalidRequest."""
+    """Reject slots that no scaling group has, except those stored before.
+
+    Raises InvalidRequest.
+    """
     if item is None:
         return
     named = [(field, slot) for field in _FIELDS[type(item)] for slot in _new_slots(item, before, field)]

@@ -22,14 +22,13 @@ from sokovan.api.mapping.fleet import (
 from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
-from sokovan.api.scaling_group_policy import require_runnable
+from sokovan.api.scaling_group_policy import permit_runnable
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.orchestrator.sessions.intake.images import is_process_image
-from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
 
@@ -102,14 +101,6 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
 
 def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:
     """Scaling groups; their policy must be runnable with these plugins."""
-
-    async def permit(
-        unit: UnitOfWork, principal: AuthenticatedPrincipal, group: ScalingGroup | None, before: ScalingGroup | None
-    ) -> None:
-        if group is not None:
-            require_runnable(group, plugins)
-        await permit_known_slots(unit, principal, group, before)
-
     return Resource(
         path="scaling-groups",
         kind=ObjectKind.SCALING_GROUP,
@@ -118,7 +109,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
         page=ScalingGroupPage,
         view=scaling_group_view,
         build=scaling_group_of,
-        permit=permit,
+        permit=permit_runnable(plugins),
     )
 
 

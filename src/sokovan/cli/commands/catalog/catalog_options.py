@@ -59,7 +59,7 @@ class CatalogOption:
         return "quota set" if self.positional else f"--{self.name.replace('_', '-')}"
 
     def value(self, given: Any) -> Any:
-        """The change of the field; None if the option was not given. Raises InvalidSetting."""
+        """The change of the field; None if it was not given. Raises InvalidSetting."""
         if given is None or given == ():
             return None
         if given in ("", ("",)):

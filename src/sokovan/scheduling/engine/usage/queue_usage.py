@@ -210,9 +210,9 @@ class QueueUsage:
         return None
 
     def contended(self, node: QueueNode, pairs: Pairs) -> bool:
-        """Whether a queue (or one above) may use less of these slots than it requests and the cluster has.
+        """Whether a queue (or one above) is limited in one of these slots.
 
-        A share that ends at the request of the queue is not what it waits for.
+        It may use less than it requests and the cluster has. A share that ends at the request of the queue is not what it waits for.
         """
         by_share = self.policy == PROPORTION
         total = self._total
