@@ -212,7 +212,8 @@ class QueueUsage:
     def contended(self, node: QueueNode, pairs: Pairs) -> bool:
         """Whether a queue (or one above) is limited in one of these slots.
 
-        It may use less than it requests and the cluster has. A share that ends at the request of the queue is not what it waits for.
+        Then it may use less than it requests and the cluster has. A share that ends at the
+        request of the queue is not what it waits for.
         """
         by_share = self.policy == PROPORTION
         total = self._total
