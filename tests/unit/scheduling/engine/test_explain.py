@@ -147,7 +147,15 @@ def test_a_scaling_group_without_agents_gets_that_code() -> None:
 def test_draining_agents_that_could_hold_it_are_waited_for() -> None:
     machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.DRAINING)]
     verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
-    assert code_and_summary(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 accepts work (1 are alive)")
+    text = "no agent that could hold cpu=4 accepts work: 1 of 2 agents are being drained"
+    assert code_and_summary(verdict) == ("NODES_DRAINING", text)
+
+
+def test_a_session_in_a_drained_cluster_is_told_so() -> None:
+    machines = [agent(name, "cpu=8", status=AgentStatus.DRAINING) for name in ("a", "b")]
+    verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
+    text = "no agent that could hold cpu=4 accepts work: all 2 agents are being drained"
+    assert code_and_summary(verdict) == ("NODES_DRAINING", text)
 
 
 def test_unreachable_agents_are_not_reported_as_draining() -> None:
