@@ -23,7 +23,7 @@ from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.api.scaling_group_policy import permit_runnable
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.access import ObjectKind
@@ -96,7 +96,7 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
             return f"{name} {architecture}"
         images = await self._store.read(lambda unit: unit.catalog.all(Image))
         found = [image.architecture for image in images if image.name == name]
-        return f"{name} {found[0] if len(found) == 1 else ARCHITECTURE_DEFAULT}"
+        return f"{name} {found[0] if len(found) == 1 else ImageBody(name=name).architecture}"
 
 
 def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:

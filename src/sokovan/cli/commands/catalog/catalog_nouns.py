@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sokovan.cli.commands.catalog.catalog_options import (
     CatalogOption,
+    all_or_some,
     read_amounts,
     read_scheduler_options,
     read_seconds,
@@ -82,7 +83,12 @@ _SCALING_GROUP = CatalogNoun(
         Column("name", lambda group: group.name),
         Column("scheduler", lambda group: group.scheduler),
         Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
+        Column("types", lambda group: ", ".join(group.session_types) or "all"),
+        Column("for", lambda group: "all" if group.public else ", ".join(group.assigned_to) or NONE),
+        Column("queue", lambda group: or_none(group.default_queue)),
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
+        Column("lifetime_max_s", lambda group: or_none(group.lifetime_max_s)),
+        Column("slot_priority", lambda group: ", ".join(group.slot_priority), wide=True),
         Column("half_life_s", lambda group: str(group.usage_half_life_s)),
         Column("weights", lambda group: amounts_text(group.slot_weights)),
         Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
@@ -92,6 +98,29 @@ _SCALING_GROUP = CatalogNoun(
     options=(
         CatalogOption("scheduler", "Sequencer: fifo, lifo, drf or fair-share.", "scheduler"),
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
+        CatalogOption(
+            "slot_priority",
+            "Slot in the order of the legacy selector. Repeatable.",
+            "slot_priority",
+            repeatable=True,
+        ),
+        CatalogOption(
+            "session_type",
+            "Session type that it takes, or all. Repeatable.",
+            "session_types",
+            repeatable=True,
+            read=all_or_some("all"),
+        ),
+        CatalogOption("public", "Whether every owner may use it.", "public", type=bool, negative="--private"),
+        CatalogOption(
+            "assign",
+            "Owner that may use a private one: group:nlp, or none.",
+            "assigned_to",
+            repeatable=True,
+            read=all_or_some("none"),
+        ),
+        CatalogOption("default_queue", "Queue of sessions that name none.", "default_queue"),
+        CatalogOption("max_lifetime", "End sessions that run longer: 7d.", "lifetime_max_s", read=read_seconds),
         CatalogOption(
             "option",
             "Scheduler option NAME=VALUE; null removes it. Repeatable.",
@@ -129,9 +158,13 @@ _SCALING_GROUP = CatalogNoun(
         "gpu --option agent_selector=dispersed",
         "gpu --scheduler fair-share --usage-half-life 14d",
         "gpu --mem-per-gpu 64GiB --mem-per-cpu 4GiB",
+        "lab --private --assign group:nlp --assign user:ada",
+        "night --session-type batch --max-lifetime 12h",
     ),
     details={
-        "set": "Without --mem a kernel gets memory in proportion to its share of an agent's GPUs, else of its CPUs; "
+        "set": "Without --scaling-group a session goes to one that takes its type, owner, slots and architecture, "
+        "preferably one with room for it. Without --mem a kernel gets memory in proportion to its share of an agent's "
+        "GPUs, else of its CPUs; "
         f"--mem-per-gpu and --mem-per-cpu set fixed amounts instead. {_KEEP}"
     },
 )
@@ -193,7 +226,7 @@ _QUOTA_NOUN = CatalogNoun(
         ),
         CatalogOption("sessions", "Maximum number of running sessions.", "sessions_max", read=read_whole),
         CatalogOption(
-            "pending_slot", "Maximum amounts of pending sessions: gpu=16. Repeatable.", "pending_slots_max",
+            "pending_slot", "Maximum amounts of pending sessions. Repeatable.", "pending_slots_max",
             repeatable=True, read=read_amounts,
         ),
         CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", read=read_whole),

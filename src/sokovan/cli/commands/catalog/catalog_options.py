@@ -71,7 +71,8 @@ class CatalogOption:
         texts = [text for text in given if text]
         if self.read is None:
             return texts
-        return Entries(self.read(texts, self.flag), replaces=len(texts) < len(given))
+        found = self.read(texts, self.flag)
+        return Entries(found, replaces=len(texts) < len(given)) if isinstance(found, Mapping) else found
 
 
 def changed_field(body: Any, field: str, change: Any) -> Any:
@@ -88,6 +89,11 @@ def changed_field(body: Any, field: str, change: Any) -> Any:
 def _default(body: type[Any], field: str) -> Any:
     found = next(one for one in fields(body) if one.name == field)
     return found.default if found.default_factory is MISSING else found.default_factory()
+
+
+def all_or_some(nothing: str) -> Callable[[Sequence[str], str], list[str]]:
+    """Reads a list that one word empties."""
+    return lambda texts, _option: [] if tuple(texts) == (nothing,) else list(texts)
 
 
 def read_amounts(texts: Sequence[str], option: str) -> dict[str, Amount]:
