@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from sokovan.api.access.request_limits import LIST_MAX, require_shallow
 from sokovan.api.errors import UnsupportedMedia
-from sokovan.api.routes.parameters import NAME_PATTERN
 from sokovan.domain.errors import InvalidName, quoted
+from sokovan.domain.ids import NAME_PATTERN
 from sokovan.domain.problems import InvalidRequest, Problem
 
 B = TypeVar("B")

@@ -151,7 +151,7 @@ class InvalidSpec(InvalidInput):
 
     @property
     def path(self) -> str:
-        """The path of the field in a request; keys, such as names of labels, keep their dots."""
+        """The path of the field in a request; keys keep their dots: `labels/a.b`."""
         return self.field.replace(".", "/", 1)
 
 

@@ -21,11 +21,12 @@ from sokovan.api.mapping.fleet import (
 )
 from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.api.routes.parameters import NAME_PATTERN, Name
+from sokovan.api.routes.parameters import Name
 from sokovan.api.scaling_group_policy import permit_runnable
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import NAME_PATTERN
 from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.orchestrator.sessions.intake.images import is_process_image
