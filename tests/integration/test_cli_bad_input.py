@@ -18,6 +18,7 @@ from tests.integration.cli_rig import Rig, server_up
 
 HEAD = "apiVersion: sokovan/v1\nkind: Session\n"
 LONG = "x" * 5000
+HUGE = "1" + "0" * 30
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,15 @@ RUNS = [
     (["--mem", "-1GiB", "--", "x"], 2, "below zero"),
     (["--gpus", "-1", "--", "x"], 2, "below zero"),
     (["--time-limit", "-5s", "--", "x"], 2, "is not a duration"),
+    (["--cpus", HUGE, "--", "x"], 2, "more than"),
+    (["--mem", f"{HUGE}GiB", "--", "x"], 2, "more than"),
+    (["--cpus", "NaN", "--", "x"], 2, "not a number"),
+    (["--cpus", "2", "--slot", "cpu=1", "--", "x"], 2, "cpu is given twice"),
+    (["--gpus", "2", "--slot", "gpu=1", "--", "x"], 2, "cuda.device is given twice"),
+    (["--size", HUGE, "--", "x"], 2, "10000"),
+    (["--priority", HUGE, "--", "x"], 2, "priority"),
+    (["--time-limit", HUGE, "--", "x"], 2, "time_limit"),
+    (["--label", "a.b=ü", "--", "x"], 2, "labels/a.b"),
     (["--cpus", "0.0001", "--", "x"], 2, "cpu"),
     (["--cpus", "1e9", "--", "x"], 2, "cpu"),
     (["--mem", "4 GiB", "--", "x"], 2, "mem"),
@@ -171,6 +181,18 @@ OTHERS = [
     (["queue", "rm", "nobody", "--yes"], 3, "[not-found]"),
     (["quota", "set", "team:x", "gpu=1"], 2, "is not an owner"),
     (["quota", "set", "q", "gpu"], 2, "NAME=VALUE"),
+    (["queue", "set", "q", "--weight", HUGE], 2, "1000000 or less"),
+    (["queue", "set", "q", "--max", f"cpu={HUGE}"], 2, "more than"),
+    (["queue", "set", "naïve"], 2, "is not a name"),
+    (["ps", "--queue", "naïve"], 2, "query/queue: is not a name: use 1 to 128 letters"),
+    (["ps", "--label", "a.b=ü"], 2, "label.a.b"),
+    (["agent", "drain", "a", "b"], 2, "unexpected argument 'b'"),
+    (["agent", "drain", "naïve"], 3, "[not-found]"),
+    (["scaling-group", "set", "s", "--option", "validators=NaN"], 2, "validators"),
+    (["scaling-group", "set", "s", "--pending-timeout", "-5m"], 2, "is not a duration"),
+    (["scaling-group", "set", "s", "--mem-per-cpu", "-1GiB"], 2, "below zero"),
+    (["user", "set", "naïve"], 2, "is not a name for a user"),
+    (["user", "set", "u", "--domain", ""], 2, "--domain is empty"),
     (["quota", "set", "q", "gpus=1"], 2, "did you mean cuda.device?"),
     (["quota", "set", "q", "--pending-slot", "cpus=1"], 2, "did you mean cpu?"),
     (["queue", "set", "q", "--max", "gpus=1"], 2, "did you mean cuda.device?"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
-from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,7 +20,7 @@ from sokovan.api.mapping.fleet import (
 )
 from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.api.routes.parameters import NAME_PATTERN, Name
+from sokovan.api.routes.parameters import Architecture, Name
 from sokovan.api.scaling_group_policy import permit_runnable
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
@@ -62,10 +61,6 @@ IMAGES = Resource(
     key=lambda image: f"{image.name} {image.architecture}",
     absence=_absent_image,
 )
-
-Architecture: TypeAlias = Annotated[
-    str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")
-]
 
 
 class ImageRoutes(CatalogRoutes[Image, ImageBody]):

@@ -53,12 +53,14 @@ def remove_named(
     yes: bool,
     read: Callable[[Client], object],
     delete: Callable[[Client], None],
+    removed_with: Callable[[Client], Sequence[str]],
 ) -> int:
     """Remove an object after a confirmation; an absent object fails before the prompt."""
     with server.client() as client:
         if not yes:
             read(client)
-        confirm(f"remove {title}", yes=yes)
+        whole = ", ".join([title, *removed_with(client)])
+        confirm(f"remove {whole}", yes=yes)
         delete(client)
-    print_status(f"{title} removed")
+    print_status(f"{whole} removed")
     return OK

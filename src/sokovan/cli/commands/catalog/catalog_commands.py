@@ -98,10 +98,17 @@ def _rm(row: CatalogNoun) -> Command:
             yes=yes,
             read=lambda client: row.catalog(client).get(stored, **selected),
             delete=delete,
+            removed_with=lambda client: () if row.removed_with is None else row.removed_with(client, stored),
         )
 
     parameters = [_name(row), *map(_option, row.selectors), _YES, _SERVER]
-    return _documented(rm, f"{row.noun} rm", "", parameters=parameters, examples=[f"{row.removed_example} --yes"])
+    return _documented(
+        rm,
+        f"{row.noun} rm",
+        row.details.get("rm", ""),
+        parameters=parameters,
+        examples=[f"{row.removed_example} --yes"],
+    )
 
 
 _GENERATORS: Mapping[str, Callable[[CatalogNoun], Command]] = {"ls": _ls, "show": _show, "set": _set, "rm": _rm}

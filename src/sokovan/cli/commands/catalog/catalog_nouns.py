@@ -43,7 +43,7 @@ class CatalogNoun:
     shown_examples: tuple[str, ...]
     removed_example: str
     set_examples: tuple[str, ...]
-    # Extra paragraphs of the help screens of ls and set.
+    # Extra paragraphs of the help screens of ls, set and rm.
     details: dict[str, str]
     # Options of show, set and rm that select one of several objects of the same name.
     selectors: tuple[CatalogOption, ...] = ()
@@ -53,6 +53,8 @@ class CatalogNoun:
     stored_name: Callable[[str], str] = str
     before_set: Callable[[Client, str], None] | None = None
     after_set: Callable[[Client, str], None] | None = None
+    # The names of what the server removes with an object.
+    removed_with: Callable[[Client, str], Sequence[str]] | None = None
 
     @property
     def title(self) -> str:
@@ -332,7 +334,11 @@ _USER = CatalogNoun(
     shown_examples=("ada",),
     removed_example="ada",
     set_examples=("ada --group nlp --group vision", "ada --role domain-admin"),
-    details={"set": f"A new user also needs an API key: sokovan key add NAME. {_KEEP}"},
+    details={
+        "set": f"A new user also needs an API key: sokovan key add NAME. {_KEEP}",
+        "rm": "The API keys of the user are revoked.",
+    },
+    removed_with=lambda client, name: [f"key {key.access_key}" for key in client.keys.list() if key.user == name],
     in_domain=True,
 )
 

@@ -141,6 +141,11 @@ def _by_slot(given: Mapping[str, Amount], option: str) -> dict[str, Amount]:
 
 def _json_or_text(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_number)
     except ValueError:
         return text
+
+
+def _no_number(text: str) -> Any:
+    """NaN and Infinity are not JSON."""
+    raise ValueError(text)

@@ -70,7 +70,7 @@ class SessionSelection:
     def listed(self, client: Client, query: SessionListOptions) -> tuple[list[SessionView], bool]:
         """The sessions, and whether the limit left some out."""
         # One more than the limit, to know whether there are more.
-        views = list(client.sessions.list(query, limit=None if self.no_limit else self.limit + 1))
+        views = list(client.sessions.list(**query, limit=None if self.no_limit else self.limit + 1))
         is_cut = not self.no_limit and len(views) > self.limit
         return views[: self.limit] if is_cut else views, is_cut
 

@@ -27,6 +27,7 @@ def test_every_noun_is_listed_shown_and_removed_with_yes(server: CannedServer, s
     server.says(f"GET {path}", {"items": [body], "next": None})
     server.says(f"GET {path}/a", body)
     server.says(f"DELETE {path}/a", None, status=204)
+    server.says("GET keys", {"items": [], "next": None})
     assert sokovan(noun, "ls", "-o", "name") == (0, "a\n", "")
     status, out, _ = sokovan(noun, "show", "a")
     assert status == 0
@@ -35,6 +36,14 @@ def test_every_noun_is_listed_shown_and_removed_with_yes(server: CannedServer, s
     assert not any(line.startswith("DELETE") for line in server.lines)
     status, _, err = sokovan(noun, "rm", "a", "--yes")
     assert (status, err.endswith("removed\n")) == (0, True)
+
+
+def test_the_keys_that_are_revoked_with_a_user_are_named(server: CannedServer, sokovan: Sokovan) -> None:
+    owners = {"AK-1": "ada", "AK-2": "bob", "AK-3": "ada"}
+    keys = [{"access_key": key, "user": user, "policy": None, "active": True} for key, user in owners.items()]
+    server.says("GET keys", {"items": keys, "next": None})
+    server.says("DELETE users/ada", None, status=204)
+    assert sokovan("user", "rm", "ada", "--yes") == (0, "", "user ada, key AK-1, key AK-3 removed\n")
 
 
 @pytest.mark.parametrize("noun", CATALOG_NOUNS)

@@ -11,6 +11,7 @@ from sokovan.cli.commands.catalog.catalog_options import (
     CatalogOption,
     changed_field,
     read_amounts,
+    read_scheduler_options,
     read_slot_weights,
     read_whole,
 )
@@ -55,6 +56,11 @@ def test_an_empty_text_restores_the_default() -> None:
 def test_a_name_that_is_needed_cannot_be_empty() -> None:
     with pytest.raises(InvalidSetting, match="--domain is empty"):
         CatalogOption("domain", "", "domain", clearable=False).value("")
+
+
+def test_scheduler_options_are_json_or_text() -> None:
+    given = ("a=1", "b=[1]", "c=text", "d=NaN", "e=")
+    assert read_scheduler_options(given, "--option") == {"a": 1, "b": [1], "c": "text", "d": "NaN", "e": ""}
 
 
 def test_amounts_are_read_by_slot() -> None:
