@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import KERNEL, FreeProof, KernelStatus, KernelTrigger
@@ -102,7 +103,7 @@ class StoredScenario:
         await stored.put(group_of(scenario.profile), ELSEWHERE, *scenario.queues)
         for agent in scenario.agents:
             await self._join(agent)
-        await stored.put(*scenario.hypernodes)
+        await stored.put(Topology(hypernodes=tuple(scenario.hypernodes)))
         await stored.agent("elsewhere", scaling_group=ELSEWHERE.name, slots={"cpu": 2000, "tpu.device": 1})
         await self._submit_dependencies()
         if scenario.sessions and not scenario.limits:

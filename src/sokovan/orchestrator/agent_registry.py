@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sokovan.domain.checks import require_labels
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.errors import InvalidInput, ObjectNotFound
@@ -191,6 +192,7 @@ async def _known(unit: UnitOfWork, agent_id: AgentId) -> AgentRecord | None:
 
 async def _enrol(unit: UnitOfWork, request: EnrolmentRequest) -> AgentRecord:
     """Enrol a new incarnation, above any that the agent had before."""
+    require_labels(request.labels, what=f"agent {request.agent_id}")
     info = AgentInfo(
         agent_id=request.agent_id,
         available_slots=request.slots,

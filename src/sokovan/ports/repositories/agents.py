@@ -61,5 +61,12 @@ class AgentRepository(Protocol):
         Raises StaleVersion, IllegalTransition, ForbiddenCause.
         """
 
+    async def set_labels(self, agent: AgentRecord, labels: Mapping[str, str]) -> AgentRecord:
+        """Replace the labels that operators gave the agent; enrolments keep them.
+
+        They have precedence over those that the agent reports. Raises StaleVersion,
+        ObjectNotFound.
+        """
+
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
         """The history of an agent."""

@@ -11,9 +11,19 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
+from sokovan.adapters.sql.repositories.catalog import SqlCatalog
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, HELD_SLOTS, KERNELS, SCALING_GROUPS
+from sokovan.adapters.sql.schema.tables import (
+    AGENT_DEVICES,
+    AGENT_SLOTS,
+    AGENTS,
+    HELD_SLOTS,
+    KERNELS,
+    SCALING_GROUPS,
+    TOPOLOGY,
+)
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
@@ -99,13 +109,7 @@ class SqlAgents:
         row = await self._locked(agent_id)
         if row is None:
             raise ObjectNotFound(what="agent", name=agent_id)
-        if (row.version, row.status) != (agent.version, agent.info.status.value):
-            raise StaleVersion(
-                what="agent",
-                name=agent_id,
-                expected=f"{agent.info.status} (version {agent.version})",
-                found=f"{row.status} (version {row.version})",
-            )
+        _require_version(row, agent)
         if trigger is AgentTrigger.LEFT and row.kernel_count:
             # Its kernels may outlive the agent process; only an operator can declare the machine gone.
             raise Conflict(
@@ -113,6 +117,23 @@ class SqlAgents:
                 hint="drain it and wait for them to end, or declare the agent gone",
             )
         await self._move(row, trigger, change)
+        return await self.get(agent_id)
+
+    async def set_labels(self, agent: AgentRecord, labels: Mapping[str, str]) -> AgentRecord:
+        """See the port."""
+        agent_id = agent.info.agent_id
+        row = await self._locked(agent_id)
+        if row is None:
+            raise ObjectNotFound(what="agent", name=agent_id)
+        _require_version(row, agent)
+        text = msgspec.json.encode(dict(labels), order="sorted").decode()
+        await self._transaction.execute(
+            sa.update(AGENTS)
+            .where(AGENTS.c.agent_id == agent_id)
+            .values(operator_labels=text, version=AGENTS.c.version + 1, stamp=self._transaction.stamp)
+        )
+        # The agent may have moved in the topology: decisions based on the earlier one are rejected.
+        await SqlCatalog(self._transaction).mark(TOPOLOGY.name)
         return await self.get(agent_id)
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
@@ -287,6 +308,8 @@ class SqlAgents:
                 info=agent_info(row, slots[row.agent_id], releasing.get(row.agent_id, ())),
                 version=row.version,
                 devices=tuple(devices[row.agent_id]),
+                reported_labels=msgspec.json.decode(row.labels),
+                operator_labels=msgspec.json.decode(row.operator_labels),
             )
             for row in rows
         ]
@@ -314,7 +337,7 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
         available_slots=ResourceSlot({one.slot: one.capacity for one in slots}),
         occupied_slots=ResourceSlot({one.slot: one.used for one in slots}),
         architecture=row.architecture,
-        labels=msgspec.json.decode(row.labels),
+        labels=labels_of(row),
         kernels_max=row.kernels_max,
         status=AgentStatus(row.status),
         scaling_group=ScalingGroupName(row.scaling_group),
@@ -325,6 +348,17 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
         kernel_count=row.kernel_count,
         releasing_count=len(releasing),
     )
+
+
+def _require_version(row: Row[Any], agent: AgentRecord) -> None:
+    """Raises StaleVersion if the agent has changed since it was read."""
+    if (row.version, row.status) != (agent.version, agent.info.status.value):
+        raise StaleVersion(
+            what="agent",
+            name=agent.info.agent_id,
+            expected=f"{agent.info.status} (version {agent.version})",
+            found=f"{row.status} (version {row.version})",
+        )
 
 
 def _makeup() -> sa.CompoundSelect[Any]:

@@ -12,26 +12,27 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     CATALOG_MARKS,
     DEPLOYMENTS,
     DOMAINS,
     GROUPS,
-    HYPERNODES,
     IMAGES,
     KEYPAIRS,
     POLICIES,
     QUEUES,
     SCALING_GROUPS,
     SESSIONS,
+    TOPOLOGY,
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.policy import ResourcePolicy
@@ -61,7 +62,7 @@ CATALOG_TABLES: dict[type, CatalogTable] = {
     ResourcePolicy: CatalogTable(POLICIES, "resource policy"),
     ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
     Queue: CatalogTable(QUEUES, "queue"),
-    HyperNode: CatalogTable(HYPERNODES, "HyperNode"),
+    Topology: CatalogTable(TOPOLOGY, "topology"),
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }
@@ -160,9 +161,9 @@ class SqlCatalog:
         """Validate the tree of queues or HyperNodes; other kinds have none."""
         if kind is Queue:
             QueueTree(await self.all(Queue))
-        if kind is HyperNode:
-            agents = await self._transaction.fetch(sa.select(AGENTS.c.agent_id))
-            HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
+        for topology in await self.all(Topology) if kind is Topology else ():
+            agents = sa.select(AGENTS.c.agent_id, AGENTS.c.labels, AGENTS.c.operator_labels)
+            topology.tree({row.agent_id: labels_of(row) for row in await self._transaction.fetch(agents)})
 
     async def _refuse_in_use(self, kind: type, name: str) -> None:
         """Raises Conflict with the name of an object that refers to the item."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -96,6 +97,22 @@ async def each_enrolment_is_a_new_incarnation(cluster: StoredCluster) -> None:
     expect(second.info.available_slots == ResourceSlot({"cpu": 16000}), "the capacity is not what was reported")
     found = (second.info.labels, second.info.kernels_max, second.info.architecture, second.devices)
     expect(found == ({}, 3, "aarch64", ()), f"what was not reported again is still there: {found}")
+
+
+async def labels_of_operators_outlast_enrolments(cluster: StoredCluster) -> None:
+    """They have precedence over the reported ones; a stale version is refused."""
+    name = cluster.new("a")
+    first = await cluster.agent(name, labels={"zone": "a", "rack": "r1"})
+    await cluster.store.run(lambda unit: unit.fleet.set_labels(first, {"rack": "r2", "own": "yes"}))
+    await refusal(cluster.store.run(lambda unit: unit.fleet.set_labels(first, {})), StaleVersion)
+    record = await cluster.agent(name, labels={"zone": "b", "rack": "r1"})
+    expect(record.info.labels == {"zone": "b", "rack": "r2", "own": "yes"}, f"its labels are {record.info.labels}")
+    found = (record.reported_labels, record.operator_labels)
+    expect(found == ({"zone": "b", "rack": "r1"}, {"rack": "r2", "own": "yes"}), f"kept apart are {found}")
+    left = await cluster.store.run(lambda unit: unit.fleet.set_labels(record, {}))
+    expect(left.info.labels == {"zone": "b", "rack": "r1"}, "without them, the reported ones do not hold")
+    unknown = replace(record, info=replace(record.info, agent_id=AgentId(cluster.new("a"))))
+    await refusal(cluster.store.run(lambda unit: unit.fleet.set_labels(unknown, {})), ObjectNotFound)
 
 
 async def concurrent_enrolments_of_an_agent_are_serialized(cluster: StoredCluster) -> None:
@@ -355,6 +372,7 @@ async def the_history_of_an_agent_is_gapless_and_chained(cluster: StoredCluster)
 CHECKS: tuple[Check, ...] = (
     a_new_agent_is_alive_with_its_reported_resources,
     each_enrolment_is_a_new_incarnation,
+    labels_of_operators_outlast_enrolments,
     concurrent_enrolments_of_an_agent_are_serialized,
     a_suspect_or_lost_agent_rejoins_alive,
     draining_survives_a_heartbeat_timeout_loss_and_a_restart,

@@ -10,6 +10,7 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.ids import AccessKey, DeploymentId, QueueName, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
@@ -67,6 +68,7 @@ def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
     """All items that are not owners, with all fields."""
     parent = Queue(QueueName(cluster.new("q")), capability=SlotLimits({"cpu": 9}))
     rack = HyperNode(cluster.new("rack"), 1, (agent,), tier_name=None)
+    row = HyperNode(cluster.new("row"), 2, (rack.name,), tier_name="row")
     return [
         ScalingGroup(
             ScalingGroupName(cluster.new("group")),
@@ -90,8 +92,7 @@ def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
             deserved=SlotLimits({"cpu": 4}),
             guarantee=ResourceSlot({"cpu": 2}),
         ),
-        rack,
-        HyperNode(cluster.new("row"), 2, (rack.name,)),
+        Topology((TierRule(1, "rack", "rack"), TierRule(2, "row")), (rack, row)),
         Image(cluster.new("python"), "aarch64", "sha256:" + "0" * 64, ResourceSlot({"mem": 1})),
     ]
 
@@ -198,10 +199,12 @@ async def hypernodes_form_a_tree_over_the_agents(cluster: StoredCluster) -> None
     """An unknown member, and one with two parents, are refused."""
     agent, rack, row = cluster.new("a"), cluster.new("rack"), cluster.new("row")
     await cluster.agent(agent)
-    await refusal(cluster.put(HyperNode(rack, 1, (cluster.new("a"),))), InvalidTopology)
-    await cluster.put(HyperNode(row, 2, (rack,)), HyperNode(rack, 1, (agent,)))
-    await refusal(cluster.put(HyperNode(cluster.new("rack"), 1, (agent,))), InvalidTopology)
-    expect((await got(cluster, HyperNode, row)).members == (rack,), "a tree that holds was not stored")
+    await refusal(cluster.put(Topology(hypernodes=(HyperNode(rack, 1, (cluster.new("a"),)),))), InvalidTopology)
+    valid = Topology(hypernodes=(HyperNode(row, 2, (rack,)), HyperNode(rack, 1, (agent,))))
+    await cluster.put(valid)
+    second = HyperNode(cluster.new("rack"), 1, (agent,))
+    await refusal(cluster.put(Topology(hypernodes=(*valid.hypernodes, second))), InvalidTopology)
+    expect(await got(cluster, Topology, valid.name) == valid, "a tree that holds was not stored")
 
 
 async def an_unused_item_can_be_removed(cluster: StoredCluster) -> None:
