@@ -43,6 +43,7 @@ def agent_view(
         heartbeat_at=time_text_or_none(state.heard_ms or None) if state is not None else None,
         load=dict(state.load) if state is not None else {},
         version=record.version,
+        operator_labels=dict(record.operator_labels),
     )
 
 

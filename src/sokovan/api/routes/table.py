@@ -7,9 +7,10 @@ from typing import Any
 
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation
-from sokovan.api.routes.agents import AgentRoutes
+from sokovan.api.routes.cluster.agents import AgentRoutes
+from sokovan.api.routes.cluster.fleet import fleet_operations
+from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
-from sokovan.api.routes.fleet import fleet_operations
 from sokovan.api.routes.keys import KeyRoutes
 from sokovan.api.routes.logs import LogRoutes
 from sokovan.api.routes.sessions import SessionRoutes
@@ -28,6 +29,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
         *AgentRoutes(context).operations(),
+        *TopologyRoutes(context).operations(),
         *fleet_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.sync.connection import Connection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys, Usage
+    from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys, Topology, Usage
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -47,6 +47,13 @@ class Catalogs:
         from sokovan.sdk.sync.catalog import Usage  # noqa: PLC0415  # loads lazily
 
         return Usage(self._connection)
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The topology: HyperNodes over the agents."""
+        from sokovan.sdk.sync.catalog import Topology  # noqa: PLC0415  # loads lazily
+
+        return Topology(self._connection)
 
     @cached_property
     def scaling_groups(self) -> Catalog[ScalingGroupBody]:

@@ -13,7 +13,7 @@ FAKE_LABEL = "sokovan.fake"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """One agent."""
+    """One agent; `operator_labels` are those of its labels that operators gave it."""
 
     id: str
     status: str
@@ -29,6 +29,7 @@ class AgentView:
     heartbeat_at: str | None
     load: dict[str, int]
     version: int
+    operator_labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

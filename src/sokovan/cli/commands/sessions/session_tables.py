@@ -132,6 +132,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
+        ("HyperNode", view.hypernode or ""),
         ("where", placed(view) if view.kernels else ""),
         ("labels", label_texts(view.labels)),
         ("depends on", ", ".join(view.depends_on)),
