@@ -9,7 +9,6 @@ from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.cluster.topology_limits import TopologyViolation, violations
 from sokovan.domain.cluster.topology_rules import Topology, pruned
 from sokovan.domain.ids import AgentId
-from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import AgentRecord, SessionRecord
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -37,7 +36,7 @@ async def topology_state(unit: UnitOfWork, topology: Topology | None = None) -> 
     """The state with this topology; by default the stored one, or none."""
     if topology is None:
         topology = next(iter(await unit.catalog.all(Topology)), Topology())
-    agents = [one for one in await unit.fleet.all() if one.info.status is not AgentStatus.TERMINATED]
+    agents = [one for one in await unit.fleet.all() if not one.info.has_left]
     labels: Mapping[str, Mapping[str, str]] = {str(one.info.agent_id): one.info.labels for one in agents}
     return TopologyState(topology, agents, topology.hypernodes_over(labels))
 
@@ -57,7 +56,7 @@ async def apply_topology(unit: UnitOfWork, topology: Topology, *, dry_run: bool)
 
 
 async def broken_constraints(unit: UnitOfWork, state: TopologyState) -> list[TopologyViolation]:
-    """The hard constraints of sessions that have not ended and that a state does not meet."""
+    """The hard constraints of sessions that have not ended that are not met."""
     trees: dict[str, HyperNodeTree] = {}
     found: list[TopologyViolation] = []
     after: int | None = None

@@ -30,7 +30,10 @@ VIOLATIONS_SHOWN = 100
 
 
 def topology_of(body: TopologyBody) -> Topology:
-    """The topology of a body; tiers are numbered from 1. Raises InvalidTopology, InvalidRequest."""
+    """The topology of a body; tiers are numbered from 1.
+
+    Raises InvalidTopology, InvalidRequest.
+    """
     rules = tuple(_located(f"tiers/{at}", TierRule, at + 1, one.name, one.label) for at, one in enumerate(body.tiers))
     numbers = {rule.name: rule.tier for rule in rules}
     nodes = []

@@ -7,6 +7,7 @@ from typing import Any
 
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation
+from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.topology import TopologyRoutes
@@ -28,6 +29,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SessionRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
+        *AgentLabelRoutes(context).operations(),
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
         *fleet_operations(context),

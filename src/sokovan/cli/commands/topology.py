@@ -113,7 +113,7 @@ def rm(*, dry_run: Flag = False, yes: Yes = False, server: ServerOptions = DEFAU
 
 
 def report_change(change: TopologyChange) -> None:
-    """Print the result of a change, and the sessions whose constraints it does not meet."""
+    """Print the result of a change, and the constraints that are not met."""
     outside = f", {change.unplaced} of them in none" if change.unplaced else ""
     done = "applied" if change.applied else "dry run, nothing changed"
     print_status(f"{done}: {change.hypernodes} HyperNodes over {change.agents} agents{outside}")

@@ -77,9 +77,19 @@ class AgentInfo:
         return self.status in SCHEDULABLE
 
     @property
+    def has_left(self) -> bool:
+        """Whether the agent is gone for good."""
+        return self.status is AgentStatus.TERMINATED
+
+    @property
     def free_slots(self) -> ResourceSlot:
         """Available minus occupied slots. Raises SlotUnderflow on an overcommitted agent."""
         return self.available_slots - self.occupied_slots
+
+
+def require_reported_labels(agent_id: str, labels: object) -> None:
+    """Require labels that leave room for those of operators. Raises InvalidSpec."""
+    require_labels(labels, what=f"agent {agent_id}")
 
 
 def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ class TierLimit(NamedTuple):
 
 
 class TopologyViolation(NamedTuple):
-    """A session, or a kernel group of it, whose hard constraint a topology does not meet."""
+    """A hard constraint of a session, or of a kernel group of it, that is not met."""
 
     session: SessionRecord
     group: str

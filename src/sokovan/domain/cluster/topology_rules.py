@@ -17,6 +17,8 @@ from sokovan.domain.cluster.topology import TIER_MAX, HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidTopology, quoted
 from sokovan.domain.ids import checked_name, is_name
 
+__all__ = ["HYPERNODES_MAX", "MEMBERS_MAX", "TOPOLOGY", "HyperNode", "TierRule", "Topology", "pruned"]
+
 TOPOLOGY = "topology"
 HYPERNODES_MAX = 10_000
 MEMBERS_MAX = 50_000

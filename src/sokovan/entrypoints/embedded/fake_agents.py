@@ -74,7 +74,7 @@ class FakeEnrolment:
 
 
 async def replace_racks(unit: UnitOfWork, racks: Topology) -> None:
-    """Replace the racks of an earlier fleet; a topology that an administrator applied is kept."""
+    """Replace the racks of an earlier fleet; a topology of an administrator is kept."""
     if all(_is_of_a_fleet(known) for known in await unit.catalog.all(Topology)):
         await unit.catalog.put(racks)
 

@@ -114,7 +114,7 @@ class AsyncAgents:
         return await self._connection.send(catalog_calls.agent_history(name))
 
 
-class AsyncTopology:
+class AsyncHyperNodes:
     """The topology: HyperNodes over the agents."""
 
     def __init__(self, connection: AsyncConnection) -> None:

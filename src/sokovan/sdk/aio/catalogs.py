@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from sokovan.sdk.aio.catalog import (
         AsyncAgents,
         AsyncCatalog,
+        AsyncHyperNodes,
         AsyncImageCatalog,
         AsyncKeys,
-        AsyncTopology,
         AsyncUsage,
     )
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
@@ -55,11 +55,11 @@ class AsyncCatalogs:
         return AsyncUsage(self._connection)
 
     @cached_property
-    def topology(self) -> AsyncTopology:
+    def topology(self) -> AsyncHyperNodes:
         """The topology: HyperNodes over the agents."""
-        from sokovan.sdk.aio.catalog import AsyncTopology  # noqa: PLC0415  # loads lazily
+        from sokovan.sdk.aio.catalog import AsyncHyperNodes  # noqa: PLC0415  # loads lazily
 
-        return AsyncTopology(self._connection)
+        return AsyncHyperNodes(self._connection)
 
     @cached_property
     def scaling_groups(self) -> AsyncCatalog[ScalingGroupBody]:

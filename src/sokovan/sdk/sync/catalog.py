@@ -113,7 +113,7 @@ class Agents:
         return self._connection.send(catalog_calls.agent_history(name))
 
 
-class Topology:
+class HyperNodes:
     """The topology: HyperNodes over the agents."""
 
     def __init__(self, connection: Connection) -> None:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.sync.connection import Connection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys, Topology, Usage
+    from sokovan.sdk.sync.catalog import (
+        Agents,
+        Catalog,
+        HyperNodes,
+        ImageCatalog,
+        Keys,
+        Usage,
+    )
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -49,11 +56,11 @@ class Catalogs:
         return Usage(self._connection)
 
     @cached_property
-    def topology(self) -> Topology:
+    def topology(self) -> HyperNodes:
         """The topology: HyperNodes over the agents."""
-        from sokovan.sdk.sync.catalog import Topology  # noqa: PLC0415  # loads lazily
+        from sokovan.sdk.sync.catalog import HyperNodes  # noqa: PLC0415  # loads lazily
 
-        return Topology(self._connection)
+        return HyperNodes(self._connection)
 
     @cached_property
     def scaling_groups(self) -> Catalog[ScalingGroupBody]:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.cluster.topology_rules import Topology
+from sokovan.domain.cluster.topology_rules import HyperNode, Topology
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger

@@ -12,8 +12,7 @@ from typing import TypeAlias
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.cluster.topology_rules import TierRule, Topology
+from sokovan.domain.cluster.topology_rules import HyperNode, TierRule, Topology
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger

@@ -27,7 +27,7 @@ def session(agents: list[str | None], **options: object) -> SessionRecord:
     kernels = tuple(
         KernelSpec(KernelId(f"k{index}"), slots, labels={"stage": str(index // 2)}) for index in range(len(agents))
     )
-    spec = SessionSpec(session_id=base.session_id, owner=base.owner, kernels=kernels, **options)  # type: ignore[arg-type]
+    spec = SessionSpec(session_id=base.session_id, owner=base.owner, kernels=kernels, **options)  # type: ignore[arg-type]  # options of any field
     records = tuple(
         KernelRecord(
             KernelId(f"k{index}"), SessionId("s"), index, KernelStatus.RUNNING, 1, slots,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImageCatalog, AsyncKeys, AsyncTopology
+from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncHyperNodes, AsyncImageCatalog, AsyncKeys
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core.catalog_calls import QUEUES
-from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys, Topology
+from sokovan.sdk.sync.catalog import Agents, Catalog, HyperNodes, ImageCatalog, Keys
 from sokovan.wire.api.fleet import QueueBody
 from sokovan.wire.api.topology import TierBody, TopologyBody
 from tests.unit.sdk.agent_views import AGENT
@@ -21,7 +21,7 @@ def test_the_names_are_those_of_the_sync_client() -> None:
         (AsyncImageCatalog, ImageCatalog),
         (AsyncAgents, Agents),
         (AsyncKeys, Keys),
-        (AsyncTopology, Topology),
+        (AsyncHyperNodes, HyperNodes),
     ]
     for later, now in pairs:
         assert signatures(later) == signatures(now)
@@ -47,7 +47,7 @@ async def test_the_topology_is_read_replaced_and_removed() -> None:
     view = {"tiers": body.tiers, "hypernodes": [], "tree": []}
     server = FakeServer(ok(view), ok(change), ok(change), ok({"agent": AGENT, "topology": change}))
     connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=FakeClock())
-    topology = AsyncTopology(connection)
+    topology = AsyncHyperNodes(connection)
     assert (await topology.get()).tiers == body.tiers
     assert (await topology.apply(body, dry_run=True)).unplaced == 1
     assert (await topology.delete()).applied

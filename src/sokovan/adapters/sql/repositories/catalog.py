@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import (
@@ -125,7 +124,7 @@ class SqlCatalog:
         await self._refuse_in_use(kind, name)
         try:
             removed = await self._transaction.execute(sa.delete(entry.table).where(entry.table.c.name == name))
-        except IntegrityError as error:
+        except sa.exc.IntegrityError as error:
             raise Conflict(f"{entry.what} {name!r} is in use") from error
         if not removed:
             raise ObjectNotFound(what=entry.what, name=name)

@@ -132,7 +132,7 @@ class SqlSnapshots:
         if changed(QUEUES):
             view.queues = tuple(await unit.catalog.all(Queue))
         if changed(TOPOLOGY):
-            view.set_topology(*await unit.catalog.all(Topology))
+            view.hypernodes.set_topology(*await unit.catalog.all(Topology))
         if changed(POLICIES, *OWNED.values()):
             view.limits = await policies_by_owner(unit.transaction)
         if changed(USERS):

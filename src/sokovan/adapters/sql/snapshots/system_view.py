@@ -9,15 +9,13 @@ from typing import Any
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
+from sokovan.adapters.sql.snapshots.hypernode_cache import HyperNodeCache
 from sokovan.adapters.sql.snapshots.workloads import session_workload
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.cluster.topology_rules import Topology, pruned
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
@@ -36,9 +34,7 @@ class SystemView:
         self.now_ms = 0
         self.scaling_groups: dict[ScalingGroupName, ScalingGroup] = {}
         self.queues: tuple[Queue, ...] = ()
-        self._topology = Topology()
-        # The HyperNodes over all agents; None until they are next needed.
-        self._hypernodes: tuple[HyperNode, ...] | None = None
+        self.hypernodes = HyperNodeCache()
         self.limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = {}
         self.agents: dict[AgentId, AgentInfo] = {}
         self.outcomes: dict[SessionId, bool] = {}
@@ -63,10 +59,6 @@ class SystemView:
     def set_scaling_groups(self, groups: Iterable[ScalingGroup]) -> None:
         """Replace the scaling groups."""
         self.scaling_groups = {group.name: group for group in groups}
-
-    def set_topology(self, topology: Topology | None = None) -> None:
-        """Replace the topology; None if there is none."""
-        self._topology, self._hypernodes = topology or Topology(), None
 
     def put_session(self, row: Any, kernels: Sequence[Any], *, ended: bool) -> None:
         """Update a session; an ended one is removed, and its result kept while needed."""
@@ -108,10 +100,8 @@ class SystemView:
 
     def put_agent(self, info: AgentInfo) -> None:
         """Update an agent, without its releasing slots."""
-        before = self.agents.get(info.agent_id)
+        self.hypernodes.agent_changed(self.agents.get(info.agent_id), info)
         self.agents[info.agent_id] = info
-        if before is None or (before.labels, _has_left(before)) != (info.labels, _has_left(info)):
-            self._hypernodes = None
 
     def put_usage(self, scope: str, name: str, slot: str, used: int) -> None:
         """Update an owner's usage of a slot."""
@@ -163,7 +153,7 @@ class SystemView:
         return SystemSnapshot(
             agents=agents,
             sessions=tuple(sessions.values()),
-            hypernodes=self._hypernodes_of(agents),
+            hypernodes=self.hypernodes.over(self.agents.values(), agents),
             queues=self.queues,
             scaling_group=self.scaling_groups[group],
             now_ms=self.now_ms,
@@ -184,17 +174,6 @@ class SystemView:
             return info
         return replace(info, releasing_slots=total(kernels.values()), releasing_count=len(kernels))
 
-    def _hypernodes_of(self, agents: Sequence[AgentInfo]) -> tuple[HyperNode, ...]:
-        """The part of the topology that contains these agents.
-
-        A HyperNode may span scaling groups: other members are omitted, and so is a HyperNode
-        without members.
-        """
-        if self._hypernodes is None:
-            labels = {str(one.agent_id): one.labels for one in self.agents.values() if not _has_left(one)}
-            self._hypernodes = self._topology.hypernodes_over(labels)
-        return pruned(self._hypernodes, [str(agent.agent_id) for agent in agents]) if self._hypernodes else ()
-
     def _pending_elsewhere(self, group: ScalingGroupName) -> tuple[SessionWorkload, ...]:
         """The waiting sessions of other scaling groups whose owners have a limit on them, in some scope."""
         limited = {
@@ -212,11 +191,6 @@ class SystemView:
             if any(session.owner.name_in(scope) in names for scope, names in limited.items()) and session.waits
         ]
         return tuple(sorted(found, key=lambda session: session.session_id))
-
-
-def _has_left(agent: AgentInfo) -> bool:
-    """Whether an agent is gone for good; its labels then place it nowhere."""
-    return agent.status is AgentStatus.TERMINATED
 
 
 def _same_topology(first: SystemSnapshot, second: SystemSnapshot) -> bool:

@@ -12,20 +12,16 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.agent_actions import requested_transition
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
-from sokovan.api.mapping.topology import change_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
 from sokovan.api.routes.parameters import InScalingGroup, Name
-from sokovan.domain.cluster.agent import operator_labels
 from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.records import AgentRecord
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
-from sokovan.orchestrator.topology_changes import broken_constraints, topology_state
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import AgentChange, AgentPage, AgentView
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.topology import LabelsBody, LabelsChange, TopologyChange
 
 
 class AgentRoutes:
@@ -45,10 +41,6 @@ class AgentRoutes:
             ApiOperation(
                 method="GET", path=f"{one}/history", endpoint=self.history, tag=tag,
                 answer=list[HistoryLine], fails=(404,),
-            ),
-            ApiOperation(
-                method="PATCH", path=f"{one}/labels", endpoint=self.label, tag=tag,
-                body=LabelsBody, answer=LabelsChange, fails=(404, 409),
             ),
             ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=AgentView, fails=(404,)),
             ApiOperation(
@@ -104,27 +96,6 @@ class AgentRoutes:
         record = await self._store.run(work)
         await self._hints.set(SESSIONS_HINT)
         return json_response(self._view(request, record, await self._agents.get(record.info.agent_id)))
-
-    async def label(self, request: Request, name: Name) -> Response:
-        """Set and remove labels of an agent, which enrolments keep; administrators only."""
-        principal = principal_of(request.scope)
-        require_role(principal, Action.CHANGE, ObjectKind.AGENT)
-        body = body_of(request, LabelsBody)
-
-        async def work(unit: UnitOfWork) -> tuple[AgentRecord, TopologyChange]:
-            record = await agent_named(unit, name)
-            labels = operator_labels(record.operator_labels, body.set, body.remove)
-            if labels != record.operator_labels:
-                record = await unit.fleet.set_labels(record, labels)
-                given = [*(f"{key}={value}" for key, value in body.set.items()), *(f"{key}-" for key in body.remove)]
-                await unit.audit.append(audit_entry(principal, "agent.label", name, labels=" ".join(given)))
-            state = await topology_state(unit)
-            return record, change_view(state, await broken_constraints(unit, state), applied=True)
-
-        record, change = await self._store.run(work)
-        await self._hints.set(SESSIONS_HINT)
-        view = self._view(request, record, await self._agents.get(record.info.agent_id))
-        return json_response(LabelsChange(agent=view, topology=change))
 
     def _view(self, request: Request, record: AgentRecord, state: AgentState | None) -> AgentView:
         connected = self._gateway.connected(record.info.agent_id)

@@ -48,7 +48,10 @@ class TopologyRoutes:
         return json_response(topology_view(await self._store.read(topology_state)))
 
     async def put(self, request: Request, dry_run: DryRun = False) -> Response:  # noqa: FBT002  # a parameter
-        """Replace the topology, and report sessions whose constraints it does not meet; administrators only."""
+        """Replace the topology; administrators only.
+
+        Constraints of sessions that it does not meet are reported.
+        """
         principal = _administrator(request)
         topology = topology_of(body_of(request, TopologyBody))
 
@@ -61,7 +64,10 @@ class TopologyRoutes:
         return await self._answer(await (self._store.read(work) if dry_run else self._store.run(work)))
 
     async def remove(self, request: Request, dry_run: DryRun = False) -> Response:  # noqa: FBT002  # a parameter
-        """Remove the topology, and report sessions whose constraints that leaves unmet; administrators only."""
+        """Remove the topology; administrators only.
+
+        Constraints of sessions that are no longer met are reported.
+        """
         principal = _administrator(request)
 
         async def work(unit: UnitOfWork) -> TopologyChange:

@@ -130,7 +130,7 @@ def test_a_hypernode_shows_the_members_that_a_scaling_group_has() -> None:
         HyperNode("rack1", 1, ("a1", "a2")),
         HyperNode("rack2", 1, ("a3",)),
     )
-    made.set_topology(Topology(hypernodes=racks))
+    made.hypernodes.set_topology(Topology(hypernodes=racks))
     made.changed()
     shown = [(node.name, node.members) for node in made.snapshot(HERE).hypernodes]
     assert shown == [("rack1", ("a1",)), ("row1", ("rack1",))]

@@ -9,8 +9,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME
 
-revision = "0012"
-down_revision: str | None = "0011"
+revision = "0013"
+down_revision: str | None = "0012"
 
 _NAME = "topology"
 
