@@ -9,7 +9,7 @@ from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import FailedStart, HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.domain.session import EndPolicy, KernelSpec, SessionOptions
+from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, SessionOptions
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import FailedStartView, HistoryLine, HistoryView, KernelView, RetryBody, SessionView
 
@@ -84,6 +84,7 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         image=spec.image,
         since=time_text(record.since_ms),
         rank=record.rank,
+        ports={"MASTER_PORT" if name == MASTER_LEASE else name: port for name, port in record.host_ports.items()},
     )
 
 

@@ -241,6 +241,9 @@ KERNELS = sa.Table(
     sa.Column("architecture", Name, nullable=False),
     sa.Column("require", sa.Text, nullable=False),
     sa.Column("devices", sa.Text, nullable=False),
+    # Requested service ports by name, 0 for any; and the ports of the agent that were leased, kept after the end.
+    sa.Column("ports", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("host_ports", sa.Text, nullable=False, server_default="{}"),
     sa.UniqueConstraint("session_id", "index", "attempt"),
     sa.CheckConstraint(f"(agent_id IS NOT NULL) = (status IN ({_PLACED}))", name="placed"),
     sa.CheckConstraint("(agent_id IS NULL) = (incarnation IS NULL)", name="incarnation"),
@@ -294,6 +297,28 @@ sa.Index(
     postgresql_where=_LIVE_EXCLUSIVE,
     sqlite_where=_LIVE_EXCLUSIVE,
 )
+# A port of an agent is leased with the slots of a kernel, freed with them, and not leased again for PORT_REST_MS.
+HELD_PORTS = sa.Table(
+    "held_ports",
+    METADATA,
+    sa.Column("agent_id", Name, primary_key=True),
+    sa.Column("port", Amount, primary_key=True, autoincrement=False),
+    sa.Column("held_ms", Amount, primary_key=True, autoincrement=False),
+    sa.Column("kernel_id", Name, nullable=False, index=True),
+    sa.Column("name", Name, nullable=False),
+    sa.Column("freed_ms", Amount),
+    sa.CheckConstraint("port BETWEEN 1 AND 65535", name="port"),
+)
+_LIVE_PORT = sa.text("freed_ms IS NULL")
+sa.Index(
+    "uq_held_ports_live",
+    HELD_PORTS.c.agent_id,
+    HELD_PORTS.c.port,
+    unique=True,
+    postgresql_where=_LIVE_PORT,
+    sqlite_where=_LIVE_PORT,
+)
+PORT_REST_MS = 60_000
 OWNER_USAGE = sa.Table(
     "owner_usage",
     METADATA,

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_text, spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_of, spec_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, NAMED, REQUESTS, SCALING_GROUPS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -318,6 +318,8 @@ def _kernel_rows(spec: SessionSpec, transaction: Transaction) -> list[dict[str, 
             "architecture": kernel.architecture,
             "require": msgspec.json.encode(dict(kernel.require)).decode(),
             "devices": "{}",
+            # The first kernel is the one that serves.
+            "ports": ports_text({} if index else {one.name: one.port for one in spec.ports}),
         }
         for index, kernel in enumerate(spec.kernels)
     ]

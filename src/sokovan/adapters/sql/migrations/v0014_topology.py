@@ -9,8 +9,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME
 
-revision = "0013"
-down_revision: str | None = "0012"
+revision = "0014"
+down_revision: str | None = "0013"
 
 _NAME = "topology"
 
