@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
-from sokovan.domain.cluster.topology_limits import TopologyViolation, violations
 from sokovan.domain.cluster.topology_rules import Topology, pruned
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import AgentRecord, SessionRecord
+from sokovan.domain.topology_limits import TopologyViolation, violations
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 

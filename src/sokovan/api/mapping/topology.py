@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.domain.cluster.topology import ROOT, HyperNode
-from sokovan.domain.cluster.topology_limits import TopologyViolation
 from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import InvalidTopology, SokovanError, quoted
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import AgentRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
+from sokovan.domain.topology_limits import TopologyViolation
 from sokovan.orchestrator.topology_changes import TopologyState
 from sokovan.wire.api.topology import (
     HyperNodeBody,

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sokovan.domain.cluster.topology import ROOT, HyperNodeTree
-from sokovan.domain.cluster.topology_limits import TierLimit, tier_limit
 from sokovan.domain.session import TopologyConstraint
+from sokovan.domain.topology_limits import TierLimit, tier_limit
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.workspace import ONE_BITS, Ints, Workspace
 

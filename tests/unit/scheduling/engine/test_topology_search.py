@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import ROOT
-from sokovan.domain.cluster.topology_limits import TierLimit
+from sokovan.domain.topology_limits import TierLimit
 from sokovan.scheduling.engine.topology_search import TopologySearch
 from tests.unit.scheduling.engine.builders import EngineParts, agent, hard, rack, soft
 

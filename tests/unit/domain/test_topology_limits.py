@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
-from sokovan.domain.cluster.topology_limits import TierLimit, tier_limit, violations
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import KernelSpec, Partition, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.topology_limits import TierLimit, tier_limit, violations
 from sokovan.testing.stored_cluster import session_spec
 
 HARD, SOFT = TopologyMode.HARD, TopologyMode.SOFT
