@@ -38,7 +38,7 @@ async def test_a_label_that_moves_an_agent_breaks_no_constraint_of_one_kernel() 
     async with StoredCluster.open() as cluster:
         await running(cluster)
         [agent] = await cluster.store.read(lambda unit: unit.fleet.all())
-        await cluster.store.run(lambda unit: unit.fleet.set_labels(agent, {"rack": "r2"}))
+        await cluster.store.run(lambda unit: unit.catalog.set_labels("a1", {"rack": "r2"}, version=agent.version))
         state = await cluster.store.read(topology_state)
         assert [node.name for node in state.hypernodes] == ["r2"]
         assert await cluster.store.read(lambda unit: broken_constraints(unit, state)) == []

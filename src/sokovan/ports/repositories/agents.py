@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
@@ -76,11 +77,10 @@ class AgentRepository(Protocol):
         Raises StaleVersion, IllegalTransition, ForbiddenCause.
         """
 
-    async def set_labels(self, agent: AgentRecord, labels: Mapping[str, str]) -> AgentRecord:
-        """Replace the labels that operators gave the agent; enrolments keep them.
+    async def set_health(self, agent: AgentRecord, health: AgentHealth, change: Change | None = None) -> AgentRecord:
+        """Replace the health that was read; with a change, its history has a note.
 
-        They have precedence over those that the agent reports. Raises StaleVersion,
-        ObjectNotFound.
+        Raises StaleVersion if the health has changed since.
         """
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from sokovan.domain.cluster.image import Image
@@ -37,3 +37,10 @@ class CatalogRepository(Protocol):
 
     async def remove(self, kind: type[Item], name: str) -> None:
         """Remove an item. Raises ObjectNotFound, Conflict if it is still referenced."""
+
+    async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
+        """Replace the labels that operators gave an agent; enrolments keep them.
+
+        They have precedence over those that the agent reports. Raises StaleVersion if the
+        agent, known by its version, has changed since or does not exist.
+        """

@@ -300,7 +300,7 @@ async def labels_place_agents_in_the_topology(cluster: StoredCluster) -> None:
     await cluster.agent("a2", labels={"rack": "r1"})
     expect(await _racks(cluster) == {"r1": ("a1", "a2")}, "the agent that joined later is not in its rack")
     mark = cluster.snapshots.topology
-    await cluster.store.run(lambda unit: unit.fleet.set_labels(first, {"rack": "r2"}))
+    await cluster.store.run(lambda unit: unit.catalog.set_labels("a1", {"rack": "r2"}, version=first.version))
     expect(await _racks(cluster) == {"r1": ("a2",), "r2": ("a1",)}, "the label of the operator did not move it")
     expect(cluster.snapshots.topology != mark, "the mark of the topology did not change")
     await cluster.agent("a1", labels={"rack": "r1"})

@@ -12,8 +12,24 @@ FAKE_LABEL = "sokovan.fake"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFailureView:
+    """A session that an agent could not start; whose it was is for administrators."""
+
+    at: str
+    code: str
+    session: str = ""
+    user: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """One agent; `operator_labels` are those of its labels that operators gave it."""
+    """One agent.
+
+    `failed_starts` are sessions that could not be started on it since one last started.
+    With `failing_since` it gets no new kernels until a probe succeeds on it.
+    `operator_labels` are those of its labels that operators gave it.
+    """
 
     id: str
     status: str
@@ -30,6 +46,9 @@ class AgentView:
     load: dict[str, int]
     version: int
     operator_labels: dict[str, str] = field(default_factory=dict)
+    failing_since: str | None = None
+    failing_reason: str = ""
+    failed_starts: list[AgentFailureView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,7 +32,7 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology_rules import Topology
-from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound, StaleVersion
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
@@ -113,6 +113,17 @@ class SqlCatalog:
         """See the port."""
         async with self._transaction.savepoint():
             await self._remove(kind, name)
+
+    async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
+        """See the port."""
+        text = msgspec.json.encode(dict(labels), order="sorted").decode()
+        chosen = sa.update(AGENTS).where(AGENTS.c.agent_id == agent_id, AGENTS.c.version == version)
+        changes = {"operator_labels": text, "version": version + 1, "stamp": self._transaction.stamp}
+        if not await self._transaction.execute(chosen.values(changes)):
+            expected, found = f"version {version}", "another version"
+            raise StaleVersion(what="agent", name=agent_id, expected=expected, found=found)
+        # The agent may have moved in the topology: decisions based on the earlier one are rejected.
+        await self.mark(TOPOLOGY.name)
 
     async def _remove(self, kind: type, name: str) -> None:
         entry = CATALOG_TABLES[kind]

@@ -54,7 +54,8 @@ class AgentLabelRoutes:
             record = await agent_named(unit, name)
             labels = operator_labels(record.operator_labels, body.set, body.remove)
             if labels != record.operator_labels:
-                record = await unit.fleet.set_labels(record, labels)
+                await unit.catalog.set_labels(record.info.agent_id, labels, version=record.version)
+                record = await unit.fleet.get(record.info.agent_id)
                 given = [*(f"{key}={value}" for key, value in body.set.items()), *(f"{key}-" for key in body.remove)]
                 await unit.audit.append(audit_entry(principal, "agent.label", name, labels=" ".join(given)))
             state = await topology_state(unit)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, ObjectNotFound, StaleVersion
-from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
@@ -42,6 +42,12 @@ async def walked(cluster: StoredCluster, name: str, *steps: AgentTrigger) -> Age
         by_user = {AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DRAIN_REVOKED, AgentTrigger.DECLARED_GONE}
         record = await moved(cluster, record, trigger, BY_USER if trigger in by_user else change)
     return record
+
+
+async def failing(cluster: StoredCluster, name: str) -> AgentRecord:
+    """An agent that gets no kernels, because it failed sessions."""
+    record = await agent_now(cluster, name)
+    return await cluster.store.run(lambda unit: unit.fleet.set_health(record, AgentHealth(failing_ms=1)))
 
 
 async def agent_history(cluster: StoredCluster, name: str) -> Sequence[HistoryEntry]:
@@ -97,22 +103,6 @@ async def each_enrolment_is_a_new_incarnation(cluster: StoredCluster) -> None:
     expect(second.info.available_slots == ResourceSlot({"cpu": 16000}), "the capacity is not what was reported")
     found = (second.info.labels, second.info.kernels_max, second.info.architecture, second.devices)
     expect(found == ({}, 3, "aarch64", ()), f"what was not reported again is still there: {found}")
-
-
-async def labels_of_operators_outlast_enrolments(cluster: StoredCluster) -> None:
-    """They have precedence over the reported ones; a stale version is refused."""
-    name = cluster.new("a")
-    first = await cluster.agent(name, labels={"zone": "a", "rack": "r1"})
-    await cluster.store.run(lambda unit: unit.fleet.set_labels(first, {"rack": "r2", "own": "yes"}))
-    await refusal(cluster.store.run(lambda unit: unit.fleet.set_labels(first, {})), StaleVersion)
-    record = await cluster.agent(name, labels={"zone": "b", "rack": "r1"})
-    expect(record.info.labels == {"zone": "b", "rack": "r2", "own": "yes"}, f"its labels are {record.info.labels}")
-    found = (record.reported_labels, record.operator_labels)
-    expect(found == ({"zone": "b", "rack": "r1"}, {"rack": "r2", "own": "yes"}), f"kept apart are {found}")
-    left = await cluster.store.run(lambda unit: unit.fleet.set_labels(record, {}))
-    expect(left.info.labels == {"zone": "b", "rack": "r1"}, "without them, the reported ones do not hold")
-    unknown = replace(record, info=replace(record.info, agent_id=AgentId(cluster.new("a"))))
-    await refusal(cluster.store.run(lambda unit: unit.fleet.set_labels(unknown, {})), ObjectNotFound)
 
 
 async def concurrent_enrolments_of_an_agent_are_serialized(cluster: StoredCluster) -> None:
@@ -361,6 +351,22 @@ async def a_move_fails_after_an_enrolment(cluster: StoredCluster) -> None:
     await refusal(moved(cluster, silent, AgentTrigger.DECLARED_LOST, BY_COORDINATOR), StaleVersion)
 
 
+async def the_health_of_an_agent_is_replaced_by_compare_and_set(cluster: StoredCluster) -> None:
+    """It survives a new incarnation; a change is noted, and a stale writer is refused."""
+    name = cluster.new("a")
+    record = await cluster.agent(name)
+    failure = AgentFailure(SessionId("s1"), "eve", "creation-refused", "no space", 1)
+    failing = AgentHealth((failure,), failing_ms=2, clean_ms=1, rounds=3, probed_ms=4)
+    await cluster.store.run(lambda unit: unit.fleet.set_health(record, failing, BY_COORDINATOR))
+    again = await cluster.agent(name)
+    expect(again.info.health == failing and not again.info.schedulable, f"its health is {again.info.health}")
+    noted = (await agent_history(cluster, name))[-1]
+    expect((noted.trigger, noted.change.who) == ("noted", BY_COORDINATOR.who), f"its last entry is {noted}")
+    await refusal(cluster.store.run(lambda unit: unit.fleet.set_health(record, HEALTHY)), StaleVersion)
+    await cluster.store.run(lambda unit: unit.fleet.set_health(again, HEALTHY))
+    expect((await agent_now(cluster, name)).info.health == HEALTHY, "it is not healthy")
+
+
 async def only_legal_moves_are_accepted(cluster: StoredCluster) -> None:
     """Other triggers are illegal, other causes forbidden; nothing changes."""
     record = await cluster.agent(cluster.new("a"))
@@ -389,7 +395,6 @@ async def the_history_of_an_agent_is_gapless_and_chained(cluster: StoredCluster)
 CHECKS: tuple[Check, ...] = (
     a_new_agent_is_alive_with_its_reported_resources,
     each_enrolment_is_a_new_incarnation,
-    labels_of_operators_outlast_enrolments,
     concurrent_enrolments_of_an_agent_are_serialized,
     a_suspect_or_lost_agent_rejoins_alive,
     draining_survives_a_heartbeat_timeout_loss_and_a_restart,
@@ -408,6 +413,7 @@ CHECKS: tuple[Check, ...] = (
     an_unknown_agent_is_not_found,
     of_concurrent_movers_one_succeeds,
     a_move_fails_after_an_enrolment,
+    the_health_of_an_agent_is_replaced_by_compare_and_set,
     only_legal_moves_are_accepted,
     the_history_of_an_agent_is_gapless_and_chained,
 )

@@ -11,7 +11,7 @@ from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.cluster.topology_rules import TierRule, Topology
-from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound, StaleVersion
 from sokovan.domain.ids import AccessKey, DeploymentId, QueueName, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
@@ -207,6 +207,27 @@ async def hypernodes_form_a_tree_over_the_agents(cluster: StoredCluster) -> None
     expect(await got(cluster, Topology, valid.name) == valid, "a tree that holds was not stored")
 
 
+async def labels_of_operators_outlast_enrolments(cluster: StoredCluster) -> None:
+    """They have precedence over the reported ones; a stale version is refused."""
+    name = cluster.new("a")
+    first = await cluster.agent(name, labels={"zone": "a", "rack": "r1"})
+
+    async def label(version: int, **labels: str) -> None:
+        await cluster.store.run(lambda unit: unit.catalog.set_labels(name, labels, version=version))
+
+    await label(first.version, rack="r2", own="yes")
+    await refusal(label(first.version), StaleVersion)
+    record = await cluster.agent(name, labels={"zone": "b", "rack": "r1"})
+    expect(record.info.labels == {"zone": "b", "rack": "r2", "own": "yes"}, f"its labels are {record.info.labels}")
+    found = (record.reported_labels, record.operator_labels)
+    expect(found == ({"zone": "b", "rack": "r1"}, {"rack": "r2", "own": "yes"}), f"kept apart are {found}")
+    await label(record.version)
+    left = await cluster.store.read(lambda unit: unit.fleet.get(record.info.agent_id))
+    expect(left.info.labels == {"zone": "b", "rack": "r1"}, "without them, the reported ones do not hold")
+    unknown = cluster.new("a")
+    await refusal(cluster.store.run(lambda unit: unit.catalog.set_labels(unknown, {}, version=1)), StaleVersion)
+
+
 async def an_unused_item_can_be_removed(cluster: StoredCluster) -> None:
     """In reverse order."""
     agent = cluster.new("a")
@@ -272,6 +293,7 @@ CHECKS: tuple[Check, ...] = (
     a_put_is_atomic,
     queues_form_a_tree,
     hypernodes_form_a_tree_over_the_agents,
+    labels_of_operators_outlast_enrolments,
     an_unused_item_can_be_removed,
     a_referenced_item_cannot_be_removed,
     a_scaling_group_in_use_cannot_be_removed,
