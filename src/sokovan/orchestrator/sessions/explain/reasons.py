@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
@@ -13,7 +12,6 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.orchestrator.sessions.endings import FAILED
 from sokovan.orchestrator.sessions.explain.explanations import (
-    ABOVE_LIMIT,
     Ahead,
     Explanation,
     PastReason,
@@ -21,6 +19,7 @@ from sokovan.orchestrator.sessions.explain.explanations import (
     meaning_of,
 )
 from sokovan.orchestrator.sessions.handlers.deadlines import LIFETIME_LIMIT, TIME_LIMIT
+from sokovan.orchestrator.sessions.handlers.schedule import VALIDATION_FAILED
 from sokovan.orchestrator.sessions.intake.submissions import SUBMITTED
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.runtime import OUT_OF_MEMORY
@@ -108,11 +107,6 @@ def explain_waiting(
     )
 
 
-def above_its_limit(explanation: Explanation) -> Explanation:
-    """Adds that the request exceeds a limit, so that waiting does not help."""
-    return replace(explanation, verdict=Advice.CHANGE, summary=f"{explanation.summary}; {ABOVE_LIMIT}")
-
-
 def explain_stage(session: SessionRecord, history: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
     """Explain a session without a verdict by its status and its last note."""
     code = _stage(session, problem_of(session, history, now_ms=now_ms))
@@ -159,7 +153,7 @@ def why_group(history: Sequence[HistoryEntry]) -> str:
 
 
 # Counts that are no filters of the funnel: shown only if there are such agents.
-_APART = frozenset({"avoided", "failing"})
+_APART = frozenset({"avoided", "failing", "tainted"})
 
 
 def funnel_view(funnel: Funnel | None) -> dict[str, int]:
@@ -207,6 +201,8 @@ def _last_note(session: SessionRecord, history: Sequence[HistoryEntry]) -> Histo
 
 
 def _stage(session: SessionRecord, problem: Stage | None) -> Stage:
+    if session.status is SessionStatus.CANCELLED and session.cause == VALIDATION_FAILED:
+        return Stage.VALIDATION_FAILED
     if session.status is SessionStatus.TERMINATED:
         if session.cause in _STOPPED:
             return Stage.STOPPED
