@@ -48,7 +48,7 @@ class KernelTrigger(StrEnum):
 
 
 class FollowUp(StrEnum):
-    """What follows the end of a kernel that ends alone, while its session runs."""
+    """The state after the end of a kernel that ends alone, while its session runs."""
 
     REQUEUE = auto()
     CANCEL = auto()

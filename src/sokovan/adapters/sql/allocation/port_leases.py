@@ -58,7 +58,7 @@ def requested_ports(session: SessionRow, kernel: KernelRow) -> Mapping[str, int]
 
 
 def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
-    """Rank kernels that are about to be placed, by index, with the lowest unused ranks.
+    """Rank kernels that are to be placed, by index, with the lowest unused ranks.
 
     A kernel keeps its rank when it is placed again, because the environment of the others is based on it.
     If nothing else of the session was ever placed, all of them start anew from 0.

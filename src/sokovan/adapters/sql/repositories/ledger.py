@@ -32,8 +32,7 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, FreeProof, KernelStatus, KernelTrigger
-from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage, UsageKey
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldSlot, KernelRecord
@@ -64,9 +63,11 @@ class SqlLedger:
         agents_of: dict[str, str] = {}
         for session, kernel in to_free:
             agents_of[kernel.kernel_id] = str(kernel.agent_id)
-            if session.is_retried or (session.status is SessionStatus.RUNNING and kernel.follow_up is not None):
-                given_up = kernel.follow_up is FollowUp.CANCEL and not session.is_retried
-                (transitions.give_up_kernel if given_up else transitions.requeue_kernel)(session, kernel)
+            if session.is_retried:
+                transitions.requeue_kernel(session, kernel)
+                continue
+            if session.goes_on_without(kernel):
+                transitions.follow_up_kernel(session, kernel)
                 continue
             if kernel.exit_code is None:
                 kernel.exit_code = given[kernel.kernel_id].exit_code

@@ -92,6 +92,10 @@ class SessionRow:
         """Whether its kernels wait again once they are gone."""
         return is_retried(self.status, self.goal, self.row.cause)
 
+    def goes_on_without(self, kernel: KernelRow) -> bool:
+        """Whether a kernel that is gone has ended alone."""
+        return self.status is SessionStatus.RUNNING and kernel.follow_up is not None
+
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the current kernel statuses."""
         statuses = deciding_statuses((one.status, one.follow_up is not None) for one in self.kernels.values())

@@ -22,7 +22,7 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import Event, KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
 from sokovan.domain.records import Change, FailedStart, SessionResult, result_of
 
@@ -110,9 +110,12 @@ class Transitions:
                 kernel.rank = None
                 self._touch_kernel(kernel)
 
-    def give_up_kernel(self, session: SessionRow, kernel: KernelRow) -> None:
-        """End a kernel that could not be started, while its session runs."""
+    def follow_up_kernel(self, session: SessionRow, kernel: KernelRow) -> None:
+        """Let a kernel that ended alone wait again, or cancel it if it is given up."""
+        given_up = kernel.follow_up is FollowUp.CANCEL
         self.requeue_kernel(session, kernel)
+        if not given_up:
+            return
         self.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
         kernel.attempt -= 1
         kernel.rank = None  # the next kernel that is placed takes it
