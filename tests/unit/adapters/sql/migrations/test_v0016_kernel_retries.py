@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0015_kernel_retries
+from sokovan.adapters.sql.migrations import v0016_kernel_retries
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
@@ -18,7 +18,7 @@ async def test_kernels_that_were_stored_before_do_not_end_alone(
     async with StoredCluster.open(backend.url(request)) as cluster:
         await cluster.agent("a1")
         before, database = await cluster.submit("s"), cluster.store.database
-        await migration.downgrade(database, v0015_kernel_retries.down_revision or "base")
+        await migration.downgrade(database, v0016_kernel_retries.down_revision or "base")
         async with database.reading() as connection:
             columns = await connection.run_sync(lambda sync: sa.inspect(sync).get_columns("kernels"))
         assert "follow_up" not in {column["name"] for column in columns}
