@@ -108,7 +108,7 @@ class SessionFlags:
     ] = ()
     where: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Condition on agent labels: 'zone in (a, b)', 'nvme exists'. Repeatable."),
+        Parameter(negative=(), help="Agent labels: 'zone in (a, b)', 'nvme exists'. Repeatable."),
     ] = ()
     tolerations: Annotated[
         tuple[str, ...],
@@ -116,11 +116,11 @@ class SessionFlags:
     ] = ()
     affinity: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Run near sessions with a label: 'app=db', 'app=db within rack'. Repeatable."),
+        Parameter(negative=(), help="Run near sessions: 'app=db within rack'. Repeatable."),
     ] = ()
     anti_affinity: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Run apart from sessions with a label: 'app=db within rack'. Repeatable."),
+        Parameter(negative=(), help="Run apart from sessions: 'app=db'. Repeatable."),
     ] = ()
     topology: Annotated[str | None, Parameter(help="Topology constraint: hard or soft, with a tier: hard:rack.")] = None
     queue: Annotated[str | None, Parameter(help="Queue to submit to. [env: SOKOVAN_QUEUE]")] = None
