@@ -56,7 +56,7 @@ def run(words: list[str]) -> int:
     from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
 
     try:
-        return run_command(_with_standard_input(words))
+        return run_command(_with_upload_folder(_with_standard_input(words)))
     except KeyboardInterrupt:
         print_status("interrupted")
         return INTERRUPTED
@@ -105,6 +105,21 @@ def _with_standard_input(words: list[str]) -> list[str]:
     """Replace a lone -, which the parser takes for an option; words after -- stay as they are."""
     end = words.index("--") if "--" in words else len(words)
     return ["/dev/stdin" if word == "-" else word for word in words[:end]] + words[end:]
+
+
+def _with_upload_folder(words: list[str]) -> list[str]:
+    """Give --upload its default, the current directory; the parser knows no optional values.
+
+    >>> _with_upload_folder(["run", "--upload", "--", "ls", "--upload"])
+    ['run', '--upload', '.', '--', 'ls', '--upload']
+    """
+    end = words.index("--") if "--" in words else len(words)
+    own: list[str] = []
+    for index, word in enumerate(words[:end]):
+        own.append(word)
+        if word == "--upload" and (index + 1 == end or words[index + 1].startswith("-")):
+            own.append(".")
+    return own + words[end:]
 
 
 def _discard_output() -> None:

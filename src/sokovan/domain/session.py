@@ -25,6 +25,7 @@ from sokovan.domain.labels import require_session_labels
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.uploads import is_digest
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
@@ -213,6 +214,7 @@ class SessionOptions:
     preemptible: bool = True
     mounts: tuple[Mount, ...] = ()
     workdir: str = ""
+    upload: str = ""
     ports: tuple[ServicePort, ...] = ()
     stop_grace_s: int = 10
     on_agent_lost: LostPolicy = LostPolicy.END
@@ -280,6 +282,10 @@ class SessionSpec(SessionOptions):
         require_tuple(self.ports, ServicePort, what=what, field="ports")
         if self.workdir != "" and not is_plain_path(self.workdir):
             raise self._wrong("workdir", self.workdir, "must be an absolute path without . or .. in it")
+        if self.upload != "" and not is_digest(self.upload):
+            raise self._wrong("upload", self.upload, "must be the id of an upload, a SHA-256 digest")
+        if self.upload and self.workdir:
+            raise self._wrong("workdir", self.workdir, "a session with an upload runs in it; give one of them")
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
         require_kind(self.retry, RetryPolicy, what=what, field="retry")
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")

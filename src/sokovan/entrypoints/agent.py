@@ -13,10 +13,12 @@ from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import fraction, secret_text
 from sokovan.adapters.process.isolation.confinement import Confinement
+from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.inventory import Inventory, InventoryOptions, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
+from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
 from sokovan.domain.slots import CUDA_SHARES_SLOT
@@ -70,8 +72,11 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     Resources to close are pushed onto `stack`. Raises JournalInUse, RuntimeFailure.
     """
     clock = SystemClock()
+    address = ManagerAddress(options.manager, options.token)
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
-    runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent, *options.hidden))
+    root = options.root / KERNELS
+    uploads = UploadFolders(root, UploadReceiver(address))
+    runtime = ProcessRuntime(root, clock, hidden=(options.root.parent, *options.hidden), uploads=uploads)
     stack.callback(runtime.close)
     confinement = await runtime.confinement()
     requested = InventoryOptions(
@@ -86,7 +91,6 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     watch = WatchOptions(changes=runtime.changes)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch)
     runner = AgentRunner(inventory, runtime, journal, environment)
-    address = ManagerAddress(options.manager, options.token)
     return LocalAgent(inventory, runtime, runner, address, confinement)
 
 

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from sokovan import __version__
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
+from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import migration
@@ -47,6 +48,7 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.upload_collection import collect_uploads
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
@@ -118,10 +120,11 @@ async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None
         token = await _prepare_store(store, folder)
         listener = bound_socket(HOST, options.port)
         telemetry = PrometheusTelemetry()
-        plane = ControlPlane(_manager_options(options, folder, telemetry, log))
+        uploads = LocalUploads(folder.root / "uploads")
+        plane = ControlPlane(replace(_manager_options(options, folder, telemetry, log), uploads=uploads))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
-        app = _app(store, ports, folder, telemetry)
+        app = _app(store, ports, folder, telemetry=telemetry, uploads=uploads)
         await stack.enter_async_context(served(app, listener))
         stack.callback(close_streams, app)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
@@ -129,6 +132,7 @@ async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
         start_task(stack, collect_periodically(clock), name="garbage collection", log=log)
+        start_task(stack, collect_uploads(store, uploads, clock, log), name="removal of uploads", log=log)
         log(f"sokovan {__version__} is ready at {url}, pid {os.getpid()}")
         for line in ready_lines(options, folder, url, ports, ready_s=(clock.monotonic_ms() - began_ms) / 1000):
             echo(line)
@@ -191,7 +195,9 @@ def _manager_options(
     )
 
 
-def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: PrometheusTelemetry) -> FastAPI:
+def _app(
+    store: SqlStore, ports: ManagerPorts, folder: DataFolder, *, telemetry: PrometheusTelemetry, uploads: LocalUploads
+) -> FastAPI:
     clock = SystemClock()
     ids = SortableIds(clock)
     plugins = installed_plugins()
@@ -216,6 +222,7 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
         telemetry=telemetry,
         metrics=telemetry.exposition,
         plugins=plugins,
+        uploads=uploads,
     )
     return make_app(parts, ApiSettings(pepper=folder.secret(PEPPER_FILE).encode(), machine=machine_mark()))
 

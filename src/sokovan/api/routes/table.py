@@ -11,12 +11,13 @@ from sokovan.api.routes.agents import AgentRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.fleet import fleet_operations
 from sokovan.api.routes.keys import KeyRoutes
-from sokovan.api.routes.logs import LogRoutes
 from sokovan.api.routes.sessions import SessionRoutes
+from sokovan.api.routes.streams.logs import LogRoutes
+from sokovan.api.routes.streams.watching import WatchRoutes
 from sokovan.api.routes.system import SystemRoutes
 from sokovan.api.routes.tenancy import tenancy_operations
+from sokovan.api.routes.uploads import UploadRoutes
 from sokovan.api.routes.usage import UsageRoutes
-from sokovan.api.routes.watching import WatchRoutes
 
 
 def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[ApiOperation]:
@@ -32,4 +33,5 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
         *UsageRoutes(context).operations(),
+        *UploadRoutes(context).operations(),
     ]

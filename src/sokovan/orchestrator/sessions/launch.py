@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import MASTER_LEASE
+from sokovan.domain.uploads import upload_reference
 from sokovan.wire.frames import CreateKernel, MountEntry
 
 # Relative to the working folder; the runtime turns it into an absolute path.
@@ -108,6 +109,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile()},
         workdir=session.spec.workdir,
+        upload=upload_reference(session.spec.owner.user, session.spec.upload) if session.spec.upload else "",
         mounts=tuple(MountEntry(one.source, one.target, one.read_only) for one in session.spec.mounts),
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},

@@ -69,7 +69,8 @@ class SessionBody(StrictBody):
     Either `size` equal kernels, one main kernel and the others, or `groups`. `topology`
     is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
     `workdir` is a folder of the agent, in which the kernels run and which they may change;
-    by default each has an empty folder of its own.
+    by default each has an empty folder of its own. `upload` is the id of an upload of the
+    caller; the kernels of the session run in a copy of it, one per agent.
     """
 
     name: str | None = None
@@ -83,6 +84,7 @@ class SessionBody(StrictBody):
     groups: list[KernelGroupBody] = field(default_factory=list)
     mounts: list[MountBody] = field(default_factory=list)
     workdir: str = ""
+    upload: str = ""
     ports: list[ServicePortBody] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
@@ -122,6 +124,7 @@ class RunOptions(TypedDict, total=False):
     environment: Mapping[str, str]
     mounts: Sequence[str | MountBody]
     workdir: str
+    upload: str
     ports: Sequence[str | ServicePortBody]
     labels: Mapping[str, str]
     require: Mapping[str, str]
@@ -221,6 +224,7 @@ class SessionView:
     failed_starts: list[FailedStartView] = field(default_factory=list)
     times_out_at: str | None = None
     workdir: str = ""
+    upload: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("image", view.image),
         ("command", " ".join(view.command)),
         ("workdir", view.workdir),
+        ("upload", view.upload),
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
