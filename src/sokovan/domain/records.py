@@ -33,6 +33,10 @@ class SessionResult(StrEnum):
     FAILURE = auto()
 
 
+# Causes of an end that a user asked for.
+USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The author and the reason of a write.
@@ -166,11 +170,17 @@ class KernelMove:
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """One agent, with the version it was read at."""
+    """One agent, with the version it was read at.
+
+    The labels of `info` are those that the agent reported and, with precedence, those that
+    operators gave it.
+    """
 
     info: AgentInfo
     version: int
     devices: tuple[Device, ...] = ()
+    reported_labels: Mapping[str, str] = field(default_factory=dict)
+    operator_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

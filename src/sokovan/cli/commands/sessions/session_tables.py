@@ -135,6 +135,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
+        ("HyperNode", view.hypernode or ""),
         ("agent labels", ", ".join(view.where)),
         ("tolerates", ", ".join(view.tolerations)),
         ("near", ", ".join(view.affinity)),
@@ -177,7 +178,7 @@ def indented(text: str) -> list[str]:
 def health(view: SessionView) -> str:
     """The health of a session, in one term."""
     if is_final(view):
-        return {"success": "ok", "failure": "failed"}.get(view.result or "", formatting.NONE)
+        return {"success": "ok", "failure": "failed", "cancelled": "cancelled"}.get(view.result or "", formatting.NONE)
     return {"PENDING": "wait", "RUNNING": "ok", "TERMINATING": "ending"}.get(state_of(view), "start")
 
 
