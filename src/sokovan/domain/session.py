@@ -28,8 +28,8 @@ from sokovan.domain.ids import (
 from sokovan.domain.labels import require_session_labels
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.owners.uploads import is_digest
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.domain.uploads import is_digest
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)

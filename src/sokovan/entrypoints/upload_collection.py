@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.owners.uploads import upload_reference
 from sokovan.domain.records import SessionRecord
-from sokovan.domain.uploads import upload_reference
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from sokovan.domain.uploads import UploadFile, UploadManifest
+from sokovan.domain.owners.uploads import UploadFile, UploadManifest
 
 
 @dataclass(frozen=True, slots=True)

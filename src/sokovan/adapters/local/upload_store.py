@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sokovan.domain.errors import InvalidSpec, ObjectNotFound
-from sokovan.domain.uploads import (
+from sokovan.domain.owners.uploads import (
     UploadFile,
     UploadLimits,
     UploadManifest,

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from websockets.exceptions import WebSocketException
 
 from sokovan.agent.link.manager_link import ManagerAddress, dialled
-from sokovan.domain.uploads import UploadFile
+from sokovan.domain.owners.uploads import UploadFile
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import UPLOAD_PATH
 from sokovan.wire.link_codec import MalformedFrame

@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.owners.uploads import upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import MASTER_LEASE
-from sokovan.domain.uploads import upload_reference
 from sokovan.wire.frames import CreateKernel, MountEntry
 
 # Relative to the working folder; the runtime turns it into an absolute path.

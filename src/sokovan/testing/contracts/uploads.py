@@ -7,7 +7,7 @@ import json
 from typing import TypeAlias
 
 from sokovan.domain.errors import InvalidSpec, ObjectNotFound
-from sokovan.domain.uploads import upload_reference
+from sokovan.domain.owners.uploads import upload_reference
 from sokovan.ports.uploads import UploadStore
 from sokovan.testing.contracts import Subject, expect
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sokovan.adapters.agentlink.upload_stream import send_upload
 from sokovan.adapters.local.upload_store import LocalUploads
-from sokovan.domain.uploads import upload_reference
+from sokovan.domain.owners.uploads import upload_reference
 from sokovan.testing.contracts.uploads import digest_of, manifest_of, put
 from sokovan.wire.upload_messages import CHUNK_BYTES_MAX, FileHeader, UploadEnd, decode_upload_message
 

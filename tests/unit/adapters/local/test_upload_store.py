@@ -11,7 +11,7 @@ import pytest
 
 from sokovan.adapters.local.upload_store import LocalUploads, read_manifest
 from sokovan.domain.errors import InvalidSpec, ObjectNotFound
-from sokovan.domain.uploads import UploadLimits, UploadRefused, upload_reference
+from sokovan.domain.owners.uploads import UploadLimits, UploadRefused, upload_reference
 
 
 def digest_of(content: bytes) -> str:

@@ -12,7 +12,7 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver, UploadUnavailable
-from sokovan.domain.uploads import UploadFile, upload_reference
+from sokovan.domain.owners.uploads import UploadFile, upload_reference
 from sokovan.testing.contracts.uploads import digest_of, manifest_of, put
 from sokovan.wire.frames import Hello, HelloRefused
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from sokovan.adapters.process.launch.work_files import opened_below, parts_below
 from sokovan.adapters.process.layout import PRIVATE, UNFINISHED, KernelLayout, remove_tree
-from sokovan.domain.uploads import UploadFile
+from sokovan.domain.owners.uploads import UploadFile
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.ports.uploads import UploadSource
 

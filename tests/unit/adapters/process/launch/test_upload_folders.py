@@ -12,7 +12,7 @@ import pytest
 
 from sokovan.adapters.process.launch.upload_folders import UNUSED_AGE_MS, UploadFolders
 from sokovan.adapters.process.layout import KernelLayout
-from sokovan.domain.uploads import UploadFile
+from sokovan.domain.owners.uploads import UploadFile
 from sokovan.ports.runtime import RuntimeFailure
 
 

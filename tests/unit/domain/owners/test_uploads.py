@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.uploads import (
+from sokovan.domain.owners.uploads import (
     UploadFile,
     UploadLimits,
     UploadManifest,
