@@ -183,6 +183,7 @@ def profiles(draw: st.DrawFn, theme: Theme) -> SchedulingProfile:
         hierarchy=theme.queues > 1 and draw(st.booleans()),
         actions=draw(st.sampled_from(theme.actions)),
         fit_error_cache=draw(st.booleans()),
+        prefer_lower_tier=theme.tiers > 0 and draw(st.booleans()),
     )
     if theme.shards:
         profile = replace(profile, shard="east", shard_mode=draw(st.sampled_from(("none", "soft", "hard"))))

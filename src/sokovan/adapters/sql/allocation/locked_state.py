@@ -125,7 +125,7 @@ async def _unmet(transaction: Transaction, ids: Sequence[str]) -> set[str]:
 async def _topology_changed(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext
 ) -> bool:
-    if context.topology is None or all(one.hypernode is None for one in assignments):
+    if context.topology is None or not any(one.has_domain for one in assignments):
         return False
     row = await transaction.first(sa.select(CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind == TOPOLOGY.name))
     return (0 if row is None else row.stamp) != context.topology

@@ -96,6 +96,8 @@ def _place(
                 ledger.devices.append((kernel_id, kernel.attempt, device, agent_id, units, exclusive))
     if one.assignment.hypernode is not None:
         transitions.set_hypernode(one.session, one.assignment.hypernode)
+    if one.assignment.group_domains:
+        transitions.set_group_domains(one.session, one.assignment.group_domains)
     transitions.settle(one.session, KernelTrigger.ALLOCATED)
 
 
