@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0016_group_domains
+from sokovan.adapters.sql.migrations import v0017_group_domains
 from sokovan.testing.stored_cluster import StoredCluster, assignment
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
@@ -19,7 +19,7 @@ async def test_a_session_that_was_stored_before_has_no_domains(
         await cluster.agent("a")
         await cluster.submit("s")
         database = cluster.store.database
-        await migration.downgrade(database, v0016_group_domains.down_revision or "base")
+        await migration.downgrade(database, v0017_group_domains.down_revision or "base")
         async with database.reading() as connection:
             columns = await connection.run_sync(lambda sync: sa.inspect(sync).get_columns("sessions"))
         assert "group_domains" not in {column["name"] for column in columns}
