@@ -47,11 +47,12 @@ class Machine:
     kernels_later: float
     ports: Ports
     ports_later: Ports
+    full: bool  # no port of the range was free at the start
     held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
 
     def copy(self) -> Machine:
         amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
-        return Machine(self.info, *amounts, self.ports.copy(), self.ports_later.copy(), list(self.held))
+        return Machine(self.info, *amounts, self.ports.copy(), self.ports_later.copy(), self.full, list(self.held))
 
     def fits_without_holders(self, kernel: KernelWorkload) -> bool:
         """Whether there would be idle room if no waiting session held some."""
@@ -60,19 +61,23 @@ class Machine:
         ports = self.ports.copy()
         for other in self.held:
             ports.put_back(other)
-        return fits and self.kernels_left + len(self.held) >= 1 and ports.have(kernel)
+        return fits and self.kernels_left + len(self.held) >= 1 and ports.have(kernel) and self.may_meet(kernel)
+
+    def may_meet(self, kernel: KernelWorkload) -> bool:
+        """Whether there is a port at which kernels could meet, if the kernel needs one."""
+        return not (kernel.meets and self.full)
 
     def fits_without_ports(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved, apart from ports."""
-        return self.fits_now(replace(kernel, ports=()))
+        return self.fits_now(replace(kernel, ports=(), meets=False))
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
         fits = all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
-        return self.kernels_left >= 1 and fits and self.ports.have(kernel)
+        return self.kernels_left >= 1 and fits and self.ports.have(kernel) and self.may_meet(kernel)
 
     def fits_later(self, kernel: KernelWorkload) -> bool:
         fits = all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
-        return self.kernels_later >= 1 and fits and self.ports_later.have(kernel)
+        return self.kernels_later >= 1 and fits and self.ports_later.have(kernel) and self.may_meet(kernel)
 
     def fits_now(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved."""
@@ -123,7 +128,7 @@ def machine_of(info: AgentInfo, now_ms: int = 0) -> Machine:
     taken = {port for port, until_ms in info.leased_ports if until_ms > now_ms}
     ports = Ports(sum(port not in taken for port in port_range(info.labels)), taken)
     kernels_later = kernels_left + info.releasing_count
-    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy())
+    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy(), not ports.left)
 
 
 @dataclass

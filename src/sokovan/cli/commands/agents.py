@@ -167,4 +167,5 @@ def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
         Column("heartbeat", lambda agent: formatting.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
         Column("arch", lambda agent: agent.architecture, wide=True),
         Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
+        Column("kernel ports", lambda agent: agent.kernel_ports, wide=True),
     ]

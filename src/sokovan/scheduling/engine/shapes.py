@@ -1,7 +1,7 @@
 """Shapes: equal kernel requests, evaluated once against all agents.
 
 Takes kernels and the workspace. Gives one Shape per distinct request (slots,
-architecture, required labels, avoided agents), with the agents that could ever hold it, how many
+architecture, required labels, avoided agents, ports), with the agents that could ever hold it, how many
 kernels each agent can take, and the FitError of a shape that does not fit.
 `agent_choice` stores its keys on the shape.
 """
@@ -18,7 +18,7 @@ from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
 
-ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...], tuple[str, ...], tuple[int, ...]]
+ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...], tuple[str, ...], tuple[int, ...], bool]
 
 
 class FitError(NamedTuple):
@@ -44,10 +44,12 @@ class FitError(NamedTuple):
 class ShapeAgents(NamedTuple):
     """Agents that could hold a kernel of a shape if they were empty, in growing sets.
 
-    Of the possible ones, some are alive; of these, some are in a usable shard; and of
-    these, those that did not fail to start it lately are eligible.
+    Of the possible ones, some are alive; of these, some are in a usable shard; of these,
+    those that did not fail to start it lately are eligible; and of these, some have a free
+    port where the kernels of its session could meet.
     """
 
+    with_port: Flags
     eligible: Flags
     usable: Flags
     alive: Flags
@@ -58,8 +60,8 @@ class Shape:
     """One distinct kernel request, evaluated against all agents."""
 
     def __init__(self, key: ShapeKey, workspace: Workspace, agents: ShapeAgents, funnel: Funnel) -> None:
-        self.slots, self.architecture, self.require, self.avoid, self.ports = key
-        self.funnel, self.eligible = funnel, agents.eligible
+        self.slots, self.architecture, self.require, self.avoid, self.ports, self.meets = key
+        self.funnel, self.eligible, self._later = funnel, agents.with_port, agents.eligible
         request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
         self.both: Ints = np.concatenate((request, request))
         self.later: Ints = np.concatenate((np.zeros_like(request), request))
@@ -94,7 +96,7 @@ class Shape:
 
     def ever_counts(self, workspace: Workspace) -> Ints:
         """How many kernels each agent could take if it were empty."""
-        return np.asarray(np.where(self.eligible, self._counts(workspace.capacity), 0), np.int64)
+        return np.asarray(np.where(self._later, self._counts(workspace.capacity), 0), np.int64)
 
     def fit_error(self, workspace: Workspace) -> FitError:
         """Why (more) kernels of this shape do not fit now."""
@@ -102,11 +104,11 @@ class Shape:
         fits = int((counts > 0).sum())
         held_agent, holder = self._held_room(workspace, counts)
         free = np.minimum(workspace.idle, workspace.future)
-        best, shortfall = self._least_shortfall(workspace, free, self.eligible)
+        best, shortfall = self._least_shortfall(workspace, free, self._later)
         everywhere = np.ones(len(workspace.ids), bool)
         largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
-        by_ports = bool(self.ports) and not fits and self._fits_without_ports(workspace, free)
+        by_ports = (self.meets or bool(self.ports)) and not fits and self._fits_without_ports(workspace, free)
         return FitError(
             funnel, int(counts.sum()), held_agent, holder, best, shortfall, largest, largest_shortfall, by_ports
         )
@@ -123,10 +125,10 @@ class Shape:
         return workspace.ids[agent], workspace.holders.get(agent, "")
 
     def _fits_without_ports(self, workspace: Workspace, free: Ints) -> bool:
-        """Whether an eligible agent has free room, apart from ports."""
+        """Whether an agent that may have a free port later has room."""
         others = [(column, amount) for column, amount in self.pairs if column not in workspace.port_column.values()]
         columns, amounts = np.array(others, np.int64).T
-        return bool(((free[:, columns] >= amounts).all(axis=1) & self.eligible).any())
+        return bool(((free[:, columns] >= amounts).all(axis=1) & self._later).any())
 
     def _least_shortfall(self, workspace: Workspace, amounts: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
         """The agent that lacks least of this shape, and the slots that it lacks."""
@@ -167,12 +169,14 @@ class ShapeTable:
         if own_shard is not None:
             self.own = np.array([agent.shard == own_shard for agent in workspace.agents], bool)
         self._hard = hard_shards
+        self._without_ports = workspace.without_ports()
 
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
         avoided = self._avoided(kernel) if kernel.avoid else ()
-        key = (kernel.slots, kernel.architecture, require, avoided, kernel.ports)
+        meets = kernel.meets and self._without_ports is not None
+        key = (kernel.slots, kernel.architecture, require, avoided, kernel.ports, meets)
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._evaluate(key)
@@ -199,7 +203,7 @@ class ShapeTable:
 
     def _evaluate(self, key: ShapeKey) -> Shape:
         workspace = self.workspace
-        slots, architecture, require, avoid, ports = key
+        slots, architecture, require, avoid, ports, meets = key
         request = np.array(workspace.row_of(slots, ports=ports), np.int64)
         same = self._architectures == self._architecture_codes.get(architecture, -1)
         labelled = self.has_labels(require)
@@ -215,4 +219,5 @@ class ShapeTable:
             avoided = np.isin(np.array(workspace.ids), np.array(avoid))
             eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
         possible = same & labelled & holds
-        return Shape(key, workspace, ShapeAgents(eligible, usable, able, possible), funnel)
+        with_port = eligible & ~self._without_ports if meets and self._without_ports is not None else eligible
+        return Shape(key, workspace, ShapeAgents(with_port, eligible, usable, able, possible), funnel)
