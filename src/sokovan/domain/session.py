@@ -36,7 +36,7 @@ MASTER_LEASE = "#master"
 
 
 def needs_master_port(kernels: Collection[ResourceSlot]) -> bool:
-    """Whether a session gets a port where its processes meet, by the slots of its kernels.
+    """Whether a session gets a port to meet at, by the slots of its kernels.
 
     Several kernels meet there, and so do the processes of one kernel with accelerators. Others
     do not need it, and a lease would be one more row to write for each of many short sessions.
