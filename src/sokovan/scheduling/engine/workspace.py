@@ -147,10 +147,13 @@ class Workspace:
             row = cache.get(agent.available_slots)
             if row is None:
                 row = cache[agent.available_slots] = self.row_of(agent.available_slots, kernels=NO_LIMIT)
-            ports = [len(port_range(agent.labels)) if port == ANY_PORT else 1 for port in self.ports]
+            ports = self._offered_ports(agent) if self.ports else ()
             kernels = NO_LIMIT if agent.kernels_max is None else agent.kernels_max
             rows.append([*row[: self.slot_count], *ports, kernels] if ports or kernels != NO_LIMIT else row)
         return np.array(rows, np.int64).reshape(len(rows), self.width)
+
+    def _offered_ports(self, agent: AgentInfo) -> list[int]:
+        return [len(port_range(agent.labels)) if port == ANY_PORT else 1 for port in self.ports]
 
     def _room(self) -> Ints:
         idle, future = self.capacity.copy(), self.capacity.copy()
