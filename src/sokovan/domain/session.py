@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots, require_tuple
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.commands import is_plain_path, require_command, require_environment
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import (
+    ARCHITECTURE_DEFAULT,
     DEFAULT_QUEUE,
     DEFAULT_SCALING_GROUP,
     AgentId,
