@@ -221,6 +221,7 @@ class SessionOptions:
     time_limit_s: int | None = None
     preemptible: bool = True
     mounts: tuple[Mount, ...] = ()
+    workdir: str = ""
     ports: tuple[ServicePort, ...] = ()
     stop_grace_s: int = 10
     on_agent_lost: LostPolicy = LostPolicy.END
@@ -286,6 +287,8 @@ class SessionSpec(SessionOptions):
         require_tuple(self.dependencies, str, what=what, field="dependencies")
         require_tuple(self.mounts, Mount, what=what, field="mounts")
         require_tuple(self.ports, ServicePort, what=what, field="ports")
+        if self.workdir != "" and not is_plain_path(self.workdir):
+            raise self._wrong("workdir", self.workdir, "must be an absolute path without . or .. in it")
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
         require_kind(self.retry, RetryPolicy, what=what, field="retry")
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")

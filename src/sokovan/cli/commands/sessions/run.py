@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
+from sokovan.cli.commands.workdir import with_local_workdir
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.exit_codes import OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import as_json, print_data
@@ -45,7 +46,7 @@ def run(
       sokovan run -- python -c "print('hello')"
       sokovan run -n ddp --size 4 --gpus 8 --topology hard:rack -- python train.py
       sokovan run -d -f train.sokovan.yaml
-      sokovan run --mount $PWD:$PWD:rw --env SEED=1 -- python $PWD/train.py
+      sokovan run --workdir ~/project --env SEED=1 -- python train.py
 
     Parameters
     ----------
@@ -67,12 +68,13 @@ def run(
         raise InvalidSetting("no command given", hint="put it after --: sokovan run -- python train.py")
     try:
         with server.client() as client:
+            requests = [replace(each, body=with_local_workdir(each.body, client, flags.workdir)) for each in requests]
             if detach:
                 for view in submit_all(client.sessions, requests):
                     print_data(as_json(plain(view)) if server.json else view.name)
                 return OK
             with requests[0].locating_errors():
-                return AttachedSession(client, timeout_s=timeout_s).run(body)
+                return AttachedSession(client, timeout_s=timeout_s).run(requests[0].body)
     except ClientProblem as problem:
         # Errors in the request keep their exit code; everything else is a failure of sokovan, not of the command.
         if detach or problem.code == NAME_TAKEN or exit_code_of(problem) in {USAGE, WAITING}:
