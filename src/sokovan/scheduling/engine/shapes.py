@@ -44,15 +44,17 @@ class FitError(NamedTuple):
 class ShapeAgents(NamedTuple):
     """Agents that could hold a kernel of a shape if they were empty, in growing sets.
 
-    Of the possible ones, some are alive; of these, some are in a usable shard; of these,
-    those that did not fail to start it lately are eligible; and of these, some have a free
-    port where the kernels of its session could meet.
+    Of the possible ones, some are reachable; of these, those that do not fail are alive;
+    of these, some are in a usable shard; of these, those that did not fail to start it
+    lately are eligible; and of these, some have a free port where the kernels of its
+    session could meet.
     """
 
     with_port: Flags
     eligible: Flags
     usable: Flags
     alive: Flags
+    reachable: Flags
     possible: Flags
 
 
@@ -76,6 +78,7 @@ class Shape:
         self.ever_total = int(counts[agents.eligible].sum())
         self.usable_total = int(counts[agents.usable].sum())  # the same, with agents that are avoided
         self.alive_total = int(counts[agents.alive].sum())  # the same, with agents of other shards
+        self.reachable_total = int(counts[agents.reachable].sum())  # the same, with agents that fail sessions
         self.possible_total = int(counts[agents.possible].sum())  # the same, with agents that accept no work now
         self.size = workspace.size_of(request)
         # Written by agent_choice.KeyedChoice: one key per agent, and how much of the log it has applied.
@@ -220,4 +223,6 @@ class ShapeTable:
             eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
         possible = same & labelled & holds
         with_port = eligible & ~self._without_ports if meets and self._without_ports is not None else eligible
-        return Shape(key, workspace, ShapeAgents(with_port, eligible, usable, able, possible), funnel)
+        failing = possible & workspace.failing
+        agents = ShapeAgents(with_port, eligible, usable, able, able | failing, possible)
+        return Shape(key, workspace, agents, funnel._replace(failing=int(failing.sum())))
