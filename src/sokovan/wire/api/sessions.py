@@ -67,7 +67,9 @@ class SessionBody(StrictBody):
     """A request for a session.
 
     Either `size` equal kernels, one main kernel and the others, or `groups`. `topology`
-    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
+    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`. `where` are
+    conditions on labels of agents: `zone in (a, b)`, `nvme exists`. `affinity` and
+    `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
     `workdir` is a folder of the agent, in which the kernels run and which they may change;
     by default each has an empty folder of its own.
     """
@@ -86,6 +88,10 @@ class SessionBody(StrictBody):
     ports: list[ServicePortBody] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
+    where: list[str] = field(default_factory=list)
+    tolerations: list[str] = field(default_factory=list)
+    affinity: list[str] = field(default_factory=list)
+    anti_affinity: list[str] = field(default_factory=list)
     architecture: str | None = None
     scaling_group: str | None = None
     queue: str | None = None
@@ -125,6 +131,10 @@ class RunOptions(TypedDict, total=False):
     ports: Sequence[str | ServicePortBody]
     labels: Mapping[str, str]
     require: Mapping[str, str]
+    where: Sequence[str]
+    tolerations: Sequence[str]
+    affinity: Sequence[str]
+    anti_affinity: Sequence[str]
     architecture: str
     scaling_group: str
     queue: str
@@ -216,6 +226,10 @@ class SessionView:
     exit_code: int | None
     version: int
     labels: dict[str, str] = field(default_factory=dict)
+    where: list[str] = field(default_factory=list)
+    tolerations: list[str] = field(default_factory=list)
+    affinity: list[str] = field(default_factory=list)
+    anti_affinity: list[str] = field(default_factory=list)
     attempt: int = 1
     retry: RetryBody = field(default_factory=RetryBody)
     failed_starts: list[FailedStartView] = field(default_factory=list)
