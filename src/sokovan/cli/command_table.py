@@ -14,7 +14,8 @@ _LOCAL = "sokovan.cli.local"
 # Nouns have commands of their own: sokovan session ls.
 NOUNS = {
     "session": "List, inspect and stop sessions.",
-    "agent": "List, drain and run agents.",
+    "agent": "List, label, drain and run agents.",
+    "topology": "Manage the topology (HyperNodes over agents).",
     "scaling-group": "Manage scaling groups (pools of agents).",
     "queue": "Manage queues.",
     "quota": "Manage quotas (resource limits).",
@@ -68,8 +69,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent drain": (f"{_COMMANDS}.agents:drain", "Stop scheduling on an agent; running kernels continue."),
     "agent undrain": (f"{_COMMANDS}.agents:undrain", "Resume scheduling on a drained agent."),
     "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Declare an agent permanently lost."),
+    "agent label": (f"{_COMMANDS}.agents:label", "Set and remove labels of an agent."),
     "agent run": (f"{_LOCAL}.agent:run", "Run an agent on this machine."),
     **{words: place for noun in CATALOG_NOUNS for words, place in _catalog_commands(noun).items()},
+    "topology apply": (f"{_COMMANDS}.topology:apply", "Replace the topology by that of a file."),
+    "topology ls": (f"{_COMMANDS}.topology:ls", "List HyperNodes with their free resources."),
+    "topology show": (f"{_COMMANDS}.topology:show", "Show the topology as a tree with free and total resources."),
+    "topology rm": (f"{_COMMANDS}.topology:rm", "Remove the topology; agents are then in no HyperNode."),
     "key ls": (f"{_COMMANDS}.keys:ls", "List API keys."),
     "key add": (f"{_COMMANDS}.keys:add", "Create an API key."),
     "key rm": (f"{_COMMANDS}.keys:remove", "Revoke an API key."),
@@ -97,7 +103,7 @@ SECTIONS = {
     "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
     "Sessions": ("ps", "why", "plan", "logs", "exec", "wait", "stop", "cancel", "session"),
     "Cluster": (
-        "agent", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
+        "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
     "Operations": ("simulate", "audit", "db"),

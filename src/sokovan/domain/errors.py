@@ -123,9 +123,9 @@ class InvalidTopology(InvalidInput):
     code = "invalid-topology"
     hint = "each HyperNode has one parent of a higher tier, and members that exist, by their exact names"
 
-    def __init__(self, *, hypernode: str, problem: str, hint: str = "") -> None:
+    def __init__(self, *, hypernode: str = "", problem: str, hint: str = "") -> None:
         self.hypernode, self.problem = hypernode, problem
-        super().__init__(f"HyperNode {quoted(hypernode)} {problem}", hint=hint)
+        super().__init__(f"HyperNode {quoted(hypernode)} {problem}" if hypernode else problem, hint=hint)
 
 
 class InvalidQueues(InvalidInput):

@@ -166,11 +166,17 @@ class KernelMove:
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """One agent, with the version it was read at."""
+    """One agent, with the version it was read at.
+
+    The labels of `info` are those that the agent reported and, with precedence, those that
+    operators gave it.
+    """
 
     info: AgentInfo
     version: int
     devices: tuple[Device, ...] = ()
+    reported_labels: Mapping[str, str] = field(default_factory=dict)
+    operator_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

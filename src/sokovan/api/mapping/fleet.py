@@ -47,6 +47,7 @@ def agent_view(
         heartbeat_at=time_text_or_none(state.heard_ms or None) if state is not None else None,
         load=dict(state.load) if state is not None else {},
         version=record.version,
+        operator_labels=dict(record.operator_labels),
         failing_since=time_text_or_none(info.health.failing_ms),
         failing_reason=info.health.reason if info.health.is_failing else "",
         failed_starts=[_failure_view(one, seen_as) for one in info.health.failures],

@@ -7,9 +7,11 @@ from typing import Any
 
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation
-from sokovan.api.routes.agents import AgentRoutes
+from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
+from sokovan.api.routes.cluster.agents import AgentRoutes
+from sokovan.api.routes.cluster.fleet import fleet_operations
+from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
-from sokovan.api.routes.fleet import fleet_operations
 from sokovan.api.routes.keys import KeyRoutes
 from sokovan.api.routes.logs import LogRoutes
 from sokovan.api.routes.sessions import SessionRoutes
@@ -27,7 +29,9 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SessionRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
+        *AgentLabelRoutes(context).operations(),
         *AgentRoutes(context).operations(),
+        *TopologyRoutes(context).operations(),
         *fleet_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),

@@ -15,7 +15,7 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("logs", "why", "session show", "session history", "session why"), "session"),
     **dict.fromkeys(("exec", "shell", "wait", "stop", "session stop"), "live-session"),
     "cancel": "waiting-session",
-    **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone")},
+    **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone", "label")},
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     **dict.fromkeys(("context use", "context rm"), "context"),
     **dict.fromkeys(("run", "plan", "simulate"), "file"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
+from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
@@ -17,6 +18,11 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 MOUNTS_LABEL = "sokovan.mounts"
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
+# Labels of agents with this prefix are set by the system.
+SYSTEM_PREFIX = "sokovan."
+# Labels that operators may give an agent, beside those that it reports.
+OPERATOR_LABELS_MAX = 32
+_LABEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/\-]{0,61}[A-Za-z0-9])?", re.ASCII)
 # The agent label for the range of ports that are leased to kernels; the agent sets it from --kernel-ports.
 PORTS_LABEL = "sokovan.ports"
 # Below the ports that Linux gives to outgoing connections (32768 and up): those would be in the way.
@@ -90,7 +96,7 @@ class AgentInfo:
         checked_name(self.scaling_group, what="scaling group")
         require_kind(self.status, AgentStatus, what=what, field="status")
         require_kind(self.cached_images, frozenset, what=what, field="cached_images")
-        require_labels(self.labels, what=what)
+        require_labels(self.labels, what=what, most=LABELS_MAX + OPERATOR_LABELS_MAX)
         require_slots(self.releasing_slots, what=what, field="releasing_slots")
         require_int(self.incarnation, what=what, field="incarnation", least=1)
         require_int(self.kernel_count, what=what, field="kernel_count", least=0)
@@ -110,6 +116,39 @@ class AgentInfo:
         return self.status in SCHEDULABLE and not self.health.is_failing
 
     @property
+    def has_left(self) -> bool:
+        """Whether the agent is gone for good."""
+        return self.status is AgentStatus.TERMINATED
+
+    @property
     def free_slots(self) -> ResourceSlot:
         """Available minus occupied slots. Raises SlotUnderflow on an overcommitted agent."""
         return self.available_slots - self.occupied_slots
+
+
+def require_reported_labels(agent_id: str, labels: object) -> None:
+    """Require labels that leave room for those of operators. Raises InvalidSpec."""
+    require_labels(labels, what=f"agent {agent_id}")
+
+
+def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:
+    """The labels that operators gave an agent, after a change. Raises InvalidSpec."""
+    what, field = "agent", "labels"
+    for name in (*added, *removed):
+        if not isinstance(name, str) or not _LABEL_NAME.fullmatch(name):
+            problem = "is not 1 to 63 letters, digits and . _ - / that begin and end with a letter or digit"
+            raise InvalidSpec(what=what, field=field, value=name, problem=problem)
+        if name.startswith(SYSTEM_PREFIX):
+            raise InvalidSpec(
+                what=what, field=field, value=name, problem=f"begins with {SYSTEM_PREFIX}, which is reserved"
+            )
+        if name in added and name in removed:
+            raise InvalidSpec(what=what, field=field, value=name, problem="is both set and removed")
+    unknown = sorted(set(removed) - before.keys())
+    if unknown:
+        problem = "was not set by an operator"
+        hint = "a label that the agent reports is changed where the agent is started, or overridden by NAME=VALUE"
+        raise InvalidSpec(what=what, field=field, value=unknown[0], problem=problem, hint=hint)
+    labels = {name: value for name, value in {**before, **added}.items() if name not in removed}
+    require_labels(labels, what=what, field=field, most=OPERATOR_LABELS_MAX)
+    return labels

@@ -16,18 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sokovan.domain.cluster.topology import ROOT, HyperNodeTree
-from sokovan.domain.session import TopologyConstraint, TopologyMode
+from sokovan.domain.session import TopologyConstraint
+from sokovan.domain.topology_limits import TierLimit, tier_limit
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.workspace import ONE_BITS, Ints, Workspace
 
 Demand = Sequence[tuple[Shape, int]]
-
-
-class TierLimit(NamedTuple):
-    """The highest tier that a search may use; `problem` says why it cannot start."""
-
-    highest: int
-    problem: str = ""
 
 
 class Tier(NamedTuple):
@@ -57,23 +51,7 @@ class TopologySearch:
 
     def tier_limit(self, topology: TopologyConstraint | None) -> TierLimit:
         """The highest tier that a constraint allows; an invalid hard one gives a problem."""
-        if topology is None or topology.mode is TopologyMode.SOFT:
-            return TierLimit(self.tree.root_tier)
-        if self.tree.root_tier == 1:
-            return TierLimit(0, "a hard topology needs HyperNodes, and the cluster has none")
-        highest = topology.highest_tier
-        if isinstance(highest, str):
-            number = self.tree.tier_named(highest)
-            if number is None:
-                return TierLimit(0, f"there is no tier named {highest}")
-            highest = number
-        root = self.tree.root_tier
-        if highest is None:
-            # The whole cluster has to be requested by its number; "hard" alone means some HyperNode.
-            return TierLimit(root - 1)
-        if highest > root:
-            return TierLimit(0, f"there is no tier {highest}; the whole cluster is tier {root}")
-        return TierLimit(highest)
+        return tier_limit(self.tree, topology)
 
     def root(self) -> Tier:
         """The tier of the virtual root, which holds all agents."""

@@ -28,6 +28,7 @@ class AgentView:
 
     `failed_starts` are sessions that could not be started on it since one last started.
     With `failing_since` it gets no new kernels until a probe succeeds on it.
+    `operator_labels` are those of its labels that operators gave it.
     """
 
     id: str
@@ -45,6 +46,7 @@ class AgentView:
     heartbeat_at: str | None
     load: dict[str, int]
     version: int
+    operator_labels: dict[str, str] = field(default_factory=dict)
     failing_since: str | None = None
     failing_reason: str = ""
     failed_starts: list[AgentFailureView] = field(default_factory=list)

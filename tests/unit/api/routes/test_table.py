@@ -13,6 +13,7 @@ from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.api.topology import TopologyBody
 from tests.unit.api.api_harness import ApiHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -44,6 +45,10 @@ GET /api/v1/agents
 GET /api/v1/agents/{name:path}
 PATCH /api/v1/agents/{name:path}
 GET /api/v1/agents/{name:path}/history
+PATCH /api/v1/agents/{name:path}/labels
+GET /api/v1/topology
+PUT /api/v1/topology
+DELETE /api/v1/topology
 POST /api/v1/keys
 GET /api/v1/keys
 DELETE /api/v1/keys/{access_key:path}
@@ -69,6 +74,10 @@ CALLS: list[Call[Any]] = [
     catalog_calls.agent("gpu2"),
     catalog_calls.change_agent("gpu2", "drain", ""),
     catalog_calls.agent_history("gpu2"),
+    catalog_calls.label_agent("gpu2", {}, []),
+    catalog_calls.topology(),
+    catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
+    catalog_calls.delete_topology(dry_run=True),
     catalog_calls.new_key("ada", None),
     catalog_calls.keys(),
     catalog_calls.usage(scaling_group=None),
@@ -96,6 +105,7 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
         ("/api/v1/sessions/plan", "/api/v1/sessions/{ref}"),
         ("/api/v1/sessions/waiting", "/api/v1/sessions/{ref}"),
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
+        ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
     ):
         assert paths.index(exact) < paths.index(general)
 

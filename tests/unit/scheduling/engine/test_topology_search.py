@@ -6,7 +6,8 @@ import pytest
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import ROOT
-from sokovan.scheduling.engine.topology_search import TierLimit, TopologySearch
+from sokovan.domain.topology_limits import TierLimit
+from sokovan.scheduling.engine.topology_search import TopologySearch
 from tests.unit.scheduling.engine.builders import EngineParts, agent, hard, rack, soft
 
 HALLS = (

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.allocation.port_leases import leases_ports
 from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState, limits_on
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.repositories.agent_rows import health_of, taken_ports
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits
 from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, lock_sessions
@@ -22,10 +22,10 @@ from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     CATALOG_MARKS,
     DEPENDENCIES,
-    HYPERNODES,
     PORT_REST_MS,
     SESSIONS,
     SESSIONS_SLOT,
+    TOPOLOGY,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import port_range
@@ -83,7 +83,7 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
             alive=AgentStatus(row.status) in SCHEDULABLE and not health_of(row.health).is_failing,
             incarnation=row.incarnation,
             architecture=row.architecture,
-            labels=msgspec.json.decode(row.labels),
+            labels=labels_of(row),
             free={},
             kernels_left=None if row.kernels_max is None else row.kernels_max - row.kernel_count,
             scaling_group=row.scaling_group,
@@ -127,7 +127,7 @@ async def _topology_changed(
 ) -> bool:
     if context.topology is None or all(one.hypernode is None for one in assignments):
         return False
-    row = await transaction.first(sa.select(CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind == HYPERNODES.name))
+    row = await transaction.first(sa.select(CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind == TOPOLOGY.name))
     return (0 if row is None else row.stamp) != context.topology
 
 

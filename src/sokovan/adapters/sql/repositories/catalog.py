@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,29 +10,29 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     CATALOG_MARKS,
     DEPLOYMENTS,
     DOMAINS,
     GROUPS,
-    HYPERNODES,
     IMAGES,
     KEYPAIRS,
     POLICIES,
     QUEUES,
     SCALING_GROUPS,
     SESSIONS,
+    TOPOLOGY,
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
-from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
+from sokovan.domain.cluster.topology_rules import Topology
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound, StaleVersion
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
@@ -61,7 +61,7 @@ CATALOG_TABLES: dict[type, CatalogTable] = {
     ResourcePolicy: CatalogTable(POLICIES, "resource policy"),
     ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
     Queue: CatalogTable(QUEUES, "queue"),
-    HyperNode: CatalogTable(HYPERNODES, "HyperNode"),
+    Topology: CatalogTable(TOPOLOGY, "topology"),
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }
@@ -114,6 +114,17 @@ class SqlCatalog:
         async with self._transaction.savepoint():
             await self._remove(kind, name)
 
+    async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
+        """See the port."""
+        text = msgspec.json.encode(dict(labels), order="sorted").decode()
+        chosen = sa.update(AGENTS).where(AGENTS.c.agent_id == agent_id, AGENTS.c.version == version)
+        changes = {"operator_labels": text, "version": version + 1, "stamp": self._transaction.stamp}
+        if not await self._transaction.execute(chosen.values(changes)):
+            expected, found = f"version {version}", "another version"
+            raise StaleVersion(what="agent", name=agent_id, expected=expected, found=found)
+        # The agent may have moved in the topology: decisions based on the earlier one are rejected.
+        await self.mark(TOPOLOGY.name)
+
     async def _remove(self, kind: type, name: str) -> None:
         entry = CATALOG_TABLES[kind]
         if not _queryable(name):
@@ -125,7 +136,7 @@ class SqlCatalog:
         await self._refuse_in_use(kind, name)
         try:
             removed = await self._transaction.execute(sa.delete(entry.table).where(entry.table.c.name == name))
-        except IntegrityError as error:
+        except sa.exc.IntegrityError as error:
             raise Conflict(f"{entry.what} {name!r} is in use") from error
         if not removed:
             raise ObjectNotFound(what=entry.what, name=name)
@@ -161,9 +172,9 @@ class SqlCatalog:
         """Validate the tree of queues or HyperNodes; other kinds have none."""
         if kind is Queue:
             QueueTree(await self.all(Queue))
-        if kind is HyperNode:
-            agents = await self._transaction.fetch(sa.select(AGENTS.c.agent_id))
-            HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
+        for topology in await self.all(Topology) if kind is Topology else ():
+            agents = sa.select(AGENTS.c.agent_id, AGENTS.c.labels, AGENTS.c.operator_labels)
+            topology.tree({row.agent_id: labels_of(row) for row in await self._transaction.fetch(agents)})
 
     async def _refuse_in_use(self, kind: type, name: str) -> None:
         """Raises Conflict with the name of an object that refers to the item."""

@@ -75,7 +75,7 @@ CREDENTIALS = sa.Table(
 )
 SCALING_GROUPS = _catalog("scaling_groups")
 QUEUES = _catalog("queues")
-HYPERNODES = _catalog("hypernodes")
+TOPOLOGY = _catalog("topology")
 IMAGES = _catalog("images")
 # The stamp of the last change of each small table, so that readers reload it only then.
 CATALOG_MARKS = sa.Table(
@@ -101,7 +101,9 @@ AGENTS = sa.Table(
     sa.Column("shard", Name),
     sa.Column("kernels_max", Amount),
     sa.Column("kernel_count", Amount, nullable=False),
+    # As reported at enrolment; those that an operator set are kept apart, and have precedence.
     sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("operator_labels", sa.Text, nullable=False, server_default="{}"),
     sa.Column("cached_images", sa.Text, nullable=False),
     sa.Column("health", sa.Text, nullable=False, server_default="{}"),
     sa.Column("enrolled_ms", Amount, nullable=False),

@@ -182,6 +182,11 @@ def read_spec_file(path: str) -> list[SpecDocument]:
     """Read the sessions of a spec file. Raises InvalidSpecFile."""
     from sokovan.sdk.spec.session_spec import read_spec_documents  # noqa: PLC0415  # YAML loads only here
 
+    return read_spec_documents(*read_text_file(path))
+
+
+def read_text_file(path: str) -> tuple[str, str]:
+    """The text of a file, and its name as messages show it. Raises InvalidSpecFile."""
     shown = "standard input" if path == STANDARD_INPUT else path
     try:
         with Path(path).open("rb") as file:
@@ -197,4 +202,4 @@ def read_spec_file(path: str) -> list[SpecDocument]:
         raise InvalidSpecFile(
             f"{shown} is not text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
-    return read_spec_documents(text, shown)
+    return text, shown

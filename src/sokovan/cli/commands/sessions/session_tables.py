@@ -134,6 +134,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
+        ("HyperNode", view.hypernode or ""),
         ("agent labels", ", ".join(view.where)),
         ("tolerates", ", ".join(view.tolerations)),
         ("near", ", ".join(view.affinity)),
