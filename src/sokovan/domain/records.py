@@ -33,6 +33,10 @@ class SessionResult(StrEnum):
     FAILURE = auto()
 
 
+# Causes of an end that a user asked for.
+USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The author and the reason of a write.

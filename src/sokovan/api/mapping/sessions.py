@@ -8,7 +8,15 @@ from dataclasses import fields
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.records import FailedStart, HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.records import (
+    FORCED_BY_USER,
+    USER_REQUESTED,
+    FailedStart,
+    HistoryEntry,
+    KernelRecord,
+    SessionRecord,
+    SessionResult,
+)
 from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, SessionOptions
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import FailedStartView, HistoryLine, HistoryView, KernelView, RetryBody, SessionView
@@ -40,7 +48,7 @@ def session_view(
         name=spec.name or record.session_id,
         type=spec.session_type.value,
         status=record.status.value,
-        result=record.result.value if record.result is not None else None,
+        result=_result_text(record),
         goal=record.goal.name.lower(),
         user=spec.owner.user,
         group=spec.owner.group,
@@ -70,6 +78,13 @@ def session_view(
         version=record.version,
         times_out_at=time_text_or_none(times_out_ms),
     )
+
+
+def _result_text(record: SessionRecord) -> str | None:
+    """How it ended; a session that a user ended has not failed, although dependents do not start."""
+    if record.result is SessionResult.FAILURE and record.cause in {USER_REQUESTED, FORCED_BY_USER}:
+        return "cancelled"
+    return None if record.result is None else record.result.value
 
 
 def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:

@@ -14,7 +14,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
-from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
+from sokovan.domain.records import DETAIL_MAX, FORCED_BY_USER, USER_REQUESTED, Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
@@ -83,7 +83,7 @@ class SchedulingController:
 
         Idempotent. Raises NotFound, also for a session of another user.
         """
-        goal, code = (Goal.FORCE, "forced-by-user") if forced else (Goal.STOP, "user-requested")
+        goal, code = (Goal.FORCE, FORCED_BY_USER) if forced else (Goal.STOP, USER_REQUESTED)
         change = _change(caller, code, reason)
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
@@ -98,7 +98,7 @@ class SchedulingController:
 
     async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
         """Cancel a pending session. Raises NotFound, and Conflict if it is not pending."""
-        change = _change(caller, "user-requested", "cancelled")
+        change = _change(caller, USER_REQUESTED, "cancelled")
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)

@@ -157,7 +157,7 @@ class Explainer:
             return code, f"{', '.join(shape.key.avoid)} failed to start it, and no other agent could hold {slots}"
         if code in {Code.NODES_DRAINING, Code.AGENTS_FAILING} or (not funnel.alive and shape.possible_total):
             failing = Code.AGENTS_FAILING if shape.reachable_total else Code.NODES_DRAINING
-            return code or failing, self._unavailable(pending, shape, error)
+            return code or failing, self._unavailable(pending, shape)
         unmatched = _unmatched(shape, funnel)
         if unmatched is not None:
             return unmatched
@@ -168,15 +168,13 @@ class Explainer:
         text = f"an empty cluster holds {shape.ever_total} kernels of {slots}, {pending.need()} must start together"
         return Code.NEVER_FITS, text
 
-    def _unavailable(self, pending: PendingSession, shape: Shape, error: FitError) -> str:
+    def _unavailable(self, pending: PendingSession, shape: Shape) -> str:
         """The text if agents that accept no work now would be needed."""
         slots, totals = _request(shape), self._totals
         if shape.alive_total:
             needed = f"of the {pending.need()} kernels that must start together"
             return f"{needed}, agents that accept work could hold {shape.alive_total} of {slots}; {totals.unavailable}"
-        told = totals.all_reachable and not error.funnel.failing
-        alive = f" ({error.funnel.alive} are alive)" if told else f": {totals.unavailable}"
-        return f"no agent that could hold {slots} accepts work{alive}"
+        return f"no agent that could hold {slots} accepts work: {totals.unavailable}"
 
     def _no_room(self, pending: PendingSession, shape: Shape, error: FitError) -> tuple[Code, str]:
         slots, need = _request(shape), pending.need()

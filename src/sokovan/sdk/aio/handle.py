@@ -37,6 +37,11 @@ class AsyncSessionHandle:
         return self.view.name
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Its labels, which never change."""
+        return dict(self.view.labels)
+
+    @property
     def status(self) -> str:
         """State, as of the last response."""  # sync: """State; sends a request."""
         return state_of(self.view)  # sync: return state_of(self.refresh())
@@ -56,9 +61,12 @@ class AsyncSessionHandle:
         self.view = await self._sessions.get(self.id)
         return self.view
 
-    async def wait(self, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
-        self.view = await self._sessions.wait(self.id, until, timeout_s=timeout_s)
+    async def wait(self, until: str = ENDED, *, timeout: float | None = None) -> SessionView:
+        """Wait until it has reached a state, at most `timeout` seconds.
+
+        Raises StillWaiting, NeverReached.
+        """
+        self.view = await self._sessions.wait(self.id, until, timeout=timeout)
         return self.view
 
     async def why(self) -> WhyView | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, query, sparse
+from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionPage, SessionView
 
 if TYPE_CHECKING:
@@ -15,18 +16,17 @@ KEY_HEADER = "Idempotency-Key"
 SEEN_HEADER = "Last-Event-ID"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionListOptions:
-    """Filters of a list; `status` and `label` may be several, separated by commas."""
+class SessionListOptions(TypedDict, total=False):
+    """Filters of a list; of several labels a session must have all."""
 
-    status: str | None = None
-    queue: str | None = None
-    scaling_group: str | None = None
-    user: str | None = None
-    group: str | None = None
-    name: str | None = None
-    label: str | None = None
-    mine: bool = False
+    status: str | Sequence[str] | None
+    queue: str | None
+    scaling_group: str | None
+    user: str | None
+    group: str | None
+    name: str | None
+    label: str | Sequence[str] | None
+    mine: bool
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
@@ -44,9 +44,18 @@ def plan(body: SessionBody) -> Call[PlanView]:
 
 
 def listing(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionPage]:
-    """Get one page of sessions, newest first."""
-    parameters = query({**asdict(options), "limit": limit, "cursor": cursor})
+    """Get one page of sessions, newest first. Raises InvalidSetting."""
+    unknown = sorted(options.keys() - SessionListOptions.__annotations__.keys())
+    if unknown:
+        names = ", ".join(sorted(SessionListOptions.__annotations__))
+        raise InvalidSetting(f"sessions have no filter {unknown[0]!r}", hint=f"the filters are {names}")
+    parameters = query({**{name: _listed(value) for name, value in options.items()}, "limit": limit, "cursor": cursor})
     return Call(method="GET", path=api_path("sessions"), answer=SessionPage, query=parameters)
+
+
+def _listed(value: Any) -> Any:
+    """Several values as the API takes them."""
+    return ",".join(value) if isinstance(value, list | tuple) else value
 
 
 def get(ref: str) -> Call[SessionView]:

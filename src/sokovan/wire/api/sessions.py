@@ -189,6 +189,7 @@ class FailedStartView:
 class SessionView:
     """One session; `reason` explains its status.
 
+    `result` is `success`, `failure`, or `cancelled` if a user ended it first; null before.
     `times_out_at` is when a pending session is cancelled by the pending timeout of its
     scaling group; null without one, and while a quota, a dependency or the start time
     holds the session.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
-from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.known_slots import permit_known_slots
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.fleet import (
     image_of,
@@ -20,20 +20,26 @@ from sokovan.api.mapping.fleet import (
 )
 from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.api.routes.parameters import NAME_PATTERN, Name
-from sokovan.api.scaling_group_policy import require_existing, require_runnable
+from sokovan.api.routes.parameters import Architecture, Name
+from sokovan.api.scaling_group_policy import permit_runnable
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.orchestrator.sessions.intake.images import is_process_image
-from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
 
 QUEUES = Resource(
-    path="queues", kind=ObjectKind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, build=queue_of
+    path="queues",
+    kind=ObjectKind.QUEUE,
+    item=Queue,
+    body=QueueBody,
+    page=QueuePage,
+    view=queue_view,
+    build=queue_of,
+    permit=permit_known_slots,
 )
 
 
@@ -51,13 +57,10 @@ IMAGES = Resource(
     page=ImagePage,
     view=image_view,
     build=image_of,
+    permit=permit_known_slots,
     key=lambda image: f"{image.name} {image.architecture}",
     absence=_absent_image,
 )
-
-Architecture: TypeAlias = Annotated[
-    str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")
-]
 
 
 class ImageRoutes(CatalogRoutes[Image, ImageBody]):
@@ -93,14 +96,6 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
 
 def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:
     """Scaling groups; their policy must be runnable with these plugins."""
-
-    async def permit(
-        unit: UnitOfWork, _principal: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
-    ) -> None:
-        if group is not None:
-            require_runnable(group, plugins)
-            await require_existing(unit, group)
-
     return Resource(
         path="scaling-groups",
         kind=ObjectKind.SCALING_GROUP,
@@ -109,7 +104,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
         page=ScalingGroupPage,
         view=scaling_group_view,
         build=scaling_group_of,
-        permit=permit,
+        permit=permit_runnable(plugins),
     )
 
 

@@ -107,7 +107,7 @@ class AttachedSession:
     def _wait_for_start(self, view: SessionView) -> SessionView:
         """The session once it runs or has ended; prints a line for every change."""
         now = view
-        for now in self._client.sessions.watch(view.id, timeout_s=self._timeout_s):
+        for now in self._client.sessions.watch(view.id, timeout=self._timeout_s):
             self._print_state(now)
             if has_run(now) or is_final(now):
                 break

@@ -14,7 +14,6 @@ from sokovan.cli.output import flush_output, print_data, print_error, print_stat
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import COLUMN_FORMATS, show_all, show_one
 from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 from sokovan.wire.api.sessions import SessionView
@@ -113,7 +112,7 @@ def wait(
     timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
     with server.client() as client:
         for name in _required(names, "wait"):
-            view = client.sessions.wait(name, target, timeout_s=timeout_s)
+            view = client.sessions.wait(name, target, timeout=timeout_s)
             server.report(view, f"{view.name}  {state_of(view)}")
     return OK
 
@@ -145,8 +144,7 @@ def stop(
         Do not wait for the agents.
     """
     with server.client() as client:
-        mine = SessionListOptions(mine=True)
-        chosen = [view for view in client.sessions.list(mine) if not is_final(view)] if all else []
+        chosen = [view for view in client.sessions.list(mine=True) if not is_final(view)] if all else []
         if not all:
             _required(names, "stop", or_flag="--all")
         elif not names and not chosen:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_tables import session_columns
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import flush_output
+from sokovan.cli.output import flush_output, print_status
 from sokovan.cli.rendering import OutputFormat, show_all, show_next, widths_of
 from sokovan.sdk.core.followers import MISSED
 from sokovan.sdk.core.session_calls import SessionListOptions
@@ -44,6 +44,7 @@ class SessionSelection:
     ] = ()
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
     limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT
+    no_limit: Annotated[bool, Parameter(negative=(), help="List all of them, however many.")] = False
 
     def query(self) -> SessionListOptions:
         """The query to the server. Raises InvalidSetting."""
@@ -66,6 +67,13 @@ class SessionSelection:
             mine=self.mine,
         )
 
+    def listed(self, client: Client, query: SessionListOptions) -> tuple[list[SessionView], bool]:
+        """The sessions, and whether the limit left some out."""
+        # One more than the limit, to know whether there are more.
+        views = list(client.sessions.list(**query, limit=None if self.no_limit else self.limit + 1))
+        is_cut = not self.no_limit and len(views) > self.limit
+        return views[: self.limit] if is_cut else views, is_cut
+
 
 def _states(text: str) -> list[str]:
     state = checked_state(text.strip())
@@ -84,11 +92,12 @@ def ps(
 ) -> int:
     """List sessions.
 
-    By default, lists sessions that have not ended.
+    By default, lists sessions that have not ended, at most 100 of them.
 
     For example:
       sokovan ps
       sokovan ps --all --mine -o wide
+      sokovan ps --all --no-limit -o csv
       sokovan ps --status PENDING --json
       sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
@@ -107,8 +116,10 @@ def ps(
         fmt = OutputFormat("jsonl")
     columns = session_columns(utc=output.utc)
     with output.client() as client:
-        views = list(client.sessions.list(query, limit=selection.limit))
+        views, is_cut = selection.listed(client, query)
         show_all(views, columns, fmt, name=_name)
+        if is_cut:
+            print_status(f"the newest {len(views)} sessions are listed, and there are more; --no-limit lists all")
         flush_output()
         widths = widths_of(views, columns)
         for view in _changes(client, views, target) if watched else ():

@@ -177,7 +177,7 @@ def indented(text: str) -> list[str]:
 def health(view: SessionView) -> str:
     """The health of a session, in one term."""
     if is_final(view):
-        return {"success": "ok", "failure": "failed"}.get(view.result or "", formatting.NONE)
+        return {"success": "ok", "failure": "failed", "cancelled": "cancelled"}.get(view.result or "", formatting.NONE)
     return {"PENDING": "wait", "RUNNING": "ok", "TERMINATING": "ending"}.get(state_of(view), "start")
 
 

@@ -61,7 +61,7 @@ def shell(
             print_status(f"{view.name}  {view.status.upper()}")
             with stop_signals():
                 try:
-                    client.sessions.wait(view.id, "RUNNING", timeout_s=START_TIMEOUT_S)
+                    client.sessions.wait(view.id, "RUNNING", timeout=START_TIMEOUT_S)
                     return _open(client, view.id, program)
                 finally:
                     client.sessions.stop(view.id)

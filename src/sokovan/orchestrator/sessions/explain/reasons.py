@@ -9,7 +9,14 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.records import (
+    FORCED_BY_USER,
+    USER_REQUESTED,
+    HistoryEntry,
+    KernelRecord,
+    SessionRecord,
+    SessionResult,
+)
 from sokovan.orchestrator.sessions.endings import FAILED
 from sokovan.orchestrator.sessions.explain.explanations import (
     Ahead,
@@ -61,7 +68,7 @@ _CAUSES: Mapping[str, Stage] = {
     LIFETIME_LIMIT: Stage.LIFETIME_REACHED,
     FAILED: Stage.COMMAND_FAILED,
 }
-_STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
+_STOPPED = frozenset({USER_REQUESTED, FORCED_BY_USER, "stop_requested"})
 
 
 def read_verdict(stored: StoredVerdict | None) -> Verdict | None:
