@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, KernelRow, SessionRow, ports_of
 from sokovan.domain.cluster.agent import PORTS_DEFAULT
@@ -61,7 +62,7 @@ def _meets(session: SessionRow) -> bool:
 
 
 def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
-    """Rank kernels that are about to be placed, by index, after those ranked before.
+    """Rank kernels that are to be placed, by index, with the lowest unused ranks.
 
     A kernel keeps its rank when it is placed again, because the environment of the others is based on it.
     If nothing else of the session was ever placed, all of them start anew from 0.
@@ -70,8 +71,8 @@ def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
     if all(kernel.agent_id is None for kernel in session.kernels.values()):
         for kernel in session.kernels.values():
             kernel.rank = None
-    following = 1 + max((kernel.rank for kernel in session.kernels.values() if kernel.rank is not None), default=-1)
+    taken = {kernel.rank for kernel in session.kernels.values()}
+    unused = (rank for rank in count() if rank not in taken)
     for kernel in chosen:
         if kernel.rank is None:
-            kernel.rank = following
-            following += 1
+            kernel.rank = next(unused)

@@ -68,10 +68,15 @@ class SqlLedger:
             if session.is_retried:
                 transitions.requeue_kernel(session, kernel)
                 continue
+            if session.goes_on_without(kernel):
+                transitions.follow_up_kernel(session, kernel)
+                continue
             if kernel.exit_code is None:
                 kernel.exit_code = given[kernel.kernel_id].exit_code
             transitions.move_kernel(session, kernel, KernelTrigger.GONE)
         for session in {session.session_id: session for session, _ in to_free}.values():
+            if session.is_retried:
+                transitions.clear_ranks(session)
             transitions.settle(session, KernelTrigger.REQUEUED if session.is_retried else KernelTrigger.GONE)
         await transitions.write()
         await self._release(to_free, agents_of, proof)

@@ -238,6 +238,8 @@ KERNELS = sa.Table(
     # Given with the first allocation, and kept: the environment of other kernels is based on it.
     sa.Column("rank", Amount),
     sa.Column("exit_code", Amount),
+    # What follows the end of a kernel that ends alone, while its session runs.
+    sa.Column("follow_up", Name),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("architecture", Name, nullable=False),
     sa.Column("require", sa.Text, nullable=False),
