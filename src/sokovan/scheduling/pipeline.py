@@ -81,7 +81,7 @@ class SchedulingCycle:
             snapshot.agents,
             snapshot.tree,
             _requested_slots(snapshot.sessions),
-            ports=(port for session in snapshot.sessions for kernel in session.kernels for port in kernel.ports),
+            ports=_requested_ports(snapshot.sessions),
             now_ms=snapshot.now_ms,
         )
         self._table = _shape_table(self._workspace, profile, snapshot)
@@ -300,6 +300,11 @@ def _shape_table(workspace: Workspace, profile: SchedulingProfile, snapshot: Sys
 def _requested_slots(sessions: Sequence[SessionWorkload]) -> set[str]:
     distinct = {kernel.slots for session in sessions for kernel in session.kernels}
     return {slot for slots in distinct for slot in slots}
+
+
+def _requested_ports(sessions: Sequence[SessionWorkload]) -> set[int]:
+    distinct = {kernel.ports for session in sessions for kernel in session.kernels}
+    return {port for ports in distinct for port in ports}
 
 
 def _nominations(reservations: Sequence[Reservation]) -> dict[str, str]:
