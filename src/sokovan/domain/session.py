@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
@@ -29,7 +29,7 @@ from sokovan.domain.labels import require_session_labels
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.owners.uploads import is_digest
-from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.slots import ResourceSlot, is_accelerator, total
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
@@ -38,6 +38,15 @@ PORT_RANGE = (1_024, 65_535)
 ANY_PORT = 0
 # The name of the lease behind MASTER_PORT; no service can have it.
 MASTER_LEASE = "#master"
+
+
+def needs_master_port(kernels: Collection[ResourceSlot]) -> bool:
+    """Whether a session gets a port to meet at, by the slots of its kernels.
+
+    Several kernels meet there, and so do the processes of one kernel with accelerators. Others
+    do not need it, and a lease would be one more row to write for each of many short sessions.
+    """
+    return len(kernels) > 1 or any(is_accelerator(slot) for slots in kernels for slot in slots)
 
 
 class SessionType(StrEnum):

@@ -30,6 +30,7 @@ from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
+from sokovan.domain.cluster.agent import read_port_range
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded.background_tasks import start_task
@@ -75,7 +76,8 @@ class UpOptions:
 
     `fake_agents` is the number of simulated agents and of devices of each. `fake_gpus`
     are simulated devices of the real agent, `gpu_shares` lets kernels share its devices,
-    and `name` is the name of that agent; the default is the host name.
+    `name` is the name of that agent, by default the host name, and `kernel_ports` are the
+    ports that it leases to kernels.
     """
 
     port: int = DEFAULT_PORT
@@ -85,6 +87,7 @@ class UpOptions:
     gpu_shares: bool = False
     agent: bool = True
     name: str = ""
+    kernel_ports: str = ""
 
 
 def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
@@ -92,6 +95,8 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     shape_of(options)  # validates before anything is created
     if options.name:
         checked_name(options.name, what="agent")
+    if options.kernel_ports:
+        read_port_range(options.kernel_ports)
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
     umask = os.umask(GROUP_AND_OTHERS)
     try:
@@ -176,9 +181,15 @@ def _manager_options(
 
     def agent(manager: str) -> AgentOptions:
         root = folder.root / "agent"
-        gpus, shares = options.fake_gpus, options.gpu_shares
         return AgentOptions(
-            manager, token, root=root, fake_gpus=gpus, gpu_shares=shares, name=options.name, hidden=(keys,)
+            manager,
+            token,
+            root=root,
+            name=options.name,
+            fake_gpus=options.fake_gpus,
+            gpu_shares=options.gpu_shares,
+            kernel_ports=options.kernel_ports,
+            hidden=(keys,),
         )
 
     return ManagerOptions(

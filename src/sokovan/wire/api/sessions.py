@@ -230,6 +230,7 @@ class SessionView:
     exit_code: int | None
     version: int
     labels: dict[str, str] = field(default_factory=dict)
+    group_domains: dict[str, str] = field(default_factory=dict)
     where: list[str] = field(default_factory=list)
     tolerations: list[str] = field(default_factory=list)
     affinity: list[str] = field(default_factory=list)

@@ -168,6 +168,7 @@ SESSIONS = sa.Table(
     sa.Column("hypernode", Name),
     # The attempts to start it that failed, as JSON.
     sa.Column("failed_starts", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("group_domains", sa.Text, nullable=False, server_default="{}"),
     # The session that was enqueued in its place.
     sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),
@@ -238,6 +239,8 @@ KERNELS = sa.Table(
     # Given with the first allocation, and kept: the environment of other kernels is based on it.
     sa.Column("rank", Amount),
     sa.Column("exit_code", Amount),
+    # What follows the end of a kernel that ends alone, while its session runs.
+    sa.Column("follow_up", Name),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("architecture", Name, nullable=False),
     sa.Column("require", sa.Text, nullable=False),

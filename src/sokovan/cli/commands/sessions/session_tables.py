@@ -136,6 +136,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
         ("HyperNode", view.hypernode or ""),
+        *((f"group {name}", f"in {domain}") for name, domain in sorted(view.group_domains.items())),
         ("agent labels", ", ".join(view.where)),
         ("tolerates", ", ".join(view.tolerations)),
         ("near", ", ".join(view.affinity)),

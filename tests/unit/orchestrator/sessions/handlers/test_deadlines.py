@@ -5,17 +5,19 @@ from itertools import pairwise
 import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.retry import RetryPolicy
-from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, User
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import SessionType
-from sokovan.domain.slots import SlotLimits
+from sokovan.domain.slots import NO_SLOTS, SlotLimits
+from sokovan.orchestrator.sessions.handlers.deadlines import _timed
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from sokovan.testing.simple_work import ONE_CPU
+from sokovan.testing.simple_work import ONE_CPU, work_spec
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
 ONCE = RetryPolicy(attempts=1)
@@ -187,3 +189,15 @@ async def test_a_session_runs_no_longer_than_its_scaling_group_allows(cluster: O
     session = await cluster.session("s")
     assert session.cause == "lifetime-limit"
     assert session.cause_detail == "it ran for 90 s, the most in scaling group default"
+
+
+@pytest.mark.parametrize("first", [KernelStatus.PENDING, KernelStatus.SCHEDULED, KernelStatus.PREPARED])
+def test_prepared_kernels_have_no_deadline_while_the_first_rank_waits(first: KernelStatus) -> None:
+    statuses = (first, KernelStatus.PREPARED)
+    kernels = tuple(
+        KernelRecord(KernelId(f"s.{index}"), SessionId("s"), index, status, 1, NO_SLOTS, rank=index)
+        for index, status in enumerate(statuses)
+    )
+    spec = work_spec("s", kernels=2, min_kernels=1)
+    session = SessionRecord(SessionId("s"), spec, SessionStatus.PREPARED, 1, Goal.RUN, 0, kernels)
+    assert (KernelStatus.PREPARED in _timed(session)) is (first is KernelStatus.PREPARED)
