@@ -59,7 +59,7 @@ def run(words: list[str]) -> int:
     from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
 
     try:
-        return run_command(_readable(words))
+        return run_command(_with_upload_folder(_readable(words)))
     except KeyboardInterrupt:
         print_status("interrupted")
         return INTERRUPTED
@@ -117,6 +117,21 @@ def _readable(words: list[str]) -> list[str]:
         else:
             found.append("/dev/stdin" if word == "-" else word)
     return found + words[end:]
+
+
+def _with_upload_folder(words: list[str]) -> list[str]:
+    """Give --upload its default, the current directory; the parser knows no optional values.
+
+    >>> _with_upload_folder(["run", "--upload", "--", "ls", "--upload"])
+    ['run', '--upload', '.', '--', 'ls', '--upload']
+    """
+    end = words.index("--") if "--" in words else len(words)
+    own: list[str] = []
+    for index, word in enumerate(words[:end]):
+        own.append(word)
+        if word == "--upload" and (index + 1 == end or words[index + 1].startswith("-")):
+            own.append(".")
+    return own + words[end:]
 
 
 def _discard_output() -> None:

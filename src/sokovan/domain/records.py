@@ -126,7 +126,8 @@ class SessionRecord:
     """One session with its kernels, in the order of their index.
 
     `place` is its position in submission order, used for pagination; `since_ms` is
-    when it entered its status.
+    when it entered its status. `group_domains` are the HyperNodes of its kernel groups, by
+    partition and label value.
     """
 
     session_id: SessionId
@@ -145,6 +146,7 @@ class SessionRecord:
     place: int = 0
     since_ms: int = 0
     failed_starts: tuple[FailedStart, ...] = ()
+    group_domains: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def attempt(self) -> int:

@@ -64,6 +64,7 @@ def session_view(
         depends_on=list(spec.dependencies),
         topology=topology_text(spec.topology) if spec.topology is not None else None,
         hypernode=record.hypernode,
+        group_domains=dict(record.group_domains),
         submitted_at=time_text(record.submitted_ms),
         scheduled_at=time_text_or_none(record.scheduled_ms),
         since=time_text(record.since_ms),

@@ -13,12 +13,13 @@ from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
-from sokovan.api.routes.logs import LogRoutes
 from sokovan.api.routes.sessions import SessionRoutes
+from sokovan.api.routes.streams.logs import LogRoutes
+from sokovan.api.routes.streams.watching import WatchRoutes
 from sokovan.api.routes.system import SystemRoutes
 from sokovan.api.routes.tenancy import tenancy_operations
+from sokovan.api.routes.uploads import UploadRoutes
 from sokovan.api.routes.usage import UsageRoutes
-from sokovan.api.routes.watching import WatchRoutes
 
 
 def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[ApiOperation]:
@@ -36,4 +37,5 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
         *UsageRoutes(context).operations(),
+        *UploadRoutes(context).operations(),
     ]

@@ -217,6 +217,7 @@ def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
         Column("heartbeat", lambda agent: formatting.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
         Column("arch", lambda agent: agent.architecture, wide=True),
         Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
+        Column("kernel ports", lambda agent: agent.kernel_ports, wide=True),
         Column("failures", lambda agent: str(len(agent.failed_starts)), wide=True),
         Column("failing", lambda agent: formatting.age(agent.failing_since, now_s=now_s, utc=utc), wide=True),
         Column("reason", lambda agent: agent.failing_reason or formatting.NONE, wide=True),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
-from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
@@ -22,19 +23,41 @@ SYSTEM_PREFIX = "sokovan."
 # Labels that operators may give an agent, beside those that it reports.
 OPERATOR_LABELS_MAX = 32
 _LABEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/\-]{0,61}[A-Za-z0-9])?", re.ASCII)
-# The agent label for the range of ports that are leased to kernels, such as 30000-39999.
+# The agent label for the range of ports that are leased to kernels; the agent sets it from --kernel-ports.
 PORTS_LABEL = "sokovan.ports"
-PORTS_DEFAULT = range(30_000, 40_000)
+# Below the ports that Linux gives to outgoing connections (32768 and up): those would be in the way.
+PORTS_DEFAULT = range(20_000, 30_000)
+_PORT_LEAST, _PORT_MOST = 1_024, 65_535  # without privileged ones
 FOREVER_MS = 1 << 62
 
 
 def port_range(labels: Mapping[str, str]) -> range:
     """The ports that an agent leases to kernels: its label, or the default."""
-    first, _, last = labels.get(PORTS_LABEL, "").partition("-")
-    if not (first.isascii() and last.isascii() and first.isdecimal() and last.isdecimal()):
+    text = labels.get(PORTS_LABEL)
+    try:
+        return PORTS_DEFAULT if text is None else read_port_range(text)
+    except InvalidInput:  # another program than our agent has set the label
         return PORTS_DEFAULT
-    low, high = int(first[:6]), int(last[:6])
-    return range(low, high + 1) if 1_024 <= low <= high <= 65_535 else PORTS_DEFAULT  # not privileged
+
+
+@lru_cache(maxsize=1_000)
+def read_port_range(text: str) -> range:
+    """Read a range of ports, such as 20000-29999. Raises InvalidInput."""
+    first, _, last = text.partition("-")
+    numbers = [int(part) for part in (first, last) if part.isascii() and part.isdecimal() and len(part) <= len("65535")]
+    if len(numbers) != 2 or not _PORT_LEAST <= numbers[0] <= numbers[1] <= _PORT_MOST:  # both ends
+        hint = f"use FIRST-LAST, from {_PORT_LEAST} to {_PORT_MOST}, such as {port_range_text(PORTS_DEFAULT)}"
+        raise InvalidInput(f"{text[:80]!r} is not a range of ports", hint=hint)
+    return range(numbers[0], numbers[1] + 1)
+
+
+def port_range_text(ports: range) -> str:
+    """The text that `read_port_range` reads.
+
+    >>> port_range_text(PORTS_DEFAULT)
+    '20000-29999'
+    """
+    return f"{ports.start}-{ports.stop - 1}"
 
 
 @dataclass(frozen=True, slots=True)

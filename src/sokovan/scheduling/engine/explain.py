@@ -8,7 +8,7 @@ session of that shape.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
@@ -100,7 +100,7 @@ class Explainer:
         failed = {check.name for check in reason.checks}
         checks = (*(check for check in pending.checks if check.name not in failed), *reason.checks, *notes)
         if not reason.checks:
-            checks = (*checks, *self._shortage_checks(code, summary, reason))
+            checks = (*checks, *self._shortage_checks(code, summary, reason), *self._tier_checks(pending, reason))
         need = pending.need()
         verdict = Verdict(
             pending.session.session_id, code, summary, checks, kernels_fit=pending.kernels_fit, kernels_needed=need
@@ -123,6 +123,14 @@ class Explainer:
             queue = Check("queue", "ok", f"queue {refusal.queue} may use all {refusal.slot} of the cluster")
             return queue, Check("room", "short", self._totals.free(refusal.slot))
         return (Check(_check_name(code), "no" if reason.shape is None else "short", summary),)
+
+    def _tier_checks(self, pending: PendingSession, reason: PendingReason) -> Iterator[Check]:
+        """A check for each tier that the session may use, with the HyperNodes that are left."""
+        if not reason.topology:
+            return
+        demand = [(batch.shape, len(batch.kernels)) for batch in pending.batches]
+        for room in self._context.topology.rooms(self._tiers(pending), demand):
+            yield Check(f"tier {room.tier}", "ok" if room.fits_now else "short", room.sentence())
 
     def _cause(self, pending: PendingSession, reason: PendingReason) -> tuple[Code, str]:
         if reason.shape is None:

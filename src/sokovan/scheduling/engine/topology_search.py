@@ -32,6 +32,27 @@ class Tier(NamedTuple):
     highs: Ints
 
 
+class TierRoom(NamedTuple):
+    """How many HyperNodes of a tier could hold a demand, and what the best holds."""
+
+    tier: str
+    hypernodes: int
+    could_ever_fit: int
+    fits_now: int
+    most: int
+    best: str
+
+    def sentence(self) -> str:
+        """`HyperNodes 8 → could ever fit 8 → fits now 0; r01 has room for 3 kernels`."""
+        counts = (self.hypernodes, self.could_ever_fit, self.fits_now)
+        text = " → ".join(
+            f"{name} {n}" for name, n in zip(("HyperNodes", "could ever fit", "fits now"), counts, strict=True)
+        )
+        if not self.best or self.hypernodes == 1:
+            return f"{text}; room for {self.most} kernels"
+        return f"{text}; {self.best} has room for {self.most} kernels"
+
+
 class TopologySearch:
     """Answers which HyperNodes could hold a demand, tier by tier."""
 
@@ -106,6 +127,19 @@ class TopologySearch:
             if fits.any():
                 return True
         return False
+
+    def rooms(self, tiers: Iterable[Tier], demand: Demand) -> list[TierRoom]:
+        """For each tier, how many HyperNodes could hold the demand, ever and now."""
+        found = []
+        for tier in tiers:
+            ever, now = np.ones(len(tier.names), bool), np.ones(len(tier.names), bool)
+            for shape, count in demand:
+                ever &= _sums(shape.ever_counts(self._workspace), tier) >= count
+                now &= self._fitting(tier, shape, later=False) >= count
+            most, best = self.most_that_fit([tier], demand)
+            name = self.tree.tier_text(self.tree.tier(tier.names[0]))
+            found.append(TierRoom(name, len(tier.names), int(ever.sum()), int(now.sum()), most, best))
+        return found
 
     def most_that_fit(self, tiers: Iterable[Tier], demand: Demand) -> tuple[int, str]:
         """The HyperNode that holds most of the demand now, and how many kernels that is."""

@@ -19,6 +19,7 @@ from sokovan.sdk.aio.catalogs import AsyncCatalogs
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
+from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
@@ -51,6 +52,7 @@ class AsyncClient(AsyncCatalogs):
         connection = AsyncConnection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
+        self.uploads = AsyncUploads(connection)
 
     async def __aenter__(self) -> Self:
         return self

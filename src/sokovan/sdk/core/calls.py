@@ -19,13 +19,17 @@ Query = Mapping[str, str | int | bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T_co]):
-    """A request; `repeatable` if sending it twice is safe (idempotent)."""
+    """A request; `repeatable` if sending it twice is safe (idempotent).
+
+    `content` is a body that is not JSON.
+    """
 
     method: str
     path: str
     answer: type[T_co]
     query: Mapping[str, str] = field(default_factory=dict)
     body: object = None
+    content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
 

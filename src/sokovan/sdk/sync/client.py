@@ -25,6 +25,7 @@ from sokovan.sdk.sync.catalogs import Catalogs
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
+from sokovan.sdk.sync.uploads import Uploads
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView
 
@@ -52,6 +53,7 @@ class Client(Catalogs):
         connection = Connection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
+        self.uploads = Uploads(connection)
 
     def __enter__(self) -> Self:
         return self

@@ -41,6 +41,7 @@ class AgentView:
     used: dict[str, int]
     kernels: int
     kernels_max: int | None
+    kernel_ports: str = ""
     connected: bool
     heartbeat_at: str | None
     load: dict[str, int]

@@ -73,7 +73,8 @@ class SessionBody(StrictBody):
     conditions on labels of agents: `zone in (a, b)`, `nvme exists`. `affinity` and
     `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
     `workdir` is a folder of the agent, in which the kernels run and which they may change;
-    by default each has an empty folder of its own.
+    by default each has an empty folder of its own. `upload` is the id of an upload of the
+    caller; the kernels of the session run in a copy of it, one per agent.
     """
 
     name: str | None = None
@@ -87,6 +88,7 @@ class SessionBody(StrictBody):
     groups: list[KernelGroupBody] = field(default_factory=list)
     mounts: list[MountBody] = field(default_factory=list)
     workdir: str = ""
+    upload: str = ""
     ports: list[ServicePortBody] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
@@ -130,6 +132,7 @@ class RunOptions(TypedDict, total=False):
     environment: Mapping[str, str]
     mounts: Sequence[str | MountBody]
     workdir: str
+    upload: str
     ports: Sequence[str | ServicePortBody]
     labels: Mapping[str, str]
     require: Mapping[str, str]
@@ -229,6 +232,7 @@ class SessionView:
     exit_code: int | None
     version: int
     labels: dict[str, str] = field(default_factory=dict)
+    group_domains: dict[str, str] = field(default_factory=dict)
     where: list[str] = field(default_factory=list)
     tolerations: list[str] = field(default_factory=list)
     affinity: list[str] = field(default_factory=list)
@@ -238,6 +242,7 @@ class SessionView:
     failed_starts: list[FailedStartView] = field(default_factory=list)
     times_out_at: str | None = None
     workdir: str = ""
+    upload: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

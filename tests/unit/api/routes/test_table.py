@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.routes.table import every_operation
-from sokovan.sdk.core import catalog_calls, session_calls, system_calls
+from sokovan.sdk.core import catalog_calls, session_calls, system_calls, upload_calls
 from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
@@ -41,6 +41,8 @@ GET /api/v1/sessions/{ref}/kernels/{index}/log
 GET /api/v1/sessions/{ref}/log
 GET /api/v1/events
 GET /api/v1/usage
+PUT /api/v1/uploads/blobs/{digest}
+PUT /api/v1/uploads/{digest}
 GET /api/v1/agents
 GET /api/v1/agents/{name:path}
 PATCH /api/v1/agents/{name:path}
@@ -81,6 +83,8 @@ CALLS: list[Call[Any]] = [
     catalog_calls.new_key("ada", None),
     catalog_calls.keys(),
     catalog_calls.usage(scaling_group=None),
+    upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
+    upload_calls.complete("0" * 64),
     catalog_calls.delete_key("AK-1"),
     *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
     *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),

@@ -35,7 +35,9 @@ def test_agents_that_are_gone_are_listed_only_on_request(server: CannedServer, s
 
 def test_an_agent_is_shown_with_its_labels(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents/gpu2", AGENT)
-    assert "labels       rack=r01" in sokovan("agent", "show", "gpu2")[1]
+    shown = sokovan("agent", "show", "gpu2")[1]
+    assert "labels        rack=r01" in shown
+    assert "kernel ports  20000-29999" in shown
     assert json.loads(sokovan("agent", "show", "gpu2", "--json")[1])["kernels"] == 5
 
 

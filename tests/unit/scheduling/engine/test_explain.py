@@ -233,7 +233,8 @@ def test_no_room_close_together_names_the_best_domain_and_how_many_it_holds() ->
     assert code_and_summary(verdict) == ("TOPOLOGY_NO_ROOM", text)
     assert verdict.funnel is not None
     assert (verdict.funnel.fits_now, verdict.funnel.topology) == (4, 0)
-    assert verdict.checks[-1] == Check("topology", "short", text)
+    tier = "HyperNodes 2 → could ever fit 2 → fits now 0; r2 has room for 6 kernels"
+    assert verdict.checks[-2:] == (Check("topology", "short", text), Check("tier 1", "short", tier))
 
 
 def main_and_subs(count: int, main: str, sub: str, **more: Any) -> SessionWorkload:

@@ -90,8 +90,6 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
         )
         for row in await transaction.fetch(lock, bound)
     }
-    for agent in agents.values():
-        agent.ports.offered = port_range(agent.labels)
     for row in await transaction.fetch(slots, bound):
         if row.agent_id in agents:
             agents[row.agent_id].free[row.slot] = row.capacity - row.used
@@ -110,6 +108,8 @@ async def _load_devices(transaction: Transaction, agents: dict[str, LockedAgent]
 
 async def _load_ports(transaction: Transaction, agents: dict[str, LockedAgent]) -> None:
     """Load the ports that are leased, or were until less than the time that they rest."""
+    for agent in agents.values():
+        agent.ports.offered = port_range(agent.labels)
     bound = {**bound_ids(transaction, list(agents)), "the_rest_ms": transaction.now_ms - PORT_REST_MS}
     for row in await transaction.fetch(taken_ports(transaction.postgresql), bound):
         agents[row.agent_id].ports.taken.add(row.port)
@@ -125,7 +125,7 @@ async def _unmet(transaction: Transaction, ids: Sequence[str]) -> set[str]:
 async def _topology_changed(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext
 ) -> bool:
-    if context.topology is None or all(one.hypernode is None for one in assignments):
+    if context.topology is None or not any(one.has_domain for one in assignments):
         return False
     row = await transaction.first(sa.select(CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind == TOPOLOGY.name))
     return (0 if row is None else row.stamp) != context.topology

@@ -8,7 +8,7 @@ from itertools import count
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, KernelRow, SessionRow, ports_of
 from sokovan.domain.cluster.agent import PORTS_DEFAULT
-from sokovan.domain.session import ANY_PORT, MASTER_LEASE
+from sokovan.domain.session import ANY_PORT, MASTER_LEASE, needs_master_port
 
 
 @dataclass(slots=True)
@@ -48,13 +48,17 @@ class PortLeases:
 
 def leases_ports(session: SessionRow) -> bool:
     """Whether kernels of a session need ports: for services, or to meet."""
-    return len(session.kernels) > 1 or any(kernel.ports_text != NO_PORTS for kernel in session.kernels.values())
+    return _meets(session) or any(kernel.ports_text != NO_PORTS for kernel in session.kernels.values())
 
 
 def requested_ports(session: SessionRow, kernel: KernelRow) -> Mapping[str, int]:
     """The ports that a kernel needs on its agent; all meet at the kernel of rank 0."""
     services = ports_of(kernel.ports_text)
-    return {**services, MASTER_LEASE: ANY_PORT} if kernel.rank == 0 and len(session.kernels) > 1 else services
+    return {**services, MASTER_LEASE: ANY_PORT} if kernel.rank == 0 and _meets(session) else services
+
+
+def _meets(session: SessionRow) -> bool:
+    return needs_master_port([kernel.slots for kernel in session.kernels.values()])
 
 
 def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:

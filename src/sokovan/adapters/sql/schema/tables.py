@@ -168,6 +168,7 @@ SESSIONS = sa.Table(
     sa.Column("hypernode", Name),
     # The attempts to start it that failed, as JSON.
     sa.Column("failed_starts", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("group_domains", sa.Text, nullable=False, server_default="{}"),
     # The session that was enqueued in its place.
     sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),

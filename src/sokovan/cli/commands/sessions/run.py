@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
-from sokovan.cli.commands.workdir import with_local_workdir
+from sokovan.cli.commands.uploads import with_folder
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.exit_codes import OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import as_json, print_data
@@ -68,7 +68,10 @@ def run(
         raise InvalidSetting("no command given", hint="put it after --: sokovan run -- python train.py")
     try:
         with server.client() as client:
-            requests = [replace(each, body=with_local_workdir(each.body, client, flags.workdir)) for each in requests]
+            requests = [
+                replace(each, body=with_folder(each.body, client, upload=flags.upload, workdir=flags.workdir))
+                for each in requests
+            ]
             if detach:
                 for view in submit_all(client.sessions, requests):
                     print_data(as_json(plain(view)) if server.json else view.name)

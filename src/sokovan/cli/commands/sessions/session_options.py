@@ -88,6 +88,10 @@ class SessionFlags:
         tuple[str, ...],
         Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET (read-only) or SOURCE:TARGET:rw."),
     ] = ()
+    upload: Annotated[
+        str | None,
+        Parameter(help="Send this folder, without files that git ignores, and run in a copy; default: this one."),
+    ] = None
     workdir: Annotated[
         str | None,
         Parameter(help="Directory on the agent, or none; default: this one, if local."),
@@ -162,7 +166,7 @@ class SessionFlags:
 
     def _options(self) -> dict[str, Any]:
         """The flags that were given, by the field of SessionBody."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "file"}
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in {"file", "upload"}}
         return {name: _read_flag(name, value) for name, value in given.items() if value not in {None, ()}}
 
 

@@ -30,7 +30,7 @@ _STATE_COLUMNS = [
     for name in (
         "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "queue",
         "user", "group", "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail",
-        "result", "hypernode", "since_ms", "failed_starts",
+        "result", "hypernode", "since_ms", "failed_starts", "group_domains",
     )
 ]  # fmt: skip
 
@@ -233,6 +233,11 @@ def slots_of(text: str) -> ResourceSlot:
     return ResourceSlot(msgspec.json.decode(text))
 
 
+def domains_text(domains: Mapping[str, str]) -> str:
+    """The HyperNodes of kernel groups, as they are stored."""
+    return msgspec.json.encode(dict(domains), order="sorted").decode()
+
+
 def failed_starts_text(failed: Sequence[FailedStart]) -> str:
     """The stored form of failed attempts to start a session."""
     return msgspec.json.encode(failed).decode()
@@ -349,4 +354,5 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         place=row.place,
         since_ms=row.since_ms,
         failed_starts=failed_starts_of(row.failed_starts),
+        group_domains=msgspec.json.decode(row.group_domains),
     )

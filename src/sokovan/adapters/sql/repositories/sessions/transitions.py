@@ -6,7 +6,7 @@ differ only in the moves they request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -15,7 +15,13 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, KernelRow, SessionRow, failed_starts_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    NO_PORTS,
+    KernelRow,
+    SessionRow,
+    domains_text,
+    failed_starts_text,
+)
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
@@ -40,7 +46,7 @@ _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
     "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
-    "failed_starts": TEXT,
+    "failed_starts": TEXT, "group_domains": TEXT,
 }  # fmt: skip
 
 
@@ -65,6 +71,7 @@ class Transitions:
     _session_history: list[history.HistoryRow] = field(default_factory=list)
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
+    _group_domains: dict[str, str] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
 
     def move_kernel(self, session: SessionRow, kernel: KernelRow, trigger: KernelTrigger) -> None:
@@ -150,6 +157,10 @@ class Transitions:
     def set_hypernode(self, session: SessionRow, hypernode: str) -> None:
         """Record the HyperNode that the session is placed in."""
         self._hypernodes[session.session_id] = hypernode
+
+    def set_group_domains(self, session: SessionRow, domains: Mapping[str, str]) -> None:
+        """Record the HyperNodes that the kernel groups of the session are placed in."""
+        self._group_domains[session.session_id] = domains_text(domains)
 
     def settle(
         self,
@@ -238,6 +249,7 @@ class Transitions:
             row.result if ending is None else ending.result.value,
             self._hypernodes.get(session.session_id, row.hypernode),
             session.since_ms, failed_starts_text(session.failed_starts),
+            self._group_domains.get(session.session_id, row.group_domains),
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.app import close_streams
 from sokovan.api.errors import BodyTooLarge
-from sokovan.api.routes.exec import next_message, send_last
+from sokovan.api.routes.streams.exec import next_message, send_last
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.wire.api.execution import FRAME_MAX
 from tests.unit.api.api_harness import ApiHarness, Socket, add_key, api_harness, domain_admin, member

@@ -99,7 +99,7 @@ async def test_a_broken_place_to_go_on_is_refused(api: ApiHarness) -> None:
 async def test_of_a_large_gang_one_kernel_is_followed_at_a_time(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sokovan.api.routes.logs.FOLLOWED_MAX", 1)
+    monkeypatch.setattr("sokovan.api.routes.streams.logs.FOLLOWED_MAX", 1)
     await api.submit("gang", NORTH, kernels=2)
     answer = await api.get("/sessions/gang/log", user=NORTH)
     assert answer.status_code == 409
