@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots
+from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots, require_tuple
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
+from sokovan.domain.constraints.taint import TAINT_PREFIX, read_taint
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
@@ -98,6 +99,8 @@ class AgentInfo:
         require_kind(self.cached_images, frozenset, what=what, field="cached_images")
         require_labels(self.labels, what=what, most=LABELS_MAX + OPERATOR_LABELS_MAX)
         require_slots(self.releasing_slots, what=what, field="releasing_slots")
+        require_kind(self.health, AgentHealth, what=what, field="health")
+        require_tuple(self.leased_ports, tuple, what=what, field="leased_ports")
         require_int(self.incarnation, what=what, field="incarnation", least=1)
         require_int(self.kernel_count, what=what, field="kernel_count", least=0)
         require_int(self.releasing_count, what=what, field="releasing_count", least=0, most=self.kernel_count)
@@ -138,7 +141,9 @@ def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed
         if not isinstance(name, str) or not _LABEL_NAME.fullmatch(name):
             problem = "is not 1 to 63 letters, digits and . _ - / that begin and end with a letter or digit"
             raise InvalidSpec(what=what, field=field, value=name, problem=problem)
-        if name.startswith(SYSTEM_PREFIX):
+        if name.startswith(TAINT_PREFIX):
+            read_taint(f"{name.removeprefix(TAINT_PREFIX)}={added.get(name, '')}")
+        elif name.startswith(SYSTEM_PREFIX):
             raise InvalidSpec(
                 what=what, field=field, value=name, problem=f"begins with {SYSTEM_PREFIX}, which is reserved"
             )

@@ -153,7 +153,7 @@ async def test_the_pending_time_out_counts_from_the_end_of_the_dependencies(clus
 
 
 async def test_the_pending_time_out_starts_anew_when_a_quota_has_held_the_session(cluster: OrchestratedCluster) -> None:
-    large, small = (ResourcePolicy("quota", slots_max=SlotLimits({"cpu": amount})) for amount in (9000, 1000))
+    large, small = (ResourcePolicy("quota", slots_max=SlotLimits({"cpu": amount})) for amount in (9000, 2500))
     await cluster.stored.put(large, Domain("default"), User("default", "default", policy="quota"))
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     agent = await cluster.agent("a1", slots={"cpu": 2000, "mem": 8 << 30})
