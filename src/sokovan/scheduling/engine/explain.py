@@ -163,9 +163,11 @@ class Explainer:
             return code, f"only agents of another shard could hold {slots}, and shards are hard"
         if code is Code.AGENTS_AVOIDED:
             return code, f"{', '.join(shape.key.avoid)} failed to start it, and no other agent could hold {slots}"
-        if code in {Code.NODES_DRAINING, Code.AGENTS_FAILING} or (not funnel.alive and shape.possible_total):
+        if code in {Code.NODES_DRAINING, Code.AGENTS_FAILING}:
+            return code, self._unavailable(pending, shape)
+        if not funnel.alive and shape.possible_total:
             failing = Code.AGENTS_FAILING if shape.reachable_total else Code.NODES_DRAINING
-            return code or failing, self._unavailable(pending, shape)
+            return failing, self._unavailable(pending, shape)
         unmatched = _unmatched(shape, funnel)
         if unmatched is not None:
             return unmatched
