@@ -18,7 +18,7 @@ from sokovan.wire.api.topology import (
     HyperNodeBody,
     TierBody,
     TopologyBody,
-    TopologyChange,
+    TopologyChangeView,
     TopologyNode,
     TopologyView,
     ViolationView,
@@ -69,11 +69,11 @@ def topology_view(state: TopologyState) -> TopologyView:
     )
 
 
-def change_view(state: TopologyState, found: Sequence[TopologyViolation], *, applied: bool) -> TopologyChange:
+def change_view(state: TopologyState, found: Sequence[TopologyViolation], *, applied: bool) -> TopologyChangeView:
     """The view of a change and of the constraints that it does not meet."""
     tree = state.tree
     top = [child for child in tree.children(ROOT) if tree.tier(child) == 0]
-    return TopologyChange(
+    return TopologyChangeView(
         applied=applied,
         hypernodes=len(state.hypernodes),
         agents=len(state.agents),

@@ -16,7 +16,7 @@ from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_all
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.wire.api.topology import TopologyChange, TopologyNode
+from sokovan.wire.api.topology import TopologyChangeView, TopologyNode
 
 HYPERNODE = "hypernode"
 
@@ -112,7 +112,7 @@ def rm(*, dry_run: Flag = False, yes: Yes = False, server: ServerOptions = DEFAU
     return OK
 
 
-def report_change(change: TopologyChange) -> None:
+def report_change(change: TopologyChangeView) -> None:
     """Print the result of a change, and the constraints that are not met."""
     outside = f", {change.unplaced} of them in none" if change.unplaced else ""
     done = "applied" if change.applied else "dry run, nothing changed"

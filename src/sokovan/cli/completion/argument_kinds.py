@@ -17,6 +17,7 @@ ARGUMENT_KINDS = {
     "cancel": "waiting-session",
     **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone", "label")},
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
+    "topology show": "agent",
     **dict.fromkeys(("context use", "context rm"), "context"),
     **dict.fromkeys(("run", "plan", "simulate"), "file"),
     "help": "topic",

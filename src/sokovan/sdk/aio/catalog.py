@@ -13,7 +13,7 @@ from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
-from sokovan.wire.api.topology import LabelsChange, TopologyBody, TopologyChange, TopologyView
+from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
@@ -105,7 +105,7 @@ class AsyncAgents:
 
     async def label(
         self, name: str, labels: Mapping[str, str] | None = None, *, remove: Sequence[str] = ()
-    ) -> LabelsChange:
+    ) -> LabelsView:
         """Set and remove labels of an agent, which enrolments keep."""
         return await self._connection.send(catalog_calls.label_agent(name, labels or {}, remove))
 
@@ -124,11 +124,11 @@ class AsyncHyperNodes:
         """Get the topology, and its tree with capacities."""
         return await self._connection.send(catalog_calls.topology())
 
-    async def apply(self, body: TopologyBody, *, dry_run: bool = False) -> TopologyChange:
+    async def apply(self, body: TopologyBody, *, dry_run: bool = False) -> TopologyChangeView:
         """Replace the topology as a whole, or only check the new one."""
         return await self._connection.send(catalog_calls.put_topology(body, dry_run=dry_run))
 
-    async def delete(self, *, dry_run: bool = False) -> TopologyChange:
+    async def delete(self, *, dry_run: bool = False) -> TopologyChangeView:
         """Remove the topology, or only check what that does."""
         return await self._connection.send(catalog_calls.delete_topology(dry_run=dry_run))
 

@@ -33,7 +33,7 @@ from sokovan.wire.api.tenancy import (
     UserBody,
     UserPage,
 )
-from sokovan.wire.api.topology import LabelsBody, LabelsChange, TopologyBody, TopologyChange, TopologyView
+from sokovan.wire.api.topology import LabelsBody, LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 B = TypeVar("B")
 
@@ -91,11 +91,11 @@ def change_agent(name: str, action: str, reason: str) -> Call[AgentView]:
     return Call(method="PATCH", path=api_path("agents", name), answer=AgentView, body=sparse(change))
 
 
-def label_agent(name: str, labels: Mapping[str, str], remove: Sequence[str]) -> Call[LabelsChange]:
+def label_agent(name: str, labels: Mapping[str, str], remove: Sequence[str]) -> Call[LabelsView]:
     """Set and remove labels of an agent."""
     body = LabelsBody(set=dict(labels), remove=list(remove))
     path = api_path("agents", name, "labels")
-    return Call(method="PATCH", path=path, answer=LabelsChange, body=sparse(body), repeatable=False)
+    return Call(method="PATCH", path=path, answer=LabelsView, body=sparse(body), repeatable=False)
 
 
 def topology() -> Call[TopologyView]:
@@ -103,16 +103,16 @@ def topology() -> Call[TopologyView]:
     return Call(method="GET", path=api_path("topology"), answer=TopologyView)
 
 
-def put_topology(body: TopologyBody, *, dry_run: bool) -> Call[TopologyChange]:
+def put_topology(body: TopologyBody, *, dry_run: bool) -> Call[TopologyChangeView]:
     """Replace the topology, or only check the new one."""
     chosen = query({"dry_run": dry_run})
-    return Call(method="PUT", path=api_path("topology"), answer=TopologyChange, body=sparse(body), query=chosen)
+    return Call(method="PUT", path=api_path("topology"), answer=TopologyChangeView, body=sparse(body), query=chosen)
 
 
-def delete_topology(*, dry_run: bool) -> Call[TopologyChange]:
+def delete_topology(*, dry_run: bool) -> Call[TopologyChangeView]:
     """Remove the topology, or only check what that does."""
     chosen = query({"dry_run": dry_run})
-    return Call(method="DELETE", path=api_path("topology"), answer=TopologyChange, query=chosen, repeatable=False)
+    return Call(method="DELETE", path=api_path("topology"), answer=TopologyChangeView, query=chosen, repeatable=False)
 
 
 def agent_history(name: str) -> Call[list[HistoryLine]]:

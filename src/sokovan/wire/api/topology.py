@@ -80,7 +80,7 @@ class ViolationView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopologyChange:
+class TopologyChangeView:
     """The result of a change, or of a dry run of it.
 
     `violations` are the first ones, `violation_count` counts all. `unplaced` counts the
@@ -104,8 +104,8 @@ class LabelsBody(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsChange:
+class LabelsView:
     """The agent after a change of its labels, and what that does to the topology."""
 
     agent: AgentView
-    topology: TopologyChange
+    topology: TopologyChangeView

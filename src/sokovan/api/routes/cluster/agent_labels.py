@@ -19,7 +19,7 @@ from sokovan.domain.records import AgentRecord
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.topology_changes import broken_constraints, topology_state
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.topology import LabelsBody, LabelsChange, TopologyChange
+from sokovan.wire.api.topology import LabelsBody, LabelsView, TopologyChangeView
 
 
 class AgentLabelRoutes:
@@ -39,7 +39,7 @@ class AgentLabelRoutes:
                 endpoint=self.label,
                 tag="agents",
                 body=LabelsBody,
-                answer=LabelsChange,
+                answer=LabelsView,
                 fails=(404, 409),
             )
         ]
@@ -50,7 +50,7 @@ class AgentLabelRoutes:
         require_role(principal, Action.CHANGE, ObjectKind.AGENT)
         body = body_of(request, LabelsBody)
 
-        async def work(unit: UnitOfWork) -> tuple[AgentRecord, TopologyChange]:
+        async def work(unit: UnitOfWork) -> tuple[AgentRecord, TopologyChangeView]:
             record = await agent_named(unit, name)
             labels = operator_labels(record.operator_labels, body.set, body.remove)
             if labels != record.operator_labels:
@@ -66,4 +66,4 @@ class AgentLabelRoutes:
         agent_id = record.info.agent_id
         state, connected = await self._agents.get(agent_id), self._gateway.connected(agent_id)
         view = agent_view(record, state, connected=connected, seen_as=principal.subject.role)
-        return json_response(LabelsChange(agent=view, topology=change))
+        return json_response(LabelsView(agent=view, topology=change))

@@ -19,7 +19,7 @@ from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.topology_changes import apply_topology, broken_constraints, topology_state
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.topology import TopologyBody, TopologyChange, TopologyView
+from sokovan.wire.api.topology import TopologyBody, TopologyChangeView, TopologyView
 
 DryRun: TypeAlias = Annotated[bool, Query(description="Only check the change, and store nothing.")]
 
@@ -36,10 +36,10 @@ class TopologyRoutes:
         return [
             ApiOperation(method="GET", path=path, endpoint=self.show, tag=tag, answer=TopologyView),
             ApiOperation(
-                method="PUT", path=path, endpoint=self.put, tag=tag, body=TopologyBody, answer=TopologyChange
+                method="PUT", path=path, endpoint=self.put, tag=tag, body=TopologyBody, answer=TopologyChangeView
             ),
             ApiOperation(
-                method="DELETE", path=path, endpoint=self.remove, tag=tag, answer=TopologyChange, fails=(404,)
+                method="DELETE", path=path, endpoint=self.remove, tag=tag, answer=TopologyChangeView, fails=(404,)
             ),
         ]  # fmt: skip
 
@@ -55,7 +55,7 @@ class TopologyRoutes:
         principal = _administrator(request)
         topology = topology_of(body_of(request, TopologyBody))
 
-        async def work(unit: UnitOfWork) -> TopologyChange:
+        async def work(unit: UnitOfWork) -> TopologyChangeView:
             found = await apply_topology(unit, topology, dry_run=dry_run)
             if not dry_run:
                 await unit.audit.append(audit_entry(principal, "topology.put", TOPOLOGY, broken=str(len(found))))
@@ -70,7 +70,7 @@ class TopologyRoutes:
         """
         principal = _administrator(request)
 
-        async def work(unit: UnitOfWork) -> TopologyChange:
+        async def work(unit: UnitOfWork) -> TopologyChangeView:
             if dry_run:
                 await unit.catalog.get(Topology, TOPOLOGY)
             else:
@@ -81,7 +81,7 @@ class TopologyRoutes:
 
         return await self._answer(await (self._store.read(work) if dry_run else self._store.run(work)))
 
-    async def _answer(self, change: TopologyChange) -> Response:
+    async def _answer(self, change: TopologyChangeView) -> Response:
         if change.applied:
             await self._hints.set(SESSIONS_HINT)
         return json_response(change)

@@ -90,7 +90,7 @@ class SessionFlags:
     ] = ()
     upload: Annotated[
         str | None,
-        Parameter(help="Send this folder, without files that git ignores, and run in a copy; default: this one."),
+        Parameter(help="Send this folder and run in a copy of it; default: this one."),
     ] = None
     workdir: Annotated[
         str | None,
