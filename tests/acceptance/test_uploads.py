@@ -10,24 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.embedded import LIMIT_S, SMALL, SOKOVAN, Embedded
+from tests.acceptance.embedded import SMALL, Embedded, sokovan_in
 
 LITTLE = ("--cpus", "0.2", "--mem", "64MiB")
 GIT = "/usr/bin/git"
-
-
-def sokovan_in(folder: Path, server: Embedded, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command that a person runs in a folder."""
-    return subprocess.run(
-        [SOKOVAN, *words],
-        env=server.environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
 
 
 def digest_of(content: bytes) -> str:

@@ -19,7 +19,7 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 MOUNTS_LABEL = "sokovan.mounts"
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
-# Labels of agents with this prefix are set by the system.
+# Labels of agents with this prefix are set by the system; operators set only the taints among them.
 SYSTEM_PREFIX = "sokovan."
 # Labels that operators may give an agent, beside those that it reports.
 OPERATOR_LABELS_MAX = 32

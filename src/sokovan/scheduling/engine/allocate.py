@@ -211,8 +211,7 @@ class Allocate:
             pending.reason = PendingReason(None, shape=shape)
             return False
         workspace.take(agent, shape.both)
-        if shape.affinity is not None:
-            shape.affinity.count(agent, 1)
+        shape.count_placed(agent, 1)
         context.choice.chosen(agent)
         self._admission.count(pending, ((shape.slots, 1),))
         context.queue_usage.charge(pending.node, shape.slot_pairs)

@@ -111,6 +111,11 @@ class Shape:
             counts = np.minimum(counts, self._counts(workspace.future[agents]))
         return np.asarray(np.where(self.allowed(agents), counts, 0), np.int64)
 
+    def count_placed(self, agent: int, kernels: int) -> None:
+        """Count placed kernels for affinity; a negative number takes them back."""
+        if self.affinity is not None:
+            self.affinity.count(agent, kernels)
+
     def allowed(self, agents: Ints | slice = slice(None)) -> Flags:
         """The eligible agents that affinity to other sessions allows now."""
         near = self.affinity.allowed(agents) if self.affinity is not None else None
