@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.database import Database, is_connection_loss, is_retryable
+from sokovan.adapters.sql.direct_statements import run
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.schema.columns import server_time
@@ -174,9 +175,10 @@ class _Attempt(Generic[R]):
 async def _begin(database: Database, connection: AsyncConnection, commit_id: str) -> Transaction | None:
     """Insert the commit id and read time and stamp; None if an earlier attempt committed."""
     bound = {"the_id": commit_id, **({} if database.is_postgresql else {"the_now_ms": database.clock.now_ms()})}
-    row = (await connection.execute(_insert_commit_id(database.is_postgresql), bound)).first()
-    if row is None:
+    rows = (await run(connection, _insert_commit_id(database.is_postgresql), bound)).rows
+    if not rows:
         return None
+    row = rows[0]
     stamp = row.stamp if database.is_postgresql else row.sequence
     return _transaction(database, connection, now_ms=row.at_ms, stamp=stamp, number=row.sequence)
 
