@@ -102,15 +102,24 @@ async def run(connection: AsyncConnection, statement: sa.Executable, parameters:
         result = await connection.execute(statement, parameters)
         return Outcome(result.all() if result.returns_rows else (), result.rowcount)
     cursor = driver.cursor()
+    many = isinstance(parameters, list)
+    bound = [direct.bound(one) for one in parameters] if many else direct.bound(parameters or {})
+    _notify(connection, cursor, direct.form.sql, bound, many=many)
     try:
-        if isinstance(parameters, list):
-            await cursor.executemany(direct.form.sql, [direct.bound(one) for one in parameters])
-        else:
-            await cursor.execute(direct.form.sql, direct.bound(parameters or {}))
+        await (cursor.executemany if many else cursor.execute)(direct.form.sql, bound)
         raw = await cursor.fetchall()
+        await cursor.close()
     except sqlite3.Error as error:
         raise _wrapped(error, direct.form.sql) from error
     return Outcome(direct.form.rows(raw), cursor.rowcount)
+
+
+def _notify(connection: AsyncConnection, cursor: object, sql: str, bound: object, *, many: bool) -> None:
+    """Call those who listen to the statements of the engine, as SQLAlchemy does."""
+    pooled = connection.sync_connection
+    if pooled is not None:
+        for listener in pooled.dispatch.before_cursor_execute:
+            listener(pooled, cursor, sql, bound, None, many)
 
 
 def _direct(statement: sa.Executable, parameters: Any) -> DirectStatement | None:
