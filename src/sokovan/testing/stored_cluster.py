@@ -116,6 +116,10 @@ class StoredCluster:
         """Allocate many sessions in one batch."""
         return await self.allocator.allocate_batch(assignments, context or AllocationContext())
 
+    async def release(self, name: str, *gates: str) -> SessionRecord:
+        """Open gates of a session as its user."""
+        return await self.store.run(lambda unit: unit.sessions.release(SessionId(name), gates, BY_USER))
+
     async def session(self, name: str) -> SessionRecord:
         """The current record of a session."""
         return await self.store.read(lambda unit: unit.sessions.get(SessionId(name)))

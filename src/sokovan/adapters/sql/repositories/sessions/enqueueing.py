@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.stored_specs import write_spec
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, NAMED, REQUESTS, SCALING_GROUPS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -233,10 +234,7 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
 
 
 async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING and later sessions that depend on `before` depend on `after`.
-
-    The versions of their kernels change too: a copy that was read before must not move them.
-    """
+    """Make PENDING and later sessions that depend on `before` depend on `after`."""
     # First, because it waits for units of work that add dependents.
     marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after)
     await transaction.execute(marked)
@@ -250,19 +248,11 @@ async def replace_dependency(transaction: Transaction, before: SessionId, after:
     for row in waiting:
         spec = spec_of(row.body)
         dependencies = tuple(after if one == before else one for one in spec.dependencies)
-        written = {"body": spec_text(replace(spec, dependencies=dependencies)), "stamp": transaction.stamp}
-        await transaction.execute(
-            sa.update(SESSIONS)
-            .where(SESSIONS.c.session_id == row.session_id)
-            .values(**written, version=SESSIONS.c.version + 1)
-        )
+        await write_spec(transaction, replace(spec, dependencies=dependencies))
         await transaction.execute(
             sa.update(DEPENDENCIES)
             .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
             .values(depends_on=after)
-        )
-        await transaction.execute(
-            sa.update(KERNELS).where(KERNELS.c.session_id == row.session_id).values(version=KERNELS.c.version + 1)
         )
 
 
