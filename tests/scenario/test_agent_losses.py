@@ -12,7 +12,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.runtime import KernelState
 from sokovan.testing.acting_agents import Acted, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from sokovan.testing.stored_cluster import BY_USER
+from sokovan.testing.stored_cluster import BY_USER, release
 from sokovan.wire.frames import CreateKernel
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
@@ -259,7 +259,7 @@ async def test_a_session_that_may_be_tried_again_is_enqueued_anew(cluster: Orche
 async def test_a_session_that_replaces_a_released_one_is_not_held(cluster: OrchestratedCluster) -> None:
     lost = await cluster.agent("a1")
     await cluster.submit("s", name="train", gates=("data",), on_agent_lost=LostPolicy.REQUEUE)
-    await cluster.stored.release("s", "data")
+    await release(cluster.store, "s", "data")
     await cluster.settle()
     await cluster.agent("a2")
     lost.goes_silent()

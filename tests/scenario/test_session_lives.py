@@ -365,33 +365,6 @@ async def test_a_session_pending_for_too_long_is_withdrawn(cluster: Orchestrated
     assert (session.status.value, session.cause) == ("cancelled", "pending-timeout")
 
 
-async def test_a_held_session_starts_when_all_its_gates_are_released(cluster: OrchestratedCluster) -> None:
-    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
-    await cluster.agent("a1")
-    await cluster.submit("s", gates=("data", "budget"))
-    await cluster.pass_time(60)
-    assert await cluster.status("s") == "pending"
-    assert (await cluster.codes("s"))[-1] == "HELD"
-    await cluster.stored.release("s", "data")
-    await cluster.settle()
-    assert await cluster.status("s") == "pending"
-    await cluster.stored.release("s", "budget")
-    await cluster.settle()
-    assert await cluster.status("s") == "running"
-
-
-async def test_the_pending_timeout_counts_from_the_release(cluster: OrchestratedCluster) -> None:
-    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
-    await cluster.submit("s", gates=("data",))
-    await cluster.pass_time(60)
-    await cluster.stored.release("s", "data")
-    await cluster.settle()
-    await cluster.pass_time(29)
-    assert await cluster.status("s") == "pending"
-    await cluster.pass_time(2)
-    assert (await cluster.session("s")).cause == "pending-timeout"
-
-
 async def test_a_session_runs_no_longer_than_it_may(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s", time_limit_s=20)

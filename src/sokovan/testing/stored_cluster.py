@@ -116,10 +116,6 @@ class StoredCluster:
         """Allocate many sessions in one batch."""
         return await self.allocator.allocate_batch(assignments, context or AllocationContext())
 
-    async def release(self, name: str, *gates: str) -> SessionRecord:
-        """Open gates of a session as its user."""
-        return await self.store.run(lambda unit: unit.sessions.release(SessionId(name), gates, BY_USER))
-
     async def session(self, name: str) -> SessionRecord:
         """The current record of a session."""
         return await self.store.read(lambda unit: unit.sessions.get(SessionId(name)))
@@ -176,6 +172,11 @@ async def submit_all(store: Store, specs: Sequence[SessionSpec]) -> None:
     for outcome in await store.run(lambda unit: unit.sessions.enqueue_many(wanted)):
         if isinstance(outcome, SokovanError):
             raise outcome
+
+
+async def release(store: Store, name: str, *gates: str) -> SessionRecord:
+    """Open gates of a session as its user."""
+    return await store.run(lambda unit: unit.sessions.release(SessionId(name), gates, BY_USER))
 
 
 async def refusal(work: Awaitable[object], kind: type[E]) -> E:

@@ -93,11 +93,6 @@ class SessionHandle:
         """Start a command in one of its kernels."""
         return self._kernels.exec(self.id, command, kernel=kernel)
 
-    def release(self, *, gate: str | None = None) -> SessionView:
-        """Release it if it is held, or only one of its gates."""
-        self.view = self._sessions.release(self.id, gate=gate)
-        return self.view
-
     def stop(self, *, forced: bool = False) -> SessionView:
         """Mark it for termination."""
         self.view = self._sessions.stop(self.id, forced=forced)

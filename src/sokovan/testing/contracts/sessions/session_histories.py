@@ -15,7 +15,7 @@ from sokovan.domain.records import Change, KernelMove
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.sessions import session_history
 from sokovan.testing.contracts.sessions.session_moves import moved, placed
-from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal, release
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
@@ -108,12 +108,12 @@ async def a_release_opens_gates_once_and_is_noted(cluster: StoredCluster) -> Non
     before = await cluster.submit(cluster.new("s"), gates=("data", "budget"))
     name = before.session_id
     mark, _ = await cluster.store.read(lambda unit: unit.sessions.changed(None))
-    after = await cluster.release(name, "data", "other")
+    after = await release(cluster.store, name, "data", "other")
     expect(after.spec.gates == ("budget",), f"the gates are {after.spec.gates}")
     expect(after.version > before.version, "the version did not change")
     _, changed = await cluster.store.read(lambda unit: unit.sessions.changed(mark))
     expect(name in changed, "it is not among what changed")
-    expect((await cluster.release(name, "data")).version == after.version, "a repeated release changed it")
+    expect((await release(cluster.store, name, "data")).version == after.version, "a repeated release changed it")
     codes = [entry.change.who for entry in await session_history(cluster, name) if entry.before == entry.after]
     expect(codes == [BY_USER.who], f"the history has notes of {codes}")
     moves = [KernelMove(kernel, KernelTrigger.WITHDRAWN) for kernel in before.kernels]
@@ -125,9 +125,9 @@ async def only_a_pending_session_is_released(cluster: StoredCluster) -> None:
     """One that was cancelled while held keeps its gates."""
     name = (await cluster.submit(cluster.new("s"), gates=("data",))).session_id
     await cluster.store.run(lambda unit: unit.sessions.set_goal(name, Goal.STOP, BY_USER))
-    await refusal(cluster.release(name, "data"), Conflict)
+    await refusal(release(cluster.store, name, "data"), Conflict)
     expect((await cluster.session(name)).spec.gates == ("data",), "a gate was opened")
-    await refusal(cluster.release(cluster.new("s"), "data"), ObjectNotFound)
+    await refusal(release(cluster.store, cluster.new("s"), "data"), ObjectNotFound)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_of, spec_text
-from sokovan.adapters.sql.repositories.sessions.stored_specs import write_spec
+from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, NAMED, REQUESTS, SCALING_GROUPS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -231,29 +230,6 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     if pairs:
         await transaction.execute(sa.insert(DEPENDENCIES), pairs)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
-
-
-async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING and later sessions that depend on `before` depend on `after`."""
-    # First, because it waits for units of work that add dependents.
-    marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after)
-    await transaction.execute(marked)
-    waiting = await transaction.fetch(
-        sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
-        .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
-        .where(DEPENDENCIES.c.depends_on == before, SESSIONS.c.status == SESSION.initial.value)
-        .order_by(SESSIONS.c.session_id)
-        .with_for_update(of=SESSIONS)
-    )
-    for row in waiting:
-        spec = spec_of(row.body)
-        dependencies = tuple(after if one == before else one for one in spec.dependencies)
-        await write_spec(transaction, replace(spec, dependencies=dependencies))
-        await transaction.execute(
-            sa.update(DEPENDENCIES)
-            .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
-            .values(depends_on=after)
-        )
 
 
 def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:

@@ -52,7 +52,7 @@ class SqlSessions:
         if isinstance(outcome, SokovanError):
             raise outcome
         if in_place_of is not None:
-            await enqueueing.replace_dependency(self._transaction, in_place_of, outcome.session_id)
+            await stored_specs.replace_dependency(self._transaction, in_place_of, outcome.session_id)
         return outcome
 
     async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import spec_of, spec_text
-from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
+from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import SessionId
@@ -31,8 +31,34 @@ async def write_spec(transaction: Transaction, spec: SessionSpec) -> None:
     )
 
 
+async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
+    """Make PENDING and later sessions that depend on `before` depend on `after`."""
+    # First, because it waits for units of work that add dependents.
+    marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after)
+    await transaction.execute(marked)
+    waiting = await transaction.fetch(
+        sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
+        .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
+        .where(DEPENDENCIES.c.depends_on == before, SESSIONS.c.status == SESSION.initial.value)
+        .order_by(SESSIONS.c.session_id)
+        .with_for_update(of=SESSIONS)
+    )
+    for row in waiting:
+        spec = spec_of(row.body)
+        dependencies = tuple(after if one == before else one for one in spec.dependencies)
+        await write_spec(transaction, replace(spec, dependencies=dependencies))
+        await transaction.execute(
+            sa.update(DEPENDENCIES)
+            .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
+            .values(depends_on=after)
+        )
+
+
 async def open_gates(transaction: Transaction, session_id: SessionId, gates: Collection[str]) -> bool:
-    """Remove gates from a spec; whether there were any. Raises Conflict if it is not pending."""
+    """Remove gates from a spec; whether it had one of them.
+
+    Raises Conflict if it is not pending.
+    """
     row = await transaction.first(
         sa.select(SESSIONS.c.body, SESSIONS.c.status).where(SESSIONS.c.session_id == session_id).with_for_update()
     )
