@@ -112,7 +112,8 @@ class VerdictCache:
 def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
     """The sessions that may not start, whatever room there is.
 
-    A gate, a quota, a dependency, their start time or their queue holds them. Equal sessions share their checks, so that those are examined once.
+    A gate, a quota, a dependency, their start time or their queue holds them.
+    Equal sessions share their checks, so that those are examined once.
     """
     checks = {id(verdict.checks): verdict.checks for verdict in verdicts}
     refused = {key for key, some in checks.items() if any(one.result != "ok" and one.name in _RULES for one in some)}
