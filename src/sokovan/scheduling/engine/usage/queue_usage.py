@@ -11,7 +11,8 @@ with an invalid parent runs nothing and affects no other queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -103,7 +104,7 @@ class QueueUsage:
         self, queues: Iterable[Queue], *, policy: str, hierarchy: bool, total: Row, slots: Sequence[str]
     ) -> None:
         self.policy, self.hierarchy = policy, hierarchy
-        self._total, self._slots = total, tuple(slots)
+        self._total, self.slots = total, tuple(slots)
         self.order_key: Callable[[QueueNode], tuple[int, ...]] | None = None
         listed = {str(queue.name): queue for queue in queues}
         self._root = QueueNode(listed.pop(ROOT_QUEUE, Queue(name=ROOT_QUEUE)), len(total))
@@ -135,7 +136,7 @@ class QueueUsage:
 
     def settle(self) -> None:
         """Compute limits, deserved amounts and shares from what was added."""
-        bounds = [min(n, self._root.queue.capability[s]) for n, s in zip(self._total, self._slots, strict=True)]
+        bounds = [min(n, self._root.queue.capability[s]) for n, s in zip(self._total, self.slots, strict=True)]
         self._root.limit, self._root.deserved = bounds, list(bounds)
         for node in (self._root, *self.nodes.values()):
             node.children.sort(key=lambda child: child.name)
@@ -158,6 +159,25 @@ class QueueUsage:
                 if deserves[column]:
                     share = max(share, used * ONE // deserved[column] if deserved[column] else ONE)
             above.share = share
+
+    @contextmanager
+    def tentative(self) -> Iterator[None]:
+        """Undo at the end what was charged inside."""
+        before = [(node, node.allocated[:], node.share) for node in (self._root, *self.nodes.values())]
+        try:
+            yield
+        finally:
+            for node, allocated, share in before:
+                node.allocated, node.share = allocated, share
+
+    def limited_slots(self, node: QueueNode) -> list[tuple[QueueNode, int]]:
+        """The slots of which a queue, or one above it, may use less than the cluster has."""
+        return [
+            (above, column)
+            for above in node.limiting_queues()
+            for column, there in enumerate(self._total)
+            if above.limit[column] < there
+        ]
 
     def unfit(self, node: QueueNode) -> tuple[Code, str] | None:
         """Why a queue runs no session at all, if so."""
@@ -205,7 +225,7 @@ class QueueUsage:
                         continue
                     code = Code.QUEUE_OVER_SHARE if by_share else Code.QUEUE_LIMIT
                     return QueueRefusal(
-                        code, above.name, self._slots[column], amount * times, used, bounds[column], held
+                        code, above.name, self.slots[column], amount * times, used, bounds[column], held
                     )
         return None
 
@@ -243,8 +263,8 @@ class QueueUsage:
     def view(self, node: QueueNode, *, extra: Row | None = None) -> QueueView:
         """A queue as plugins see it, with `extra` added to its usage."""
         used = [n + more for n, more in zip(node.allocated, extra, strict=True)] if extra else node.allocated
-        allocated = dict(zip(self._slots, used, strict=True))
-        deserved = dict(zip(self._slots, node.deserved, strict=True))
+        allocated = dict(zip(self.slots, used, strict=True))
+        deserved = dict(zip(self.slots, node.deserved, strict=True))
         queue = node.queue
         return QueueView(node.name, node.share, queue.priority, queue.weight, allocated, deserved)
 
@@ -290,7 +310,7 @@ class QueueUsage:
         return (plugin_key, int(borrows_only), node.share, -node.queue.priority)
 
     def _attach(self, node: QueueNode) -> None:
-        node.guarantee = [node.queue.guarantee[slot] for slot in self._slots]
+        node.guarantee = [node.queue.guarantee[slot] for slot in self.slots]
         above = node.queue.parent if self.hierarchy and node.name != ROOT_QUEUE else ROOT_QUEUE
         problem = self._invalid_parent(node) if self.hierarchy else None
         if problem is not None:
@@ -318,11 +338,11 @@ class QueueUsage:
         """Set each child's limit: the parent's, less what its siblings are guaranteed."""
         guaranteed = [sum(child.guarantee[c] for child in node.children) for c in range(len(self._total))]
         for child in node.children:
-            for column, slot in enumerate(self._slots):
+            for column, slot in enumerate(self.slots):
                 rest = node.limit[column] - guaranteed[column] + child.guarantee[column]
                 child.limit[column] = max(0, min(child.queue.capability[slot], rest))
-            child.deserves = [slot in child.queue.deserved for slot in self._slots]
-            child.deserved = [child.queue.deserved[slot] for slot in self._slots]
+            child.deserves = [slot in child.queue.deserved for slot in self.slots]
+            child.deserved = [child.queue.deserved[slot] for slot in self.slots]
 
     def _divide_among_children(self, node: QueueNode) -> None:
         claims = [ShareClaim(c.queue.weight, c.limit, c.request, c.guarantee) for c in node.children]
