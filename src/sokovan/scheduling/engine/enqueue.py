@@ -10,7 +10,8 @@ session that is admitted may find no agents, and must not block the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from sokovan.scheduling.engine.admission import SessionAdmission
@@ -49,14 +50,18 @@ class Enqueue:
     def run(self, sessions: Iterable[PendingSession]) -> None:
         """Check every session that has no running kernel; the others are admitted already."""
         waiting = [p for p in sessions if p.reason is None and not p.agents and self._concerns(p.node)]
-        with self._queue_usage.tentative():
+        with _tentative_usage(pending.node for pending in waiting):
             serve_by_queue(self._queue_usage, waiting, self._new_queue, self._serve_queue)
 
     def _concerns(self, node: QueueNode) -> bool:
         """Whether a session of this queue may be refused at all."""
         if node.name not in self._limited:
-            slots = self._queue_usage.limited_slots(node)
-            self._limited[node.name] = [LimitedSlot(q.name, c, q.allocated[c], q.limit[c]) for q, c in slots]
+            self._limited[node.name] = [
+                LimitedSlot(queue.name, column, queue.allocated[column], queue.limit[column])
+                for queue in node.limiting_queues()
+                for column, total in enumerate(self._queue_usage.total)
+                if queue.limit[column] < total
+            ]
         return self._has_plugins or bool(self._limited[node.name])
 
     def _serve_queue(self, node: QueueNode, waiting: WaitingSessions) -> bool:
@@ -98,6 +103,18 @@ class Enqueue:
             usage.charge(node, batch.shape.slot_pairs, count)
         self._extensions.call_all("session_enqueued", session, usage.view(node))
         return None
+
+
+@contextmanager
+def _tentative_usage(nodes: Iterable[QueueNode]) -> Iterator[None]:
+    """Undo at the end what was charged to these queues and to those above them."""
+    queues = {id(queue): queue for node in nodes for queue in node.limiting_queues()}
+    before = [(queue, queue.allocated[:], queue.share) for queue in queues.values()]
+    try:
+        yield
+    finally:
+        for queue, allocated, share in before:
+            queue.allocated, queue.share = allocated, share
 
 
 def _least(pending: PendingSession, column: int) -> tuple[int, Shape | None]:

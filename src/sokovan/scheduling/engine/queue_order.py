@@ -91,7 +91,7 @@ def serve_by_queue(
     new_queue: Callable[[], WaitingSessions],
     serve: Callable[[QueueNode, WaitingSessions], bool],
 ) -> None:
-    """Call `serve` with the best queue each time, until it says that every queue is done."""
+    """Call `serve` with the best queue each time, until all queues are done."""
     waiting: dict[str, WaitingSessions] = {}
     nodes: dict[str, QueueNode] = {}
     for pending in sessions:

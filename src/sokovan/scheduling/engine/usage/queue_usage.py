@@ -11,8 +11,7 @@ with an invalid parent runs nothing and affects no other queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -104,7 +103,7 @@ class QueueUsage:
         self, queues: Iterable[Queue], *, policy: str, hierarchy: bool, total: Row, slots: Sequence[str]
     ) -> None:
         self.policy, self.hierarchy = policy, hierarchy
-        self._total, self.slots = total, tuple(slots)
+        self.total, self.slots = total, tuple(slots)
         self.order_key: Callable[[QueueNode], tuple[int, ...]] | None = None
         listed = {str(queue.name): queue for queue in queues}
         self._root = QueueNode(listed.pop(ROOT_QUEUE, Queue(name=ROOT_QUEUE)), len(total))
@@ -118,7 +117,7 @@ class QueueUsage:
     def node(self, name: str) -> QueueNode:
         """The queue of this name; an unknown one has weight 1 and no limits."""
         if name not in self.nodes:
-            self.nodes[name] = QueueNode(Queue(name=QueueName(name)), len(self._total))
+            self.nodes[name] = QueueNode(Queue(name=QueueName(name)), len(self.total))
             self._attach(self.nodes[name])
         return self.nodes[name]
 
@@ -136,7 +135,7 @@ class QueueUsage:
 
     def settle(self) -> None:
         """Compute limits, deserved amounts and shares from what was added."""
-        bounds = [min(n, self._root.queue.capability[s]) for n, s in zip(self._total, self.slots, strict=True)]
+        bounds = [min(n, self._root.queue.capability[s]) for n, s in zip(self.total, self.slots, strict=True)]
         self._root.limit, self._root.deserved = bounds, list(bounds)
         for node in (self._root, *self.nodes.values()):
             node.children.sort(key=lambda child: child.name)
@@ -159,25 +158,6 @@ class QueueUsage:
                 if deserves[column]:
                     share = max(share, used * ONE // deserved[column] if deserved[column] else ONE)
             above.share = share
-
-    @contextmanager
-    def tentative(self) -> Iterator[None]:
-        """Undo at the end what was charged inside."""
-        before = [(node, node.allocated[:], node.share) for node in (self._root, *self.nodes.values())]
-        try:
-            yield
-        finally:
-            for node, allocated, share in before:
-                node.allocated, node.share = allocated, share
-
-    def limited_slots(self, node: QueueNode) -> list[tuple[QueueNode, int]]:
-        """The slots of which a queue, or one above it, may use less than the cluster has."""
-        return [
-            (above, column)
-            for above in node.limiting_queues()
-            for column, there in enumerate(self._total)
-            if above.limit[column] < there
-        ]
 
     def unfit(self, node: QueueNode) -> tuple[Code, str] | None:
         """Why a queue runs no session at all, if so."""
@@ -236,7 +216,7 @@ class QueueUsage:
         request of the queue is not what it waits for.
         """
         by_share = self.policy == PROPORTION
-        total = self._total
+        total = self.total
         return any(
             (above.deserved if by_share else above.limit)[column] < min(total[column], above.request[column])
             for above in node.limiting_queues()
@@ -336,7 +316,7 @@ class QueueUsage:
 
     def _limit_children(self, node: QueueNode) -> None:
         """Set each child's limit: the parent's, less what its siblings are guaranteed."""
-        guaranteed = [sum(child.guarantee[c] for child in node.children) for c in range(len(self._total))]
+        guaranteed = [sum(child.guarantee[c] for child in node.children) for c in range(len(self.total))]
         for child in node.children:
             for column, slot in enumerate(self.slots):
                 rest = node.limit[column] - guaranteed[column] + child.guarantee[column]
