@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TypeVar
 
 from sokovan.api.mapping.times import read_duration, read_time
+from sokovan.domain.arrays import read_array
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.problems import InvalidRequest, Problem, problem_text
@@ -29,7 +30,7 @@ T = TypeVar("T")
 # Fields of the body that are converted; all others have the same name and value in the request.
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
-     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry"}
+     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry", "array"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -57,6 +58,7 @@ def session_request(body: SessionBody) -> SessionRequest:
         ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
         on_agent_lost=LostPolicy(body.on_agent_lost),
         retry=_at("retry", _retry, body.retry),
+        array=None if body.array is None else read_array(body.array),
     )
 
 

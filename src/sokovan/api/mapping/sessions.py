@@ -7,11 +7,20 @@ from dataclasses import fields
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.domain.arrays import array_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import FailedStart, HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.domain.session import EndPolicy, KernelSpec, SessionOptions
+from sokovan.domain.session import EndPolicy, KernelSpec, SessionOptions, SessionSpec
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.wire.api.sessions import FailedStartView, HistoryLine, HistoryView, KernelView, RetryBody, SessionView
+from sokovan.wire.api.sessions import (
+    ArrayMemberView,
+    FailedStartView,
+    HistoryLine,
+    HistoryView,
+    KernelView,
+    RetryBody,
+    SessionView,
+)
 
 # Statuses that have a pending reason: capacity, or an image.
 WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
@@ -49,7 +58,7 @@ def session_view(
         size=len(spec.kernels),
         minimum=spec.gang_size,
         kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels],
-        depends_on=list(spec.dependencies),
+        depends_on=list(spec.awaited),
         topology=topology_text(spec.topology) if spec.topology is not None else None,
         hypernode=record.hypernode,
         submitted_at=time_text(record.submitted_ms),
@@ -65,7 +74,16 @@ def session_view(
         failed_starts=[_failed_start_view(failed) for failed in record.failed_starts],
         version=record.version,
         times_out_at=time_text_or_none(times_out_ms),
+        array=_member_view(spec),
     )
+
+
+def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
+    array = spec.array
+    if array is None:
+        return None
+    name = array_name(spec.name)
+    return ArrayMemberView(id=array.array_id, name=name, index=array.index, size=array.size, limit=array.at_once)
 
 
 def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:

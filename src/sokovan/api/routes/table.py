@@ -12,7 +12,7 @@ from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.fleet import fleet_operations
 from sokovan.api.routes.keys import KeyRoutes
 from sokovan.api.routes.logs import LogRoutes
-from sokovan.api.routes.sessions import SessionRoutes
+from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.system import SystemRoutes
 from sokovan.api.routes.tenancy import tenancy_operations
 from sokovan.api.routes.usage import UsageRoutes
@@ -25,6 +25,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SystemRoutes(context, document).operations(),
         *ExplanationRoutes(context).operations(),
         *SessionRoutes(context).operations(),
+        *ArrayRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
         *AgentRoutes(context).operations(),

@@ -14,9 +14,11 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
-from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
+from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
+from sokovan.orchestrator.sessions.array_control import ArrayControl
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
@@ -44,6 +46,7 @@ class SchedulingController:
     ) -> None:
         self._store, self._hints, self._dry_runs = store, hints, dry_runs
         self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
+        self._arrays = ArrayControl(store, hints)
         self._why = WhyService(store, dry_runs)
         self._tasks = UncancellableTasks()
 
@@ -52,7 +55,7 @@ class SchedulingController:
         return (await self.submit(request, caller, key=key)).session
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
-        """Store a PENDING session; the result says whether it is new.
+        """Store a PENDING session, or those of an array; the result says whether it is new.
 
         The same request with the same key returns the session it created before. A session
         that fits no agent is accepted: its verdict says so, and it starts when a suitable
@@ -83,7 +86,7 @@ class SchedulingController:
 
         Idempotent. Raises NotFound, also for a session of another user.
         """
-        goal, code = (Goal.FORCE, "forced-by-user") if forced else (Goal.STOP, "user-requested")
+        goal, code = _ending(forced=forced)
         change = _change(caller, code, reason)
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
@@ -95,6 +98,17 @@ class SchedulingController:
             return session, changed
 
         return await self._tasks.run(self._write(work))
+
+    async def end_array(self, array: ArrayRecord, caller: Caller, *, forced: bool = False, reason: str = "") -> None:
+        """Request the termination of all sessions of an array.
+
+        Idempotent; in bounded transactions, those that wait first, so that none starts
+        meanwhile. Raises NotFound, also for an array of another user.
+        """
+        if not _may_change(array.owner, caller):
+            raise ObjectNotFound(what="array", name=array.array_id)
+        goal, code = _ending(forced=forced)
+        await self._tasks.run(self._arrays.end(array, goal, _change(caller, code, reason)))
 
     async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
         """Cancel a pending session. Raises NotFound, and Conflict if it is not pending."""
@@ -130,12 +144,20 @@ class SchedulingController:
 async def _changeable(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> SessionRecord:
     """A session that the caller may change; others count as not found."""
     session = await unit.sessions.get(session_id)
-    owner, user = session.spec.owner, caller.owner
-    subject = AccessSubject(user=user.user, domain=user.domain, role=caller.role, groups=caller.groups)
-    ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
-    if not may(subject, Action.CHANGE, ObjectKind.SESSION, ownership):
+    if not _may_change(session.spec.owner, caller):
         raise ObjectNotFound(what="session", name=session_id)
     return session
+
+
+def _may_change(owner: Owner, caller: Caller) -> bool:
+    user = caller.owner
+    subject = AccessSubject(user=user.user, domain=user.domain, role=caller.role, groups=caller.groups)
+    ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
+    return may(subject, Action.CHANGE, ObjectKind.SESSION, ownership)
+
+
+def _ending(*, forced: bool) -> tuple[Goal, str]:
+    return (Goal.FORCE, "forced-by-user") if forced else (Goal.STOP, "user-requested")
 
 
 def _change(caller: Caller, code: str, detail: str) -> Change:

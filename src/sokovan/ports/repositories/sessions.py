@@ -45,6 +45,8 @@ class SessionFilter:
     queue: str = ""
     name: str = ""
     labels: Collection[LabelSelector] = ()
+    array_id: str = ""
+    outside_arrays: bool = False
 
 
 class SessionRepository(Protocol):
@@ -111,6 +113,9 @@ class SessionRepository(Protocol):
         Pending kernels are withdrawn, live ones are requested to stop. The first cause is
         kept. Raises ObjectNotFound.
         """
+
+    async def set_goals(self, session_ids: Sequence[SessionId], goal: Goal, change: Change) -> Sequence[SessionRecord]:
+        """Like `set_goal` for many sessions at once; returns those that changed, by id."""
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """Record why these sessions stay in their status; repeated reasons are counted."""

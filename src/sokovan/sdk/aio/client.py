@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 import httpx2
 
+from sokovan.sdk.aio.arrays import AsyncArrays
 from sokovan.sdk.aio.catalogs import AsyncCatalogs
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.aio.handle import AsyncSessionHandle
@@ -51,6 +52,7 @@ class AsyncClient(AsyncCatalogs):
         connection = AsyncConnection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
+        self.arrays = AsyncArrays(connection)
 
     async def __aenter__(self) -> Self:
         return self

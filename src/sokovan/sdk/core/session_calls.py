@@ -27,6 +27,8 @@ class SessionListOptions:
     name: str | None = None
     label: str | None = None
     mine: bool = False
+    array: str | None = None
+    outside_arrays: bool = False
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:

@@ -67,7 +67,8 @@ class SessionBody(StrictBody):
     """A request for a session.
 
     Either `size` equal kernels, one main kernel and the others, or `groups`. `topology`
-    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
+    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`. With
+    `array`, one session per index: `0-999%50`, `1,3,7-9`, `0-100:10`.
     """
 
     name: str | None = None
@@ -98,6 +99,7 @@ class SessionBody(StrictBody):
     tolerates_failures: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
+    array: str | None = None
 
 
 class RunOptions(TypedDict, total=False):
@@ -137,6 +139,7 @@ class RunOptions(TypedDict, total=False):
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
+    array: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +171,17 @@ class FailedStartView:
     detail: str
     at: str
     avoided_until: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayMemberView:
+    """The array that a session belongs to; at most `limit` of its `size` sessions run at once."""
+
+    id: str
+    name: str
+    index: int
+    size: int
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +229,7 @@ class SessionView:
     retry: RetryBody = field(default_factory=RetryBody)
     failed_starts: list[FailedStartView] = field(default_factory=list)
     times_out_at: str | None = None
+    array: ArrayMemberView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

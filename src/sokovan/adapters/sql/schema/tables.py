@@ -135,6 +135,23 @@ AGENT_DEVICES = sa.Table(
 # ---------------------------------------------------------------------------------------------------------------
 # Sessions and kernels.
 
+# A request for many equal sessions. The row never changes; what became of it follows from its sessions.
+ARRAYS = sa.Table(
+    "session_arrays",
+    METADATA,
+    sa.Column("array_id", Name, primary_key=True),
+    sa.Column("name", Name, nullable=False),
+    sa.Column("place", Amount, nullable=False, unique=True),
+    *[sa.Column(owner, Name, nullable=False) for owner in ("user", "group", "domain", "access_key")],
+    sa.Column("scaling_group", Name, nullable=False),
+    sa.Column("queue", Name, nullable=False),
+    sa.Column("indexes", sa.Text, nullable=False),
+    sa.Column("size", Amount, nullable=False),
+    sa.Column("at_once", Amount),
+    sa.Column("submitted_ms", Amount, nullable=False),
+    sa.CheckConstraint("size >= 1", name="size"),
+)
+sa.Index("ix_session_arrays_name_place", ARRAYS.c.name, ARRAYS.c.place)
 SESSION_HISTORY = history_table(METADATA, SESSION)
 SESSIONS = sa.Table(
     "sessions",
@@ -166,6 +183,9 @@ SESSIONS = sa.Table(
     # The attempts to start it that failed, as JSON.
     sa.Column("failed_starts", sa.Text, nullable=False, server_default="[]"),
     sa.Column("stamp", Amount, nullable=False, index=True),
+    # The array it counts in; null for others, and for one that another session replaced. The array's row is written
+    # before, in the same transaction, and never removed, so it needs no foreign key.
+    sa.Column("array_id", Name),
     _body(),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
     sa.CheckConstraint("required >= 1", name="required"),
@@ -193,6 +213,14 @@ sa.Index(
 # For lookups by an id prefix, which match live sessions only: they are few among all.
 _LIVE = sa.text("ended_ms IS NULL")
 sa.Index("ix_sessions_live", SESSIONS.c.session_id, postgresql_where=_LIVE, sqlite_where=_LIVE)
+_IN_ARRAY = sa.text("array_id IS NOT NULL")
+sa.Index(
+    "ix_sessions_array_id_status",
+    SESSIONS.c.array_id,
+    SESSIONS.c.status,
+    postgresql_where=_IN_ARRAY,
+    sqlite_where=_IN_ARRAY,
+)
 VERDICTS = sa.Table(
     "verdicts",
     METADATA,
@@ -213,6 +241,12 @@ DEPENDENCIES = sa.Table(
     METADATA,
     sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
     sa.Column("depends_on", Name, sa.ForeignKey("sessions.session_id"), primary_key=True, index=True),
+)
+ARRAY_DEPENDENCIES = sa.Table(
+    "array_dependencies",
+    METADATA,
+    sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
+    sa.Column("array_id", Name, sa.ForeignKey("session_arrays.array_id"), primary_key=True, index=True),
 )
 _PLACED = ", ".join(f"'{status}'" for status in sorted({*HOLDS_SLOTS, KernelStatus.TERMINATED}))
 KERNEL_HISTORY = history_table(METADATA, KERNEL)

@@ -236,6 +236,7 @@ _QUOTA_NOUN = CatalogNoun(
         Column("pending", lambda policy: or_none(policy.pending_sessions_max)),
         Column("kernels", lambda policy: or_none(policy.kernels_per_session_max)),
         Column("priority", lambda policy: or_none(policy.priority_max)),
+        Column("array", lambda policy: or_none(policy.array_size_max), wide=True),
     ),
     options=(
         CatalogOption(
@@ -246,6 +247,7 @@ _QUOTA_NOUN = CatalogNoun(
         CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", type=int),
         CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", type=int),
         CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", type=int),
+        CatalogOption("array", "Maximum number of sessions of an array; default: 10000.", "array_size_max", type=int),
     ),
     shown_examples=("students", "group:nlp"),
     removed_example="students",

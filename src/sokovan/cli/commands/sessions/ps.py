@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
-from sokovan.cli.commands.sessions.session_tables import session_columns
+from sokovan.cli.commands.sessions.session_tables import Listed, listed_columns
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import flush_output
 from sokovan.cli.rendering import OutputFormat, show_all, show_next, widths_of
+from sokovan.sdk.core.array_calls import ArrayListOptions
 from sokovan.sdk.core.followers import MISSED
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
@@ -43,6 +44,7 @@ class SessionSelection:
         Parameter(name=["--label", "-l"], negative=(), help="Only sessions with this label: NAME[=VALUE]. Repeatable."),
     ] = ()
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
+    array: Annotated[str | None, Parameter(help="List the sessions of this array, each on its own line.")] = None
     limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT
 
     def query(self) -> SessionListOptions:
@@ -54,7 +56,7 @@ class SessionSelection:
         states = (
             [state for each in self.status.split(",") for state in _states(each)] if self.status is not None else []
         )
-        if not states and not self.all:
+        if not states and not self.all and self.array is None:
             states = [state for state in STATES if state not in FINAL]
         return SessionListOptions(
             status=",".join(state.lower() for state in states) or None,
@@ -64,6 +66,7 @@ class SessionSelection:
             group=self.group,
             label=",".join(self.label) or None,
             mine=self.mine,
+            array=self.array,
         )
 
 
@@ -84,7 +87,9 @@ def ps(
 ) -> int:
     """List sessions.
 
-    By default, lists sessions that have not ended.
+    By default, lists sessions that have not ended. An array is one line, with
+    the number of its running sessions; --array lists its sessions, --watch and
+    --until those of all arrays.
 
     For example:
       sokovan ps
@@ -92,6 +97,7 @@ def ps(
       sokovan ps --status PENDING --json
       sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
+      sokovan ps --array sweep --status PENDING
 
     Parameters
     ----------
@@ -105,19 +111,31 @@ def ps(
     watched = watch or target is not None
     if watched and fmt.name == "json":  # a single JSON document cannot grow
         fmt = OutputFormat("jsonl")
-    columns = session_columns(utc=output.utc)
+    columns = listed_columns(utc=output.utc)
     with output.client() as client:
+        if not watched and selection.array is None:
+            show_all(_folded(client, query, selection.limit), columns, fmt, name=_name)
+            return OK
         views = list(client.sessions.list(query, limit=selection.limit))
         show_all(views, columns, fmt, name=_name)
         flush_output()
         widths = widths_of(views, columns)
         for view in _changes(client, views, target) if watched else ():
-            show_next(view, session_columns(utc=output.utc), fmt, name=_name, widths=widths)
+            show_next(view, listed_columns(utc=output.utc), fmt, name=_name, widths=widths)
             flush_output()
     return OK
 
 
-def _name(view: SessionView) -> str:
+def _folded(client: Client, wanted: SessionListOptions, limit: int) -> list[Listed]:
+    """Sessions outside of arrays, and arrays with such sessions, newest first."""
+    shared = {one.name: getattr(wanted, one.name) for one in fields(ArrayListOptions)}
+    sessions = client.sessions.list(replace(wanted, outside_arrays=True), limit=limit)
+    arrays = client.arrays.list(ArrayListOptions(**shared), limit=limit)
+    found: list[Listed] = [*sessions, *arrays]
+    return sorted(found, key=lambda view: view.submitted_at, reverse=True)[:limit]
+
+
+def _name(view: Listed) -> str:
     return view.name
 
 

@@ -18,6 +18,7 @@ from sokovan.orchestrator.sessions.launch import RESERVED
 
 # Commands and variables of all kernels must fit into one row of the store.
 SPEC_BYTES_MAX = 16 << 20
+ARRAY_BYTES_MAX = 64 << 20
 
 
 def images(query: IntakeQuery) -> Iterator[Problem]:
@@ -80,11 +81,15 @@ def labels(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def spec_size(query: IntakeQuery) -> Iterator[Problem]:
-    """The commands, variables and labels of all kernels fit into the store."""
+    """The commands, variables and labels of all kernels fit into the store, also of an array."""
     size = sum(group.size * _carried_bytes(group) for group in kernel_groups(query.request) if group.size > 0)
     if size > SPEC_BYTES_MAX:
         problem = f"{size} bytes of commands, variables and labels over all kernels are more than {SPEC_BYTES_MAX}"
         yield Problem("environment", problem)
+    array = query.request.array
+    if array is not None and size * array.size > ARRAY_BYTES_MAX:
+        problem = f"{size} bytes of commands, variables and labels in {array.size} sessions are more than"
+        yield Problem("array", f"{problem} {ARRAY_BYTES_MAX}")
 
 
 def _carried_bytes(group: KernelGroup) -> int:

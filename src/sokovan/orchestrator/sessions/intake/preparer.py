@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sokovan.domain.arrays import ArrayMember, ArrayRequest, array_name, member_name
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
-from sokovan.domain.ids import KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.ids import ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, problem_text
+from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
@@ -19,7 +21,7 @@ from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaul
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import ScalingGroupResolver, slot_problems
-from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, owner_of
+from sokovan.orchestrator.sessions.intake.validation_context import AwaitedArray, IntakeQuery, owner_of
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.ports.environment import IdSource
 
@@ -73,8 +75,10 @@ class Preparer:
     ) -> SessionSpec:
         request = query.request
         total, by_group = minimums(request, [one.group for one in groups])
+        array, awaited = self._first_member(request.array), awaited_objects(query)
+        name = request.name or self._names()
         return SessionSpec(
-            **{**request.options(), "name": request.name or self._names()},
+            **{**request.options(), "name": name if array is None else member_name(name, array.index)},
             session_id=SessionId(self._ids.new("s")),
             kernels=tuple(kernel for group in groups for kernel in self._kernels(request, group)),
             owner=owner_of(query),
@@ -82,9 +86,39 @@ class Preparer:
             queue=QueueName(queue_of(query)),
             min_kernels=total,
             group_minimums=by_group,
-            dependencies=tuple(dict.fromkeys(query.context.dependencies[t][0].session_id for t in request.depends_on)),
+            dependencies=tuple(one.session_id for one in awaited if isinstance(one, SessionRecord)),
+            array_dependencies=tuple(one.array.array_id for one in awaited if isinstance(one, AwaitedArray)),
+            array=array,
             ends_with=request.ends_with or ending(request.session_type),
         )
+
+    def _first_member(self, request: ArrayRequest | None) -> ArrayMember | None:
+        if request is None:
+            return None
+        indexes = request.indexes
+        return ArrayMember(
+            ArrayId(self._ids.new("a")),
+            index=indexes[0],
+            size=len(indexes),
+            first=indexes[0],
+            last=indexes[-1],
+            at_once=request.at_once,
+        )
+
+    def members(self, first: SessionSpec, request: ArrayRequest) -> Iterator[SessionSpec]:
+        """The sessions of an array, of which the first is given: equal but for index and ids."""
+        name = array_name(first.name)
+        for index in request.indexes:
+            if first.array is None or index == first.array.index:
+                yield first
+                continue
+            yield replace(
+                first,
+                name=member_name(name, index),
+                session_id=SessionId(self._ids.new("s")),
+                kernels=tuple(replace(one, kernel_id=KernelId(self._ids.new("k"))) for one in first.kernels),
+                array=replace(first.array, index=index),
+            )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:
         group, image = resolved_group.group, resolved_group.image
@@ -101,6 +135,12 @@ class Preparer:
                 command=group.command or (IDLE if is_process_image(group.image) else ()),
                 environment=group.environment,
             )
+
+
+def awaited_objects(query: IntakeQuery) -> list[SessionRecord | AwaitedArray]:
+    """The sessions and arrays that a request depends on, each once."""
+    found = [query.context.dependencies[text][0] for text in query.request.depends_on]
+    return [one for index, one in enumerate(found) if one not in found[:index]]
 
 
 def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
