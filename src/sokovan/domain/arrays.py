@@ -1,4 +1,4 @@
-"""Job arrays: many equal sessions of one request, told apart by an index.
+"""Job arrays: many equal sessions of one request, each with an index.
 
 The notation is that of batch systems: `0-999%50` are the indexes 0 to 999, of which 50
 run at once; `1,3,7-9` and `0-100:10` (every tenth) are indexes, too.

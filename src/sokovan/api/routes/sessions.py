@@ -196,7 +196,7 @@ class ArrayRoutes:
     ) -> Response:
         """End all sessions of an array; they end asynchronously."""
         array, _ = await self._found(request, ref)
-        await self._controller.end_array(array, principal_of(request.scope).caller, forced=forced, reason=reason)
+        await self._controller.arrays.end(array, principal_of(request.scope).caller, forced=forced, reason=reason)
         return json_response((await self._found(request, array.array_id))[1], status=202)
 
     async def _found(self, request: Request, ref: str) -> tuple[ArrayRecord, ArrayView]:

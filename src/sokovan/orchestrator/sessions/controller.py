@@ -12,10 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
-from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
+from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.array_control import ArrayControl
@@ -23,6 +20,7 @@ from sokovan.orchestrator.sessions.explain.explanations import Explanation, Plan
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.orchestrator.sessions.intake.submissions import Submission, Submissions
+from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.hints import Hints
@@ -46,16 +44,16 @@ class SchedulingController:
     ) -> None:
         self._store, self._hints, self._dry_runs = store, hints, dry_runs
         self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
-        self._arrays = ArrayControl(store, hints)
         self._why = WhyService(store, dry_runs)
         self._tasks = UncancellableTasks()
+        self.arrays = ArrayControl(store, hints, self._tasks)
 
     async def enqueue(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> SessionRecord:
         """Store a PENDING session; see `submit`."""
         return (await self.submit(request, caller, key=key)).session
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
-        """Store a PENDING session, or those of an array; the result says whether it is new.
+        """Store a PENDING session, or those of an array; says whether it is new.
 
         The same request with the same key returns the session it created before. A session
         that fits no agent is accepted: its verdict says so, and it starts when a suitable
@@ -86,8 +84,7 @@ class SchedulingController:
 
         Idempotent. Raises NotFound, also for a session of another user.
         """
-        goal, code = _ending(forced=forced)
-        change = _change(caller, code, reason)
+        goal, change = termination(caller, forced=forced, reason=reason)
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)
@@ -99,20 +96,9 @@ class SchedulingController:
 
         return await self._tasks.run(self._write(work))
 
-    async def end_array(self, array: ArrayRecord, caller: Caller, *, forced: bool = False, reason: str = "") -> None:
-        """Request the termination of all sessions of an array.
-
-        Idempotent; in bounded transactions, those that wait first, so that none starts
-        meanwhile. Raises NotFound, also for an array of another user.
-        """
-        if not _may_change(array.owner, caller):
-            raise ObjectNotFound(what="array", name=array.array_id)
-        goal, code = _ending(forced=forced)
-        await self._tasks.run(self._arrays.end(array, goal, _change(caller, code, reason)))
-
     async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
         """Cancel a pending session. Raises NotFound, and Conflict if it is not pending."""
-        change = _change(caller, "user-requested", "cancelled")
+        change = change_by(caller, "user-requested", "cancelled")
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)
@@ -144,24 +130,9 @@ class SchedulingController:
 async def _changeable(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> SessionRecord:
     """A session that the caller may change; others count as not found."""
     session = await unit.sessions.get(session_id)
-    if not _may_change(session.spec.owner, caller):
+    if not may_change(session.spec.owner, caller):
         raise ObjectNotFound(what="session", name=session_id)
     return session
-
-
-def _may_change(owner: Owner, caller: Caller) -> bool:
-    user = caller.owner
-    subject = AccessSubject(user=user.user, domain=user.domain, role=caller.role, groups=caller.groups)
-    ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
-    return may(subject, Action.CHANGE, ObjectKind.SESSION, ownership)
-
-
-def _ending(*, forced: bool) -> tuple[Goal, str]:
-    return (Goal.FORCE, "forced-by-user") if forced else (Goal.STOP, "user-requested")
-
-
-def _change(caller: Caller, code: str, detail: str) -> Change:
-    return Change(who=caller.owner.user, by=Cause.CONTROLLER, code=code, detail=detail[:DETAIL_MAX])
 
 
 def _entry(action: str, session_id: SessionId, change: Change) -> AuditEntry:

@@ -1,4 +1,4 @@
-"""Resolves references of users: an id, a name or a prefix, of a session or an array."""
+"""Resolves an id, name or prefix to the session or array that it refers to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sokovan.ports.storage import UnitOfWork
 async def sessions_or_arrays(
     unit: UnitOfWork, text: str, scope: SessionFilter
 ) -> tuple[Sequence[SessionRecord], Sequence[ArrayRecord]]:
-    """The sessions, or else the arrays, that a text refers to; more than one if ambiguous.
+    """The sessions or arrays that a text refers to; several if ambiguous.
 
     A full id or name is preferred to a prefix, one that has not ended to one that has,
     and of two that have ended the newer one.

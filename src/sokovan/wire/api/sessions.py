@@ -175,7 +175,7 @@ class FailedStartView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayMemberView:
-    """The array that a session belongs to; at most `limit` of its `size` sessions run at once."""
+    """The array that a session belongs to; `limit` of its sessions run at once."""
 
     id: str
     name: str

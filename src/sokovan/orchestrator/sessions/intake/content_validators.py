@@ -81,7 +81,7 @@ def labels(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def spec_size(query: IntakeQuery) -> Iterator[Problem]:
-    """The commands, variables and labels of all kernels fit into the store, also of an array."""
+    """The commands, variables and labels of all kernels fit into the store."""
     size = sum(group.size * _carried_bytes(group) for group in kernel_groups(query.request) if group.size > 0)
     if size > SPEC_BYTES_MAX:
         problem = f"{size} bytes of commands, variables and labels over all kernels are more than {SPEC_BYTES_MAX}"

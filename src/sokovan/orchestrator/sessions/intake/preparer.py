@@ -11,7 +11,6 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, problem_text
-from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
@@ -21,7 +20,12 @@ from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaul
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import ScalingGroupResolver, slot_problems
-from sokovan.orchestrator.sessions.intake.validation_context import AwaitedArray, IntakeQuery, owner_of
+from sokovan.orchestrator.sessions.intake.validation_context import (
+    IntakeQuery,
+    array_dependencies,
+    owner_of,
+    session_dependencies,
+)
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.ports.environment import IdSource
 
@@ -75,7 +79,7 @@ class Preparer:
     ) -> SessionSpec:
         request = query.request
         total, by_group = minimums(request, [one.group for one in groups])
-        array, awaited = self._first_member(request.array), awaited_objects(query)
+        array = self._first_member(request.array)
         name = request.name or self._names()
         return SessionSpec(
             **{**request.options(), "name": name if array is None else member_name(name, array.index)},
@@ -86,8 +90,8 @@ class Preparer:
             queue=QueueName(queue_of(query)),
             min_kernels=total,
             group_minimums=by_group,
-            dependencies=tuple(one.session_id for one in awaited if isinstance(one, SessionRecord)),
-            array_dependencies=tuple(one.array.array_id for one in awaited if isinstance(one, AwaitedArray)),
+            dependencies=session_dependencies(query),
+            array_dependencies=array_dependencies(query),
             array=array,
             ends_with=request.ends_with or ending(request.session_type),
         )
@@ -106,7 +110,7 @@ class Preparer:
         )
 
     def members(self, first: SessionSpec, request: ArrayRequest) -> Iterator[SessionSpec]:
-        """The sessions of an array, of which the first is given: equal but for index and ids."""
+        """The sessions of an array, equal to the first but for index and ids."""
         name = array_name(first.name)
         for index in request.indexes:
             if first.array is None or index == first.array.index:
@@ -135,12 +139,6 @@ class Preparer:
                 command=group.command or (IDLE if is_process_image(group.image) else ()),
                 environment=group.environment,
             )
-
-
-def awaited_objects(query: IntakeQuery) -> list[SessionRecord | AwaitedArray]:
-    """The sessions and arrays that a request depends on, each once."""
-    found = [query.context.dependencies[text][0] for text in query.request.depends_on]
-    return [one for index, one in enumerate(found) if one not in found[:index]]
 
 
 def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:

@@ -51,7 +51,7 @@ def cluster_size(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def array_size(query: IntakeQuery) -> Iterator[Problem]:
-    """The size of an array is within the owner's limits; so are the kernels of all its sessions."""
+    """The size of an array is within the limits of the owner's policies."""
     array = query.request.array
     if array is None:
         return

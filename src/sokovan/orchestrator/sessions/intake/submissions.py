@@ -65,7 +65,7 @@ class Submissions:
         return await self._store.read(lambda unit: self._prepared(IntakeContextReader(unit), entry))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
-        """Store the requested session, or all sessions of an array; the result is the first.
+        """Store the requested session, or those of an array; gives the first.
 
         The same request with the same key returns the session it created before. Raises
         InvalidRequest, IdempotencyConflict.

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import DEFAULT_QUEUE, DEFAULT_SCALING_GROUP, is_name
+from sokovan.domain.ids import DEFAULT_QUEUE, DEFAULT_SCALING_GROUP, ArrayId, SessionId, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
 from sokovan.domain.owners.policy import ResourcePolicy
@@ -82,6 +82,18 @@ def group_of(request: SessionRequest, caller: Caller) -> str:
 def owner_of(query: IntakeQuery) -> Owner:
     """The owner of the session: the caller, in the requested group."""
     return replace(query.caller.owner, group=group_of(query.request, query.caller))
+
+
+def session_dependencies(query: IntakeQuery) -> tuple[SessionId, ...]:
+    """The sessions that a valid request depends on, each once."""
+    found = (query.context.dependencies[text][0] for text in query.request.depends_on)
+    return tuple(dict.fromkeys(one.session_id for one in found if isinstance(one, SessionRecord)))
+
+
+def array_dependencies(query: IntakeQuery) -> tuple[ArrayId, ...]:
+    """The arrays that a valid request depends on, each once."""
+    found = (query.context.dependencies[text][0] for text in query.request.depends_on)
+    return tuple(dict.fromkeys(one.array.array_id for one in found if isinstance(one, AwaitedArray)))
 
 
 def is_member(caller: Caller, group: Group | None) -> bool:
