@@ -30,6 +30,13 @@ needs_sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubble
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs the superuser")
 
 
+def own_start() -> int:
+    """The start time of this process, as an address file of a server has it."""
+    own = processes.look_up(os.getpid())
+    assert own is not None
+    return own.start
+
+
 def launch(name: str, *command: str, **changes: Any) -> CreateKernel:
     """A kernel of the machine's own image; a single argument is a Python script."""
     # Not `python`, which may be a script that starts other programs on its way.

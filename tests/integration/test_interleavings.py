@@ -21,13 +21,17 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS, AGENTS, KERNEL_HISTORY, SESSIONS
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.records import AgentRecord, SessionRecord
 from sokovan.ports.allocation import BatchResult
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.stored_cluster import (
     BY_COORDINATOR,
     StoredCluster,
     assignment,
+    session_spec,
 )
 from tests.integration.crowds import store_at, violations
 from tests.integration.interleaving import Act, Interleaving, Order, next_choices, orders_of
@@ -225,3 +229,36 @@ async def test_two_who_free_the_same_kernel_free_it_once_in_every_order(postgres
             url=postgres_url,
             serial=[End(("done", "done"), ("terminated",), used=0, kernels=0, incarnation=1, freed=1)],
         )
+
+
+def replace_session(name: str) -> Act:
+    """End a session and enqueue its successor, as after the loss of an agent."""
+
+    async def work(unit: UnitOfWork) -> SessionRecord:
+        await unit.sessions.set_goal(SessionId(name), Goal.FORCE, BY_COORDINATOR)
+        successor = session_spec(f"{name}-successor", slots=ROOM_FOR_ONE)
+        return await unit.sessions.enqueue(successor, BY_COORDINATOR, in_place_of=SessionId(name))
+
+    return lambda other: other.store.run(work)
+
+
+async def test_a_dependent_submitted_during_a_replacement_waits_for_the_successor_in_every_order(
+    postgres_url: str,
+) -> None:
+    def submit(name: str, dependency: str) -> Act:
+        return lambda other: other.submit(name, slots=ROOM_FOR_ONE, dependencies=(dependency,))
+
+    # What touches kernels and histories touches those of one actor only.
+    private = (*PRIVATE, "INTO session_history", "INTO kernel_history", "kernels", "FROM agents", "requests")
+    async with StoredCluster.open(postgres_url) as cluster, actors(postgres_url, private) as interleaving:
+        stage, count = Stage(cluster, "x"), 0
+        choices: list[int] | None = []
+        while choices is not None:
+            scene = await stage.scene(count)
+            acts = (replace_session(f"{scene}x"), submit(f"{scene}y", f"{scene}x"))
+            order = await interleaving.run(acts, choices)
+            assert [word(actor.outcome()) for actor in interleaving.actors] == ["pending", "pending"], order.turns
+            dependent = await cluster.session(f"{scene}y")
+            assert dependent.spec.dependencies == (f"{scene}x-successor",), order.turns
+            choices, count = next_choices(order.choices), count + 1
+        assert 10 < count < ORDERS_MAX

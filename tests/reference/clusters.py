@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import FOREVER_MS, PORTS_LABEL, AgentInfo
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
@@ -71,7 +71,7 @@ class Theme:
     busy: bool = False
     releasing: bool = False
     overcommitted: bool = False
-    picky: bool = False  # labels, architectures, kernel limits, draining agents
+    picky: bool = False  # labels, architectures, ports, kernel limits, draining agents
     mixed: bool = False  # kernels of one session differ
     elastic: bool = False
     groups: bool = False
@@ -129,6 +129,9 @@ class Dice:
 
     def among(self, things: tuple[dict[str, int], ...]) -> dict[str, int]:
         return self._draw(st.sampled_from(things))
+
+    def ports(self) -> tuple[int, ...]:
+        return self._draw(st.sampled_from(((8080,), (0,), (0, 0, 8080), (9090,))))
 
     def one_of(self, *names: str) -> str:
         return self._draw(st.sampled_from(names))
@@ -208,7 +211,8 @@ def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
         return info
     return replace(
         info,
-        labels={"zone": dice.one_of("a", "b")} if dice.chance(7) else {},
+        labels={PORTS_LABEL: "8080-8082", **({"zone": dice.one_of("a", "b")} if dice.chance(7) else {})},
+        leased_ports=((8080, FOREVER_MS), (8081, 0), (9090, FOREVER_MS)) if dice.chance(4) else (),
         kernels_max=dice.number(0, 4) if dice.chance(4) else None,
         status=AgentStatus.DRAINING if dice.chance(2) else AgentStatus.ALIVE,
         architecture="aarch64" if dice.chance(2) else info.architecture,
@@ -286,6 +290,8 @@ def _kernel(dice: Dice, theme: Theme, session: str, index: int) -> KernelWorkloa
         kernel = replace(kernel, nominated=AgentId(dice.one_of("n01", "n05", "n12", "gone")))
     if theme.picky and dice.chance(3):
         kernel = replace(kernel, require={"zone": dice.one_of("a", "b")})
+    if theme.picky and dice.chance(2):
+        kernel = replace(kernel, ports=dice.ports())
     if theme.picky and dice.chance(1):
         kernel = replace(kernel, architecture="aarch64")
     if theme.picky and dice.chance(3):

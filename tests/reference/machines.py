@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo, port_range
 from sokovan.scheduling.snapshot import KernelWorkload
 
 ONE = 2**20
 Kind = tuple[object, ...]
+
+
+@dataclass
+class Ports:
+    """Ports of a machine: how many of the range are free, and the numbers that are taken."""
+
+    left: int
+    taken: set[int]
+
+    def copy(self) -> Ports:
+        return Ports(self.left, set(self.taken))
+
+    def have(self, kernel: KernelWorkload) -> bool:
+        """Whether every fixed port is free, and enough others of the range."""
+        return not self.taken & set(kernel.ports) and self.left >= kernel.ports.count(0)
+
+    def take(self, kernel: KernelWorkload) -> None:
+        self.left -= kernel.ports.count(0)
+        self.taken |= {port for port in kernel.ports if port}
+
+    def put_back(self, kernel: KernelWorkload) -> None:
+        self.left += kernel.ports.count(0)
+        self.taken -= set(kernel.ports)
 
 
 @dataclass
@@ -22,23 +45,34 @@ class Machine:
     future: dict[str, int]
     kernels_left: float
     kernels_later: float
+    ports: Ports
+    ports_later: Ports
     held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
 
     def copy(self) -> Machine:
         amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
-        return Machine(self.info, *amounts, list(self.held))
+        return Machine(self.info, *amounts, self.ports.copy(), self.ports_later.copy(), list(self.held))
 
     def fits_without_holders(self, kernel: KernelWorkload) -> bool:
         """Whether there would be idle room if no waiting session held some."""
         amounts = {slot: sum(other.slots[slot] for other in self.held) for slot in kernel.slots}
         fits = all(self.idle.get(slot, 0) + amounts[slot] >= n for slot, n in kernel.slots.items())
-        return fits and self.kernels_left + len(self.held) >= 1
+        ports = self.ports.copy()
+        for other in self.held:
+            ports.put_back(other)
+        return fits and self.kernels_left + len(self.held) >= 1 and ports.have(kernel)
+
+    def fits_without_ports(self, kernel: KernelWorkload) -> bool:
+        """Whether there is idle room that is not reserved, apart from ports."""
+        return self.fits_now(replace(kernel, ports=()))
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
-        return self.kernels_left >= 1 and all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        fits = all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_left >= 1 and fits and self.ports.have(kernel)
 
     def fits_later(self, kernel: KernelWorkload) -> bool:
-        return self.kernels_later >= 1 and all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        fits = all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_later >= 1 and fits and self.ports_later.have(kernel)
 
     def fits_now(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved."""
@@ -48,9 +82,11 @@ class Machine:
         for slot, amount in kernel.slots.items():
             self.idle[slot] -= amount
         self.kernels_left -= 1
+        self.ports.take(kernel)
         self.reserve(kernel)
 
     def reserve(self, kernel: KernelWorkload) -> None:
+        self.ports_later.take(kernel)
         for slot, amount in kernel.slots.items():
             self.future[slot] -= amount
         self.kernels_later -= 1
@@ -65,7 +101,11 @@ class Machine:
     def held_if_empty(self, kernel: KernelWorkload) -> float:
         """How many such kernels the machine could hold if it were empty."""
         limit = math.inf if self.info.kernels_max is None else self.info.kernels_max
-        return min([limit, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())])
+        fixed = [1 for port in kernel.ports if port]
+        offered = [len(port_range(self.info.labels)) // kernel.ports.count(0)] if 0 in kernel.ports else []
+        return min(
+            [limit, *fixed, *offered, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())]
+        )
 
     def occupancy(self) -> int:
         """The largest used part of any slot, rounded down to a 2**20th, at most 1."""
@@ -73,14 +113,17 @@ class Machine:
         return min(ONE, max([0, *((total - self.idle[slot]) * ONE // total for slot, total in slots)]))
 
 
-def machine_of(info: AgentInfo) -> Machine:
+def machine_of(info: AgentInfo, now_ms: int = 0) -> Machine:
     """A machine at the start of the cycle."""
     names = {*info.available_slots, *info.occupied_slots}
     idle = {slot: info.available_slots[slot] - info.occupied_slots[slot] for slot in names}
     future = {slot: idle[slot] + info.releasing_slots[slot] for slot in names}
     limit = math.inf if info.kernels_max is None else info.kernels_max
     kernels_left = limit - info.kernel_count
-    return Machine(info, idle, future, kernels_left, kernels_left + info.releasing_count)
+    taken = {port for port, until_ms in info.leased_ports if until_ms > now_ms}
+    ports = Ports(sum(port not in taken for port in port_range(info.labels)), taken)
+    kernels_later = kernels_left + info.releasing_count
+    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy())
 
 
 @dataclass
@@ -99,7 +142,7 @@ class ClusterState:
 
 def kind_of(kernel: KernelWorkload) -> Kind:
     """The kind of a kernel: kernels of one kind fit the same machines."""
-    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())), kernel.avoid)
+    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())), kernel.avoid, kernel.ports)
 
 
 def largest_amounts(agents: Iterable[AgentInfo]) -> dict[str, int]:

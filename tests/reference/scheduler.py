@@ -44,7 +44,7 @@ class Cycle:
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
         self._snapshot, self._profile = snapshot, profile
         self._cluster = ClusterState(
-            {str(info.agent_id): machine_of(info) for info in snapshot.agents},
+            {str(info.agent_id): machine_of(info, snapshot.now_ms) for info in snapshot.agents},
             snapshot.cursors.get(snapshot.scaling_group.name),
         )
         self._chooser = Chooser(snapshot, profile, self._cluster)
@@ -195,8 +195,9 @@ class Cycle:
         eligible = [machine for machine in machines if self._chooser.eligible(machine, kernel)]
         if any(machine.fits_now(kernel) for machine in eligible):
             return Code.FRAGMENTED
-        held = any(machine.fits_without_holders(kernel) for machine in eligible)
-        return Code.RESERVED_FOR_GANG if held else Code.NOT_ENOUGH_FREE
+        if any(machine.fits_without_holders(kernel) for machine in eligible):
+            return Code.RESERVED_FOR_GANG
+        return Code.PORTS_TAKEN if any(m.fits_without_ports(kernel) for m in eligible) else Code.NOT_ENOUGH_FREE
 
     def _enqueue(self, sessions: Sequence[WaitingSession]) -> None:
         """Admit sessions within the limits of their queues."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import KERNEL, FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.owners.past_usage import UsageKey
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Owner, User
 from sokovan.domain.records import Change, KernelMove, KernelRecord
@@ -49,8 +51,8 @@ _TO_RUNNING = (
 )
 
 
-class NotStored(Exception):
-    """A scenario says something that is not written to the store."""
+# Records of usage in scenarios are weighted already: of this slot one unit counts one.
+_USED_SLOT = "cpu"
 
 
 class StoredScenario:
@@ -66,9 +68,10 @@ class StoredScenario:
     @asynccontextmanager
     async def open(cls, scenario: Scenario) -> AsyncIterator[StoredScenario]:
         """A store with the cluster and the sessions of a scenario."""
-        clock = VirtualClock(now_ms=scenario.now_ms)
+        clock = VirtualClock(now_ms=min([scenario.now_ms, *(one.at_ms for one in scenario.history)]))
         async with StoredCluster.open(clock=clock) as stored:
             made = cls(scenario, stored, clock)
+            await made._use_before(clock)
             await made._load()
             yield made
 
@@ -97,9 +100,7 @@ class StoredScenario:
     async def _load(self) -> None:
         """Running sessions come before limits and states of agents, which need not admit them."""
         scenario, stored = self._scenario, self._stored
-        if scenario.history:
-            raise NotStored("past usage")
-        await stored.put(group_of(scenario.profile), ELSEWHERE, *scenario.queues)
+        await stored.put(ELSEWHERE, *scenario.queues)
         for agent in scenario.agents:
             await self._join(agent)
         await stored.put(*scenario.hypernodes)
@@ -117,6 +118,18 @@ class StoredScenario:
             await stored.snapshots.refresh()
             plan = SchedulingPlan(cursors={DEFAULT_GROUP: scenario.cursor})
             await stored.snapshots.record_plan(DEFAULT_GROUP, plan)
+
+    async def _use_before(self, clock: VirtualClock) -> None:
+        """Record past usage, each amount at its time; it ends at the time of the first cycle."""
+        scenario, stored = self._scenario, self._stored
+        half_life_s, weights = scenario.fair_share.half_life_s, {_USED_SLOT: 1}
+        pool = replace(group_of(scenario.profile), usage_half_life_s=half_life_s, slot_weights=weights)
+        await stored.put(pool)
+        for record in sorted(scenario.history, key=lambda one: one.at_ms):
+            clock.jump((record.at_ms - clock.now_ms()) / 1000)
+            key = UsageKey(pool.name, record.scope, record.name, _USED_SLOT)
+            await stored.store.run(partial(_add_usage, key, record.amount))
+        clock.jump((scenario.now_ms - clock.now_ms()) / 1000)
 
     async def _join(self, agent: AgentInfo) -> None:
         await self._stored.agent(
@@ -191,6 +204,10 @@ class StoredScenario:
             await self._stored.store.run(lambda unit: unit.sessions.move_many(moves, change))
 
 
+async def _add_usage(key: UsageKey, amount: int, unit: UnitOfWork) -> None:
+    await unit.ledger.adjust_usage(key, amount)
+
+
 def _spec(session: SessionWorkload) -> SessionSpec:
     return SessionSpec(
         session.session_id,
@@ -226,8 +243,9 @@ def _kernel_spec(kernel: KernelWorkload) -> KernelSpec:
 
 
 def _owners(scenario: Scenario) -> list[CatalogItem]:
-    """The limited owners, each with a policy of its own."""
+    """Users with their weights, and the limited owners, each with a policy of its own."""
     items: list[CatalogItem] = [Domain(DEFAULT_OWNER_NAME), User(DEFAULT_OWNER_NAME, DEFAULT_OWNER_NAME)]
+    items += [User(name, DEFAULT_OWNER_NAME, weight=weight) for name, weight in scenario.fair_share.weights.items()]
     for scope, limits in scenario.limits.items():
         for name, limit in limits.items():
             policy = f"{scope.value}-{name}"

@@ -12,7 +12,7 @@ from sokovan.ports.allocation import AllocationRefused, IncompleteGang
 from sokovan.scheduling.profile import ACTIONS
 from sokovan.simulator.scenario import read_scenarios
 from sokovan.simulator.simulation import initial_state
-from tests.scenario.stored_scenario import NotStored, StoredScenario
+from tests.scenario.stored_scenario import StoredScenario
 
 FOLDER = Path(__file__).parent
 FILES = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("volcano/*.yaml")])
@@ -34,19 +34,6 @@ class Refused:
 
 T03B = "T03b a running soft session grows into another hypernode when its own is full and the minimum still lacks one"
 REFUSED = (
-    Refused(
-        "past usage: the loader of this test writes none",
-        NotStored,
-        (
-            "a user who is new goes first under fair share",
-            "who used less goes first under fair share",
-            "past usage fades by half with every half-life",
-            "half of a larger amount may still be more",
-            "a weight entitles to more under fair share",
-            "a longer half-life remembers longer",
-            "a priority band comes above fair share",
-        ),
-    ),
     Refused(
         "fewer kernels run than the session needs: a gang is allocated whole and fails whole",
         IncompleteGang,

@@ -45,6 +45,8 @@ def _catalog_commands(noun: str) -> dict[str, tuple[str, str]]:
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": (f"{_LOCAL}.up:up", "Start server, agent and database on this machine."),
+    "down": (f"{_LOCAL}.server:down", "Stop the server on this machine."),
+    "status": (f"{_LOCAL}.server:status", "Show whether the server on this machine runs."),
     "run": (f"{_SESSIONS}.run:run", "Run a command in a new session and wait for it."),
     "ps": (f"{_SESSIONS}.ps:ps", "List sessions."),
     "why": (f"{_SESSIONS}.why:why", "Explain why a session is pending and what would help."),
@@ -92,7 +94,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # The order of `sokovan --help`; tests check that every first word is listed.
 SECTIONS = {
-    "Getting started": ("up", "run", "shell", "init", "doctor"),
+    "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
     "Sessions": ("ps", "why", "plan", "logs", "exec", "wait", "stop", "cancel", "session"),
     "Cluster": (
         "agent", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",

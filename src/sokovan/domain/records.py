@@ -79,7 +79,8 @@ class KernelRecord:
     """One kernel: its status and where it runs.
 
     `devices` are the devices of the agent that it holds, by slot; `rank` is its number
-    among the kernels of the session that were placed, and never changes.
+    among the kernels of the session that were placed, and never changes. `host_ports` are
+    the ports of the agent that it has leased, by name of the service.
     """
 
     kernel_id: KernelId
@@ -96,6 +97,7 @@ class KernelRecord:
     sent: bool = False
     since_ms: int = 0
     rank: int | None = None
+    host_ports: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

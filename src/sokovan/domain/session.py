@@ -32,6 +32,9 @@ KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
 # Ports below are privileged.
 PORT_RANGE = (1_024, 65_535)
+ANY_PORT = 0
+# The name of the lease behind MASTER_PORT; no service can have it.
+MASTER_LEASE = "#master"
 
 
 class SessionType(StrEnum):
@@ -101,16 +104,20 @@ class ServiceProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """A named port at which the session's main kernel serves."""
+    """A named port at which the session's first kernel serves.
+
+    ANY_PORT is any free port of the agent's range.
+    """
 
     name: str
-    port: int
+    port: int = ANY_PORT
     protocol: ServiceProtocol = ServiceProtocol.HTTP
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="service port")
         what = f"service port {self.name}"
-        require_int(self.port, what=what, field="port", least=PORT_RANGE[0], most=PORT_RANGE[1])
+        if self.port != ANY_PORT:
+            require_int(self.port, what=what, field="port", least=PORT_RANGE[0], most=PORT_RANGE[1])
         require_kind(self.protocol, ServiceProtocol, what=what, field="protocol")
 
 

@@ -19,6 +19,7 @@ from sokovan import __version__
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
+from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
@@ -121,6 +122,7 @@ async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
         start_task(stack, collect_periodically(clock), name="garbage collection", log=log)
+        log(f"sokovan {__version__} is ready at {url}, pid {os.getpid()}")
         for line in ready_lines(options, folder, url, ports, ready_s=(clock.monotonic_ms() - began_ms) / 1000):
             echo(line)
         await stopped.wait()
@@ -209,7 +211,15 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
 def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:
     """Write the address for the CLI, for a second `up`, and for agents of this machine."""
     save_context(CONTEXT, url, token)
-    info = {"url": url, "links": f"ws://{HOST}:{ports.link_port}", "pid": os.getpid(), "version": __version__}
+    own = look_up(os.getpid())
+    info = {
+        "url": url,
+        "links": f"ws://{HOST}:{ports.link_port}",
+        "pid": os.getpid(),
+        "start": own.start if own is not None else None,
+        "started_at_ms": SystemClock().now_ms(),
+        "version": __version__,
+    }
     folder.write_private(UP_FILE, json.dumps(info))
 
 

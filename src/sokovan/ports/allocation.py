@@ -46,6 +46,13 @@ class AllocationRefused(AllocationError, InsufficientResourcesError):
     hint = "nothing was taken; the next scheduling cycle finds another agent, or reports what is missing"
 
 
+class PortsTaken(AllocationRefused):
+    """A port that a kernel needs on its agent is leased, or was until recently."""
+
+    code = "ports-taken"
+    hint = "wait for the session that has the port to end, or leave the number out: --port NAME takes any free port"
+
+
 class SessionNotWaiting(AllocationError):
     """The session was cancelled, ended or allocated since the decision."""
 

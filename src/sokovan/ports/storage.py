@@ -22,6 +22,8 @@ R = TypeVar("R")
 
 # A request can be repeated with its idempotency key for a week; then the key expires.
 REQUESTS_KEPT_S = 7 * 24 * 3600
+# How long past usage outlives its owner: one who is created again soon is not new.
+USAGE_KEPT_S = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ class Store(Protocol):
         """Delete expired data; how many rows.
 
         Commit markers older than `older_than_s`, idempotency keys older than
-        `REQUESTS_KEPT_S`, and verdicts of sessions that no longer wait.
+        `REQUESTS_KEPT_S`, verdicts of sessions that no longer wait, and past usage that
+        did not change for `USAGE_KEPT_S` and whose owner was removed.
         """
 
     @property

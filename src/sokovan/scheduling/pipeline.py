@@ -77,7 +77,13 @@ class SchedulingCycle:
         self._sequencer = registry.sequencer(profile.sequencer)
         self._extensions = Extensions(registry.plugin(name) for name in profile.plugins)
         _refuse_duplicates(snapshot)
-        self._workspace = Workspace(snapshot.agents, snapshot.tree, _requested_slots(snapshot.sessions))
+        self._workspace = Workspace(
+            snapshot.agents,
+            snapshot.tree,
+            _requested_slots(snapshot.sessions),
+            ports=(port for session in snapshot.sessions for kernel in session.kernels for port in kernel.ports),
+            now_ms=snapshot.now_ms,
+        )
         self._table = _shape_table(self._workspace, profile, now_ms=snapshot.now_ms)
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
         self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key

@@ -94,7 +94,7 @@ class AgentTracker:
         used = np.maximum(workspace.capacity[index] - free[index], 0).tolist()
         return replace(
             workspace.agents[index],
-            occupied_slots=ResourceSlot(dict(zip(workspace.slots, used[:-1], strict=True))),
+            occupied_slots=ResourceSlot(dict(zip(workspace.slots, used[: workspace.slot_count], strict=True))),
             kernel_count=used[-1],
             releasing_slots=NO_SLOTS,
             releasing_count=0,
@@ -229,8 +229,8 @@ class SelectorChoice:
         return Candidates(
             ids=tuple(workspace.ids[index] for index in agents),
             slots=workspace.slots,
-            capacity=workspace.capacity[agents, :-1],
-            idle=workspace.idle[agents, :-1],
+            capacity=workspace.capacity[agents, : workspace.slot_count],
+            idle=workspace.idle[agents, : workspace.slot_count],
             occupancy=workspace.occupancy[agents],
             id_rank=workspace.id_rank[agents],
             last_rank=bisect_right(self._sorted_ids, self.cursor) if self.cursor is not None else 0,

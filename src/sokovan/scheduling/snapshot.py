@@ -24,6 +24,7 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 class KernelWorkload:
     """One kernel as the scheduler sees it; `agent` is set if it runs already.
 
+    `ports` are the ports that it needs on its agent, 0 for any of the agent's range.
     `avoid` are agents that failed to start it, each with the end of the time to avoid it.
     """
 
@@ -39,6 +40,7 @@ class KernelWorkload:
     nominated: AgentId | None = None
     agent: AgentId | None = None
     releasing: bool = False
+    ports: tuple[int, ...] = ()
     avoid: tuple[tuple[AgentId, int], ...] = ()
 
 
@@ -193,8 +195,9 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
             priority=kernel.priority,
             preemptible=kernel.preemptible,
             nominated=kernel.nominated,
+            ports=() if index else tuple(sorted(port.port for port in spec.ports)),
         )
-        for kernel in spec.kernels
+        for index, kernel in enumerate(spec.kernels)
     )
     return SessionWorkload(
         session_id=spec.session_id,

@@ -51,6 +51,7 @@ class Code(StrEnum):
     NO_ARCH_MATCH = "NO_ARCH_MATCH"
     NO_LABEL_MATCH = "NO_LABEL_MATCH"
     NEVER_FITS = "NEVER_FITS"
+    PORTS_TAKEN = "PORTS_TAKEN"
     NOT_ENOUGH_FREE = "NOT_ENOUGH_FREE"
     FRAGMENTED = "FRAGMENTED"
     TOPOLOGY_NO_ROOM = "TOPOLOGY_NO_ROOM"
@@ -98,6 +99,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the requested architecture"),
     Code.NO_LABEL_MATCH: (Advice.CHANGE, "no agent has the required labels"),
     Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster could not hold it"),
+    Code.PORTS_TAKEN: (Advice.WAIT, "agents have room for it, but a port that it needs is leased or rests on each"),
     Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free resources for one of its kernels"),
     Code.FRAGMENTED: (Advice.WAIT, "some kernels would fit, but not as many as must start together"),
     Code.TOPOLOGY_NO_ROOM: (Advice.WAIT, "no HyperNode of an allowed tier has room for it"),

@@ -80,12 +80,17 @@ def read_mount(text: str) -> MountBody:
 
 
 def read_port(text: str) -> ServicePortBody:
-    """Read NAME=PORT or NAME=PORT/tcp. Raises InvalidSetting."""
-    name, _, rest = text.partition("=")
-    number, _, protocol = rest.partition("/")
-    if not name or not number.isdecimal() or len(number) > 5 or protocol not in {"", "http", "tcp"}:
-        raise InvalidSetting(f"{text[:200]!r} is not a service port", hint="use NAME=PORT, or NAME=PORT/tcp")
-    return ServicePortBody(name=name, port=int(number), protocol="tcp" if protocol == "tcp" else "http")
+    """Read NAME or NAME=PORT, each with /tcp or without. Raises InvalidSetting."""
+    service, slash, protocol = text.partition("/")
+    name, equals, number = service.partition("=")
+    # A number alone is a port without a name.
+    readable = number.isdecimal() and len(number) <= len("65535") if equals else not name.isdecimal()
+    if not name or not readable or (slash and protocol not in {"http", "tcp"}):
+        hint = "use NAME for any free port, NAME=PORT for a fixed one, and /tcp after it if it is not HTTP"
+        raise InvalidSetting(f"{text[:200]!r} is not a service port", hint=hint)
+    return ServicePortBody(
+        name=name, port=int(number) if equals else 0, protocol="tcp" if protocol == "tcp" else "http"
+    )
 
 
 # Lists whose items may be given as strings.

@@ -261,7 +261,8 @@ def test_a_kernel_has_a_command_and_an_environment() -> None:
 
 def test_a_service_has_a_name_and_an_unprivileged_port() -> None:
     assert ServicePort("web", 8080).protocol is ServiceProtocol.HTTP
-    for port in (0, 80, 1023, 65_536):
+    assert ServicePort("web").port == 0
+    for port in (-1, 80, 1023, 65_536):
         with pytest.raises(InvalidSpec, match="port"):
             ServicePort("web", port)
     with pytest.raises(InvalidName):

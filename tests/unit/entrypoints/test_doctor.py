@@ -17,6 +17,7 @@ from sokovan.entrypoints.doctor import DoctorFinding, run_checks
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.api.system import DEFAULT_PORT
+from tests.kernels import own_start
 
 
 def test_every_check_has_a_result(tmp_path: Path) -> None:
@@ -43,7 +44,9 @@ def found(name: str, tmp_path: Path) -> DoctorFinding:
 def test_the_port_of_ones_own_server_is_not_taken_by_others(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path / ".local" / "share" / "sokovan")
     with folder.locked():
-        folder.write_private("up.json", json.dumps({"url": f"http://127.0.0.1:{DEFAULT_PORT}", "pid": os.getpid()}))
+        folder.write_private(
+            "up.json", json.dumps({"url": f"http://127.0.0.1:{DEFAULT_PORT}", "pid": os.getpid(), "start": own_start()})
+        )
         answer = found("port", tmp_path)
     assert (answer.ok, answer.detail) == (True, f"{DEFAULT_PORT} is in use by your own server")
 

@@ -14,6 +14,7 @@ from sokovan.domain.session import (
     KernelSpec,
     Partition,
     Preemption,
+    ServicePort,
     SessionSpec,
     SessionType,
     TopologyConstraint,
@@ -38,6 +39,7 @@ def test_a_submitted_session_becomes_a_workload_with_nothing_lost() -> None:
         SessionId("s"), (kernel,), session_type=SessionType.BATCH, owner=Owner(user="u"), queue=QueueName("q"),
         priority=3, min_kernels=1, group_minimums={"g": 1}, partitions=(Partition("p", "i"),), topology=topology,
         dependencies=(SessionId("d"),), starts_at_ms=9, preemptible=False, preemption=Preemption.NEVER,
+        ports=(ServicePort("web", 8080), ServicePort("api")),
     )  # fmt: skip
     workload = workload_of(spec, submitted=77)
     for one in fields(SessionWorkload):
@@ -45,8 +47,9 @@ def test_a_submitted_session_becomes_a_workload_with_nothing_lost() -> None:
             assert getattr(workload, one.name) == getattr(spec, one.name), one.name
     [made] = workload.kernels
     for one in fields(KernelWorkload):
-        if one.name not in {"agent", "releasing", "avoid"}:
+        if one.name not in {"agent", "releasing", "avoid", "ports"}:
             assert getattr(made, one.name) == getattr(kernel, one.name), one.name
+    assert made.ports == (0, 8080)
     assert (workload.submitted, workload.hypernode, made.agent, made.releasing, made.avoid) == (
         77,
         None,

@@ -62,6 +62,8 @@ def test_mounts_are_read_only_by_default() -> None:
 
 def test_service_ports_have_a_name() -> None:
     assert read_port("notebook=8888") == ServicePortBody(name="notebook", port=8888)
+    assert read_port("notebook") == ServicePortBody(name="notebook", port=0)
+    assert read_port("ssh/tcp") == ServicePortBody(name="ssh", port=0, protocol="tcp")
     assert read_port("ssh=22/tcp") == ServicePortBody(name="ssh", port=22, protocol="tcp")
     assert session_body("x", ports=["a=1", ServicePortBody(name="b", port=2)]).ports[1].name == "b"
 

@@ -50,7 +50,10 @@ async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrin
 
 
 async def array_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> ArrayRecord:
-    """The array that a reference means to the caller. Raises ObjectNotFound, AmbiguousName."""
+    """The array that a reference means to the caller.
+
+    Raises ObjectNotFound, AmbiguousName.
+    """
     found = await _referred(unit, ref, principal)
     if not isinstance(found, ArrayRecord):
         raise ObjectNotFound(what="array", name=ref)

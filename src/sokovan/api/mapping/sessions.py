@@ -10,7 +10,7 @@ from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.arrays import array_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import FailedStart, HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.domain.session import EndPolicy, KernelSpec, SessionOptions, SessionSpec
+from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, SessionOptions, SessionSpec
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import (
     ArrayMemberView,
@@ -102,6 +102,7 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         image=spec.image,
         since=time_text(record.since_ms),
         rank=record.rank,
+        ports={"MASTER_PORT" if name == MASTER_LEASE else name: port for name, port in record.host_ports.items()},
     )
 
 

@@ -67,10 +67,10 @@ class SessionRoutes:
         request: Request,
         idempotency_key: Annotated[str | None, Header(pattern=KEY_PATTERN)] = None,
     ) -> Response:
-        """Submit a session, or with `array` one per index; the response is the first of them.
+        """Submit a session, or with `array` one per index.
 
-        The same `Idempotency-Key` with the same body returns 200 and the existing
-        session; with another body, 422.
+        Of an array, the first session is returned. The same `Idempotency-Key` with the same
+        body returns 200 and the existing session; with another body, 422.
         """
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller

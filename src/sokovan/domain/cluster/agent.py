@@ -16,6 +16,19 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 MOUNTS_LABEL = "sokovan.mounts"
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
+# The agent label for the range of ports that are leased to kernels, such as 30000-39999.
+PORTS_LABEL = "sokovan.ports"
+PORTS_DEFAULT = range(30_000, 40_000)
+FOREVER_MS = 1 << 62
+
+
+def port_range(labels: Mapping[str, str]) -> range:
+    """The ports that an agent leases to kernels: its label, or the default."""
+    first, _, last = labels.get(PORTS_LABEL, "").partition("-")
+    if not (first.isascii() and last.isascii() and first.isdecimal() and last.isdecimal()):
+        return PORTS_DEFAULT
+    low, high = int(first[:6]), int(last[:6])
+    return range(low, high + 1) if 1_024 <= low <= high <= 65_535 else PORTS_DEFAULT  # not privileged
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +37,8 @@ class AgentInfo:
 
     `incarnation` rises each time the agent enrols again; reports from an earlier
     incarnation, and requests to it, are rejected. `releasing_slots` and `releasing_count`
-    are the part of the occupied resources that is being released.
+    are the part of the occupied resources that is being released. `leased_ports` are pairs
+    of a port and the time in ms until which it is taken, FOREVER_MS while it is leased.
     """
 
     agent_id: AgentId
@@ -41,6 +55,7 @@ class AgentInfo:
     releasing_slots: ResourceSlot = NO_SLOTS
     kernel_count: int = 0
     releasing_count: int = 0
+    leased_ports: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         checked_name(self.agent_id, what="agent")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.local.random_source import secret_text
+from sokovan.adapters.process.shim.processes import is_alive
 from sokovan.domain.errors import SokovanError
 
 PRIVATE_FOLDER = 0o700
@@ -60,10 +61,12 @@ def server_of(root: Path) -> Mapping[str, Any] | None:
     """The address file of the server that runs on a folder; None if none runs.
 
     Cheap enough to call before the server is imported. The lock is tried only if the
-    process seems alive, because a successful try holds the lock for a moment.
+    process that wrote the file is alive, because a successful try holds the lock for a
+    moment; the start time tells it from a process that reused the pid.
     """
     found = _read_about(root)
-    if not _is_alive(found.get("pid")):
+    pid, start = found.get("pid"), found.get("start")
+    if not isinstance(pid, int) or not isinstance(start, int) or not is_alive(pid, start):
         return None
     try:
         handle = os.open(root / LOCK, os.O_RDONLY | os.O_CLOEXEC)
@@ -177,18 +180,6 @@ def _read_about(root: Path) -> Mapping[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _is_alive(pid: object) -> bool:
-    if not isinstance(pid, int) or pid < 1:
-        return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
 
 
 def _make_private(root: Path) -> None:

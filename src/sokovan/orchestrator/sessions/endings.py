@@ -133,6 +133,6 @@ def _exit_text(kernel: KernelRecord, one: Exit) -> str:
         limit = kernel.slots["mem"]  # 0 means no limit: the whole machine ran out of memory
         probably = "probably " if one.reason == PROBABLY_OUT_OF_MEMORY else ""
         text = f"kernel {kernel.index} {probably}ran out of memory"
-        return f"{text}: its limit was {format_amount('mem', limit)}, which --mem can raise" if limit else text
+        return f"{text}: its limit was {format_amount('mem', limit)}B, which --mem can raise" if limit else text
     text = f"kernel {kernel.index} ended with code {one.code}"
     return f"{text} ({one.reason})" if one.reason else text

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from sokovan.domain.arrays import array_name
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.session import SessionSpec
+from sokovan.domain.session import MASTER_LEASE, SessionSpec
 from sokovan.wire.frames import CreateKernel, MountEntry
 
 # Relative to the working folder; the runtime turns it into an absolute path.
@@ -59,8 +59,13 @@ def launches(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequen
     return [_launch(session, kernel, neighbours) for kernel in neighbours.kernels]
 
 
+def port_variable(name: str) -> str:
+    """The variable that tells a kernel the port of its service."""
+    return "SOKOVAN_PORT_" + "".join(letter if letter.isalnum() else "_" for letter in name.upper())
+
+
 def master_port(session_id: SessionId) -> int:
-    """The rendezvous port of a session: stable, and rarely equal to another session's."""
+    """The rendezvous port of a session of one kernel: stable, rarely another's."""
     digest = hashlib.sha256(session_id.encode()).digest()
     return PORT_FIRST + int.from_bytes(digest[:8]) % PORT_COUNT
 
@@ -72,6 +77,8 @@ class _Neighbours:
         placed = [kernel for kernel in session.kernels if kernel.agent_id is not None]
         self.kernels = sorted(placed, key=lambda kernel: kernel.rank or 0)
         self._addresses = addresses
+        leased = [one.host_ports[MASTER_LEASE] for one in self.kernels if MASTER_LEASE in one.host_ports]
+        self.master_port = leased[0] if leased else master_port(session.session_id)
         self.hosts = [self.address(kernel) for kernel in self.kernels]
         self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
         # A kernel that is being placed again has a rank, too.
@@ -122,9 +129,9 @@ def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours:
         "SOKOVAN_LOCAL_SIZE": local_size,
         "SOKOVAN_HOSTS": ",".join(neighbours.hosts),
         "SOKOVAN_HOSTFILE": HOSTFILE,
-        "SOKOVAN_PORTS": ",".join(f"{one.name}={one.port}" for one in session.spec.ports),
+        **{port_variable(name): str(port) for name, port in kernel.host_ports.items() if name != MASTER_LEASE},
         "MASTER_ADDR": neighbours.hosts[0],
-        "MASTER_PORT": str(master_port(session.session_id)),
+        "MASTER_PORT": str(neighbours.master_port),
         "WORLD_SIZE": size,
         "RANK": rank,
         "NODE_RANK": rank,

@@ -62,10 +62,10 @@ class SessionRepository(Protocol):
     ) -> SessionRecord:
         """Store a new session, PENDING, with its kernels.
 
-        Sessions that depend on `in_place_of` depend on the new one instead. The same
-        request again returns the session it created. Raises IdempotencyConflict, Conflict
-        (the id is in use, or the name by a session of the same user that has not ended),
-        ObjectNotFound (scaling group, dependency).
+        Sessions that depend on `in_place_of`, also ones stored later, depend on the new
+        one instead. The same request again returns the session it created. Raises
+        IdempotencyConflict, Conflict (the id is in use, or the name by a session of the
+        same user that has not ended), ObjectNotFound (scaling group, dependency).
         """
 
     async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:

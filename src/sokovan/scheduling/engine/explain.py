@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
+from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slot_notation import format_slots
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
@@ -187,6 +188,9 @@ class Explainer:
         if error.held_agent is not None:
             room = f"the room for {slots} on {error.held_agent}"
             return Code.RESERVED_FOR_GANG, f"{room} is reserved for session {error.holder}"
+        if error.by_ports:
+            ports = ", ".join(str(port) for port in shape.ports if port != ANY_PORT) or "a port of the range"
+            return Code.PORTS_TAKEN, f"every agent with room for {slots} has leased {ports}, or until recently"
         lacks = format_slots(error.shortfall) or "room for one more kernel"
         text = f"insufficient resources: {slots} fits no agent now; best candidate {error.best_agent} lacks {lacks}"
         return Code.NOT_ENOUGH_FREE, text

@@ -18,9 +18,7 @@ from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
 
-_KERNELS = "kernels"  # stands for the column that counts kernels
-
-ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...], tuple[str, ...]]
+ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...], tuple[str, ...], tuple[int, ...]]
 
 
 class FitError(NamedTuple):
@@ -29,7 +27,7 @@ class FitError(NamedTuple):
     `funnel` counts the agents left after each predicate. `best_agent` is the eligible
     agent that lacks least now, `largest_agent` the one that lacks least even if empty;
     the shortfalls say what each lacks. `held_agent` has the room, but it is reserved for
-    the session `holder`.
+    the session `holder`; `by_ports` means that agents have the room, but not the ports.
     """
 
     funnel: Funnel
@@ -40,6 +38,7 @@ class FitError(NamedTuple):
     shortfall: ResourceSlot
     largest_agent: str | None
     largest_shortfall: ResourceSlot
+    by_ports: bool = False
 
 
 class ShapeAgents(NamedTuple):
@@ -59,16 +58,17 @@ class Shape:
     """One distinct kernel request, evaluated against all agents."""
 
     def __init__(self, key: ShapeKey, workspace: Workspace, agents: ShapeAgents, funnel: Funnel) -> None:
-        self.slots, self.architecture, self.require, self.avoid = key
+        self.slots, self.architecture, self.require, self.avoid, self.ports = key
         self.funnel, self.eligible = funnel, agents.eligible
-        request = np.array(workspace.row_of(self.slots), np.int64)
+        request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
         self.both: Ints = np.concatenate((request, request))
         self.later: Ints = np.concatenate((np.zeros_like(request), request))
         self.columns: Ints = np.flatnonzero(request)
         self.amounts: Ints = request[self.columns]
         self.pairs = list(zip(self.columns.tolist(), self.amounts.tolist(), strict=True))
         self.pairs_held = [*self.pairs, *((column + workspace.width, amount) for column, amount in self.pairs)]
-        self.slot_pairs = self.pairs[:-1]  # without the column that counts kernels
+        # Without the columns that count ports and kernels.
+        self.slot_pairs = [pair for pair in self.pairs if pair[0] < workspace.slot_count]
         counts = self._counts(workspace.capacity)
         # Kernels that the eligible agents could hold if they were empty.
         self.ever_total = int(counts[agents.eligible].sum())
@@ -106,7 +106,10 @@ class Shape:
         everywhere = np.ones(len(workspace.ids), bool)
         largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
-        return FitError(funnel, int(counts.sum()), held_agent, holder, best, shortfall, largest, largest_shortfall)
+        by_ports = bool(self.ports) and not fits and self._fits_without_ports(workspace, free)
+        return FitError(
+            funnel, int(counts.sum()), held_agent, holder, best, shortfall, largest, largest_shortfall, by_ports
+        )
 
     def _held_room(self, workspace: Workspace, counts: Ints) -> tuple[str | None, str]:
         """The first agent with idle room for a kernel that is reserved for another session, and that session."""
@@ -119,6 +122,12 @@ class Shape:
         agent = int(held[workspace.id_rank[held].argmin()])
         return workspace.ids[agent], workspace.holders.get(agent, "")
 
+    def _fits_without_ports(self, workspace: Workspace, free: Ints) -> bool:
+        """Whether an eligible agent has free room, apart from ports."""
+        others = [(column, amount) for column, amount in self.pairs if column not in workspace.port_column.values()]
+        columns, amounts = np.array(others, np.int64).T
+        return bool(((free[:, columns] >= amounts).all(axis=1) & self.eligible).any())
+
     def _least_shortfall(self, workspace: Workspace, amounts: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
         """The agent that lacks least of this shape, and the slots that it lacks."""
         chosen = np.flatnonzero(among)
@@ -129,9 +138,8 @@ class Shape:
         shift = max(0, int(self.amounts.max()).bit_length() - 42)
         weighed = ((lacking >> shift) << ONE_BITS) // np.maximum(self.amounts >> shift, 1)
         best = int(np.lexsort((workspace.id_rank[chosen], weighed.sum(axis=1)))[0])
-        names = [*workspace.slots, _KERNELS]
-        slots = {names[column]: int(amount) for column, amount in zip(self.columns, lacking[best], strict=True)}
-        slots.pop(_KERNELS, None)
+        lacked = zip(self.columns.tolist(), lacking[best].tolist(), strict=True)
+        slots = {workspace.slots[column]: amount for column, amount in lacked if column < workspace.slot_count}
         return workspace.ids[int(chosen[best])], ResourceSlot(slots)
 
     def _counts(self, rows: Ints) -> Ints:
@@ -163,7 +171,8 @@ class ShapeTable:
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
-        key = (kernel.slots, kernel.architecture, require, self._avoided(kernel) if kernel.avoid else ())
+        avoided = self._avoided(kernel) if kernel.avoid else ()
+        key = (kernel.slots, kernel.architecture, require, avoided, kernel.ports)
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._evaluate(key)
@@ -190,8 +199,8 @@ class ShapeTable:
 
     def _evaluate(self, key: ShapeKey) -> Shape:
         workspace = self.workspace
-        slots, architecture, require, avoid = key
-        request = np.array(workspace.row_of(slots), np.int64)
+        slots, architecture, require, avoid, ports = key
+        request = np.array(workspace.row_of(slots, ports=ports), np.int64)
         same = self._architectures == self._architecture_codes.get(architecture, -1)
         labelled = self.has_labels(require)
         holds = (workspace.capacity >= request).all(axis=1)

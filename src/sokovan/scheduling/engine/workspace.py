@@ -5,8 +5,10 @@ Statements. Gives idle and future amounts, occupancy and sizes as arrays, and a 
 changed rows. There is one row per agent, in depth-first HyperNode order, so that a
 HyperNode is a slice of rows. A row has the slots of the agent twice, side by side:
 what is idle now, and what will be idle once everything being released is free
-(FutureIdle = Idle + Releasing - Pipelined). The last column of each half counts
-kernels, so that a kernel limit is a slot like any other.
+(FutureIdle = Idle + Releasing - Pipelined). After the slots, a half has a column for each
+port that is requested in the cycle (a fixed one is there once, any port as often as the
+agent's range has free ones), so that ports are slots like any other; ports that are being
+released rest first, and are not in FutureIdle. The last column counts kernels.
 
 Amounts are exact. Occupancy and size are fixed point with `ONE` for 1, rounded
 down, so that they are equal on every machine.
@@ -14,13 +16,14 @@ down, so that they are equal on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo, port_range
 from sokovan.domain.cluster.topology import HyperNodeTree
+from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot
 
 Ints = NDArray[np.int64]
@@ -36,7 +39,15 @@ NO_LIMIT = 1 << 40
 class Workspace:
     """The free resources of every agent during a cycle."""
 
-    def __init__(self, agents: Iterable[AgentInfo], tree: HyperNodeTree, slot_names: Iterable[str]) -> None:
+    def __init__(
+        self,
+        agents: Iterable[AgentInfo],
+        tree: HyperNodeTree,
+        slot_names: Iterable[str],
+        *,
+        ports: Iterable[int] = (),
+        now_ms: int = 0,
+    ) -> None:
         by_id = {agent.agent_id: agent for agent in agents}
         self.tree = tree
         self.agents = [by_id[agent_id] for agent_id in tree.agents]  # type: ignore[index]  # ids are plain text
@@ -44,7 +55,11 @@ class Workspace:
         self.position = {agent_id: index for index, agent_id in enumerate(tree.agents)}
         self.slots = tuple(sorted({*slot_names, *(slot for agent in self.agents for slot in agent.available_slots)}))
         self.column = {slot: index for index, slot in enumerate(self.slots)}
-        self.width = len(self.slots) + 1
+        self.slot_count = len(self.slots)
+        self.ports = tuple(sorted(set(ports)))
+        self.port_column = {port: self.slot_count + index for index, port in enumerate(self.ports)}
+        self.width = self.slot_count + len(self.ports) + 1
+        self._now_ms = now_ms
         self.capacity = self._capacity()
         self.room = self._room()
         self.alive: Flags = np.fromiter((agent.schedulable for agent in self.agents), bool, len(self.agents))
@@ -71,9 +86,9 @@ class Workspace:
         """Free amounts once everything being released is free, less reservations."""
         return self.room[:, self.width :]
 
-    def row_of(self, slots: ResourceSlot, *, kernels: int = 1) -> list[int]:
-        """Slots as a row, in the order of the columns."""
-        return [*(slots[name] for name in self.slots), kernels]
+    def row_of(self, slots: ResourceSlot, *, kernels: int = 1, ports: Sequence[int] = ()) -> list[int]:
+        """Slots and ports as a row, in the order of the columns."""
+        return [*(slots[name] for name in self.slots), *(ports.count(port) for port in self.ports), kernels]
 
     def take(self, agent: int, both: Ints) -> None:
         """Subtract from Idle and FutureIdle of one agent (negative amounts add)."""
@@ -112,14 +127,16 @@ class Workspace:
     def total(self) -> list[int]:
         """Slots of schedulable agents, plus the slots in use on all others."""
         others = ~self.alive
-        used = np.maximum(self.capacity[others, :-1] - self.idle[others, :-1], 0)
-        return [int(amount) for amount in self.capacity[self.alive, :-1].sum(axis=0) + used.sum(axis=0)]
+        used = np.maximum(self.capacity[others, : self.slot_count] - self.idle[others, : self.slot_count], 0)
+        return [int(amount) for amount in self.capacity[self.alive, : self.slot_count].sum(axis=0) + used.sum(axis=0)]
 
     def size_of(self, request: Ints) -> int:
         """The size of a request: its largest share of any slot of the largest agent."""
         shares = [
             ((amount >> shift) << ONE_BITS) // largest
-            for amount, shift, largest in zip(request[:-1].tolist(), self._shifts, self._largest.tolist(), strict=True)
+            for amount, shift, largest in zip(
+                request[: self.slot_count].tolist(), self._shifts, self._largest.tolist(), strict=True
+            )
         ]
         return max(shares, default=0)
 
@@ -130,12 +147,17 @@ class Workspace:
             row = cache.get(agent.available_slots)
             if row is None:
                 row = cache[agent.available_slots] = self.row_of(agent.available_slots, kernels=NO_LIMIT)
-            rows.append(row if agent.kernels_max is None else [*row[:-1], agent.kernels_max])
+            ports = [len(port_range(agent.labels)) if port == ANY_PORT else 1 for port in self.ports]
+            kernels = NO_LIMIT if agent.kernels_max is None else agent.kernels_max
+            rows.append([*row[: self.slot_count], *ports, kernels] if ports or kernels != NO_LIMIT else row)
         return np.array(rows, np.int64).reshape(len(rows), self.width)
 
     def _room(self) -> Ints:
         idle, future = self.capacity.copy(), self.capacity.copy()
         for index, agent in enumerate(self.agents):
+            if self.ports:
+                columns = slice(self.slot_count, self.width - 1)
+                idle[index, columns] = future[index, columns] = self._free_ports(agent)
             if agent.occupied_slots or agent.kernel_count:
                 used = self.row_of(agent.occupied_slots, kernels=agent.kernel_count)
                 idle[index] -= used
@@ -143,15 +165,22 @@ class Workspace:
                 future[index] += np.array(releasing) - used
         return np.hstack((idle, future))
 
+    def _free_ports(self, agent: AgentInfo) -> list[int]:
+        """How often each requested port is free on an agent: fixed ones once."""
+        taken = {port for port, until_ms in agent.leased_ports if until_ms > self._now_ms}
+        offered = port_range(agent.labels)
+        left = len(offered) - sum(port in offered for port in taken)
+        return [left if port == ANY_PORT else int(port not in taken) for port in self.ports]
+
     def _share_shifts(self) -> list[int]:
-        largest = self.capacity[:, :-1].max(axis=0, initial=0)
+        largest = self.capacity[:, : self.slot_count].max(axis=0, initial=0)
         return [max(0, int(amount).bit_length() - _SHARE_BITS) for amount in largest]
 
     def _share_columns(self) -> list[tuple[tuple[int, int, int], ...]]:
         """Per agent: the columns it has, their capacity, and the capacity shifted for division."""
         cache: dict[tuple[int, ...], tuple[tuple[int, int, int], ...]] = {}
         rows = []
-        for row in map(tuple, self.capacity[:, :-1].tolist()):
+        for row in map(tuple, self.capacity[:, : self.slot_count].tolist()):
             if row not in cache:
                 cache[row] = tuple(
                     (column, amount, max(1, amount >> self._shifts[column]))
@@ -166,20 +195,20 @@ class Workspace:
 
     def _shares(self, agents: Ints) -> Ints:
         shifts = np.array(self._shifts, np.int64)
-        capacity = self.capacity[agents, :-1]
+        capacity = self.capacity[agents, : self.slot_count]
         # An agent that uses more than its capacity counts as full, not more.
-        used = np.minimum(capacity - self.idle[agents, :-1], capacity) >> shifts
+        used = np.minimum(capacity - self.idle[agents, : self.slot_count], capacity) >> shifts
         shares = (used << ONE_BITS) // np.maximum(capacity >> shifts, 1)
         shares[capacity == 0] = 0
         return np.asarray(shares.max(axis=1, initial=0), np.int64)
 
     def _largest_agent(self) -> Ints:
-        scaled = self.capacity[:, :-1] >> np.array(self._shifts, np.int64)
+        scaled = self.capacity[:, : self.slot_count] >> np.array(self._shifts, np.int64)
         return np.asarray(scaled.max(axis=0, initial=1), np.int64)
 
     def _sizes(self) -> Ints:
         """The size of each agent: its share of the largest agent, summed over the slots."""
-        scaled = self.capacity[:, :-1] >> np.array(self._shifts, np.int64)
+        scaled = self.capacity[:, : self.slot_count] >> np.array(self._shifts, np.int64)
         return np.asarray(((scaled << ONE_BITS) // self._largest).sum(axis=1), np.int64)
 
 

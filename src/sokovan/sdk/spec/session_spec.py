@@ -75,10 +75,10 @@ def _mount(node: YamlNode) -> MountBody:
 
 _PORT = {
     "name": Field("name", fields.text, _TEXT, "name of the service"),
-    "port": Field("port", fields.number, {**_NUMBER, "minimum": 1}, "port number"),
+    "port": Field("port", fields.number, {**_NUMBER, "minimum": 1}, "port number; any free port if not given"),
     "protocol": Field("protocol", *_chosen("http", "tcp"), "http or tcp"),
 }
-_PORT_NEEDS = ("name", "port")
+_PORT_NEEDS = ("name",)
 
 
 def _port(node: YamlNode) -> ServicePortBody:

@@ -27,10 +27,10 @@ class MountBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePortBody(StrictBody):
-    """A named port at which the main kernel serves."""
+    """A named port at which the main kernel serves; 0 is any of the agent's range."""
 
     name: str
-    port: int
+    port: int = 0
     protocol: Literal["http", "tcp"] = "http"
 
 
@@ -159,6 +159,7 @@ class KernelView:
     image: str
     since: str
     rank: int | None = None
+    ports: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.schema.tables import COMMITS, REQUESTS, VERDICTS
-from sokovan.domain.ids import SessionId
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.ids import QueueName, SessionId
+from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.owners.past_usage import UsageKey, UsageScope
+from sokovan.domain.owners.tenancy import Domain, Group, Owner, User
 from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.ports.storage import REQUESTS_KEPT_S
+from sokovan.ports.storage import REQUESTS_KEPT_S, USAGE_KEPT_S, UnitOfWork
 from sokovan.testing.clock import VirtualClock
-from sokovan.testing.stored_cluster import StoredCluster
+from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
 
 KEY = RequestKey("u", "k", "digest")
 
@@ -47,6 +55,54 @@ async def test_verdicts_go_with_the_waiting() -> None:
         assert await cluster.store.prune(older_than_s=60) == 0
 
 
+async def names_with_usage(cluster: StoredCluster) -> set[str]:
+    return {one.key.name for one in await cluster.store.read(lambda unit: unit.ledger.past_usage())}
+
+
+async def test_past_usage_goes_a_week_after_its_owner() -> None:
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        group, queue = Group("nlp", "default"), Queue(QueueName("research"))
+        await cluster.put(Domain("default"), group, User("ada", "default"), User("bob", "default"), queue)
+        for scope, name in (("user", "ada"), ("user", "bob"), ("group", "nlp"), ("queue", "research")):
+            key = UsageKey(DEFAULT_GROUP, UsageScope(scope), name, "cpu")
+            await cluster.store.run(partial(add_usage, key))
+        await clock.advance(USAGE_KEPT_S + 1)
+        for kind, name in ((User, "ada"), (Group, "nlp"), (Queue, "research")):
+            assert await names_with_usage(cluster) >= {name}
+            await cluster.store.run(partial(remove, kind, name))
+            await cluster.store.prune(older_than_s=60)
+            assert name not in await names_with_usage(cluster)
+        assert await names_with_usage(cluster) == {"bob"}
+
+
+async def test_past_usage_of_an_owner_that_is_missing_stays_for_a_week_and_while_slots_are_held() -> None:
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        await cluster.agent("a")
+        await cluster.submit("s", owner=Owner(user="gone"))
+        await cluster.place("s", "a")
+        await clock.advance(2 * USAGE_KEPT_S)
+        await cluster.store.prune(older_than_s=60)
+        assert "gone" in await names_with_usage(cluster)
+        await cluster.stop("s", Goal.FORCE)
+        await cluster.free("s", FreeProof.NEVER_SENT)
+        await clock.advance(USAGE_KEPT_S - 1)
+        await cluster.store.prune(older_than_s=60)
+        assert "gone" in await names_with_usage(cluster)
+        await clock.advance(2)
+        await cluster.store.prune(older_than_s=60)
+        assert "gone" not in await names_with_usage(cluster)
+
+
+async def add_usage(key: UsageKey, unit: UnitOfWork) -> None:
+    await unit.ledger.adjust_usage(key, 1000)
+
+
+async def remove(kind: type[Any], name: str, unit: UnitOfWork) -> None:
+    await unit.catalog.remove(kind, name)
+
+
 async def test_much_is_forgotten_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PRUNED_AT_ONCE", 3)
     clock = VirtualClock()
@@ -57,7 +113,7 @@ async def test_much_is_forgotten_in_small_steps(monkeypatch: pytest.MonkeyPatch)
         before = await count(cluster, COMMITS)
         assert await cluster.store.prune(older_than_s=3600) == before + 10
         # Each step of it was a unit of work, whose own mark stays.
-        assert await count(cluster, COMMITS) == (before // 3 + 1) + (10 // 3 + 1) + 1
+        assert await count(cluster, COMMITS) == (before // 3 + 1) + (10 // 3 + 1) + 1 + 1
 
 
 async def test_pruning_works_on_postgresql_too(postgres_url: str) -> None:

@@ -152,7 +152,7 @@ def test_a_value_that_cannot_be_read_is_refused_by_its_field(said: dict[str, Any
     [
         ({"mounts": [MountBody(source="/a", target="/b"), MountBody(source="/../c", target="/x")]}, "mounts/1/source"),
         ({"mounts": [MountBody(source="/a", target="x")]}, "mounts/0/target"),
-        ({"ports": [ServicePortBody(name="web", port=0)]}, "ports/0/port"),
+        ({"ports": [ServicePortBody(name="web", port=80)]}, "ports/0/port"),
     ],
 )
 def test_a_problem_in_a_part_is_located_by_its_path(said: dict[str, Any], where: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.entrypoints.up import UpOptions
+from tests.kernels import own_start
 from tests.unit.cli.canned_server import Sokovan
 
 
@@ -89,7 +90,9 @@ def test_a_running_server_is_reported_with_options_not_applied(
 ) -> None:
     folder = DataFolder(tmp_path)
     with folder.locked():
-        folder.write_private("up.json", json.dumps({"url": "http://127.0.0.1:7700", "pid": os.getpid()}))
+        folder.write_private(
+            "up.json", json.dumps({"url": "http://127.0.0.1:7700", "pid": os.getpid(), "start": own_start()})
+        )
         status, _, err = sokovan("up", "--data", str(tmp_path), *words)
     assert (status, asked) == (0, [])
     first, *more = err.splitlines()

@@ -19,6 +19,7 @@ from sokovan.entrypoints.embedded.data_folder import (
     data_home,
     server_of,
 )
+from tests.kernels import own_start
 
 
 def mode(path: Path) -> int:
@@ -94,11 +95,13 @@ def test_the_data_lies_where_the_standard_says(environment: dict[str, str], expe
 
 def test_who_asks_before_loading_a_server_hears_of_the_one_that_is_up(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
-    about = {"url": "http://127.0.0.1:7646", "pid": os.getpid()}
+    about = {"url": "http://127.0.0.1:7646", "pid": os.getpid(), "start": own_start()}
     assert server_of(tmp_path) is None
     with folder.locked():
         folder.write_private("up.json", json.dumps(about))
         assert server_of(tmp_path) == about
+        folder.write_private("up.json", json.dumps({**about, "start": own_start() - 1}))
+        assert server_of(tmp_path) is None  # another process has the pid now
     assert server_of(tmp_path) is None  # the address file exists, but the folder is not locked
 
 

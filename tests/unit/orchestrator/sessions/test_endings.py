@@ -93,7 +93,7 @@ def test_the_reason_of_a_failure_is_included() -> None:
 def test_out_of_memory_is_the_cause_and_includes_the_limit() -> None:
     first, *_ = end_steps(session(ANY), exits(k0=1, k1=Exit(137, OUT_OF_MEMORY)))
     assert (first.kernels, first.change.code) == (("s.0", "s.1"), "out-of-memory")
-    memory = "kernel 1 ran out of memory: its limit was 1Gi, which --mem can raise"
+    memory = "kernel 1 ran out of memory: its limit was 1GiB, which --mem can raise"
     assert first.change.detail == f"{memory}, kernel 0 ended with code 1"
 
 
@@ -114,4 +114,4 @@ def test_out_of_memory_of_a_kernel_is_noted_even_if_it_is_not_decisive() -> None
 def test_a_probable_lack_of_memory_is_the_cause_and_said_to_be_probable() -> None:
     first, *_ = end_steps(session(ANY), exits(k0=Exit(1, PROBABLY_OUT_OF_MEMORY)))
     assert first.change.code == "out-of-memory"
-    assert first.change.detail == "kernel 0 probably ran out of memory: its limit was 1Gi, which --mem can raise"
+    assert first.change.detail == "kernel 0 probably ran out of memory: its limit was 1GiB, which --mem can raise"

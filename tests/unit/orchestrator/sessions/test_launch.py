@@ -15,7 +15,7 @@ from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.session import KernelSpec, Mount, ServicePort, SessionSpec
+from sokovan.domain.session import MASTER_LEASE, KernelSpec, Mount, SessionSpec
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.launch import (
     HOSTFILE,
@@ -181,11 +181,15 @@ def test_every_variable_that_is_set_is_reserved() -> None:
     assert {name for name in environment if not name.startswith("SOKOVAN_")} == RESERVED
 
 
-def test_service_ports_are_listed_by_name() -> None:
-    ports = (ServicePort("web", 8080), ServicePort("metrics", 9090))
-    (launch,) = launches(session("a", ports=ports), ADDRESSES)
+def test_the_holder_of_ports_gets_their_numbers_and_all_the_port_where_they_meet() -> None:
+    record = session("a", "b")
+    first = replace(record.kernels[0], host_ports={"web-1": 30001, MASTER_LEASE: 30002})
+    found = launches(replace(record, kernels=(first, record.kernels[1])), ADDRESSES)
 
-    assert launch.environment["SOKOVAN_PORTS"] == "web=8080,metrics=9090"
+    assert found[0].environment["SOKOVAN_PORT_WEB_1"] == "30001"
+    assert "SOKOVAN_PORT_WEB_1" not in found[1].environment
+    assert {one.environment["MASTER_PORT"] for one in found} == {"30002"}
+    assert not any("#" in name for one in found for name in one.environment)
 
 
 def test_a_session_without_kernels_in_place_starts_nothing() -> None:

@@ -117,7 +117,7 @@ def test_several_documents_are_several_sessions() -> None:
         (f"{HEAD}mounts: [{{source: /a}}]\n", "a mount needs the key 'target'"),
         (f"{HEAD}mounts: /a:/b\n", "expected a list of mounts"),
         (f"{HEAD}ports: 8080\n", "expected a list of service ports"),
-        (f"{HEAD}ports: [{{name: web}}]\n", "a service port needs the key 'port'"),
+        (f"{HEAD}ports: [{{port: 8080}}]\n", "a service port needs the key 'name'"),
         (f"{HEAD}groups: [{{size: 1}}]\n", "a kernel group needs the key 'name'"),
         (f"{HEAD}groups: {{name: a}}\n", "expected a list of kernel groups"),
         (f"{HEAD}groups: [{{name: a, queue: b}}]\n", "a kernel group has no key 'queue'"),

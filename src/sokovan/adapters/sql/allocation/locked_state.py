@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.allocation.port_leases import leases_ports
 from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState, limits_on
+from sokovan.adapters.sql.repositories.agent_rows import taken_ports
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits
 from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, lock_sessions
 from sokovan.adapters.sql.repositories.usage import read_owners, scopes_of
@@ -21,10 +23,12 @@ from sokovan.adapters.sql.schema.tables import (
     CATALOG_MARKS,
     DEPENDENCIES,
     HYPERNODES,
+    PORT_REST_MS,
     SESSIONS,
     SESSIONS_SLOT,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.cluster.agent import port_range
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.records import SessionResult
 from sokovan.ports.allocation import AllocationContext, Assignment
@@ -37,6 +41,8 @@ async def lock_state(
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
     sessions = await lock_sessions(transaction, [one.session_id for one in assignments])
     await _load_devices(transaction, agents, _requested_slots(assignments, sessions))
+    if any(leases_ports(session) for session in sessions.values()):
+        await _load_ports(transaction, agents)
     in_force = _checked_limits(await limits.current(transaction), sessions, context)
     return LockedState(
         agents=agents,
@@ -84,6 +90,8 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
         )
         for row in await transaction.fetch(lock, bound)
     }
+    for agent in agents.values():
+        agent.ports.offered = port_range(agent.labels)
     for row in await transaction.fetch(slots, bound):
         if row.agent_id in agents:
             agents[row.agent_id].free[row.slot] = row.capacity - row.used
@@ -98,6 +106,13 @@ async def _load_devices(transaction: Transaction, agents: dict[str, LockedAgent]
         devices = agents[row.agent_id].devices
         # A removed device is registered with nothing free: its slot must not be taken for one without devices.
         devices.add(row.slot, row.device_id, units=row.units, free=row.units - row.used if row.present else 0)
+
+
+async def _load_ports(transaction: Transaction, agents: dict[str, LockedAgent]) -> None:
+    """Load the ports that are leased, or were until less than the time that they rest."""
+    bound = {**bound_ids(transaction, list(agents)), "the_rest_ms": transaction.now_ms - PORT_REST_MS}
+    for row in await transaction.fetch(taken_ports(transaction.postgresql), bound):
+        agents[row.agent_id].ports.taken.add(row.port)
 
 
 async def _unmet(transaction: Transaction, ids: Sequence[str]) -> set[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sokovan.adapters.sql.allocation.devices import DeviceAllocator
+from sokovan.adapters.sql.allocation.port_leases import PortLeases, assign_ranks, requested_ports
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimits
 from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow
 from sokovan.adapters.sql.repositories.usage import scopes_of
@@ -18,6 +19,7 @@ from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.allocation import (
     AgentChanged,
@@ -26,6 +28,7 @@ from sokovan.ports.allocation import (
     Assignment,
     DependencyChanged,
     IncompleteGang,
+    PortsTaken,
     QuotaPassed,
     SessionNotWaiting,
 )
@@ -45,6 +48,7 @@ class LockedAgent:
     kernels_left: int | None
     scaling_group: str
     devices: DeviceAllocator = field(default_factory=DeviceAllocator)
+    ports: PortLeases = field(default_factory=PortLeases)
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class Accepted:
     assignment: Assignment
     session: SessionRow
     devices: Mapping[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]
+    ports: Mapping[KernelId, Mapping[str, int]]
     # Added to the owner's usage: slots, and one session if it held nothing before.
     amounts: Mapping[str, int]
 
@@ -108,10 +113,11 @@ def _verified(assignment: Assignment, state: LockedState) -> Accepted:
     amounts = _amounts(assignment, session)
     if state.limits:
         _check_quota(session, amounts, state)
-    devices = _check_agents(assignment, session, state)
+    assign_ranks(session, {kernel_id for kernel_id, _ in assignment.kernels})
+    devices, ports = _check_agents(assignment, session, state)
     if state.limits:
         _add_usage(session, amounts, state)
-    return Accepted(assignment=assignment, session=session, devices=devices, amounts=amounts)
+    return Accepted(assignment=assignment, session=session, devices=devices, ports=ports, amounts=amounts)
 
 
 def _waiting_session(assignment: Assignment, state: LockedState) -> SessionRow:
@@ -141,10 +147,11 @@ def _waiting_session(assignment: Assignment, state: LockedState) -> SessionRow:
 
 def _check_agents(
     assignment: Assignment, session: SessionRow, state: LockedState
-) -> dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]:
-    """Reserve room kernel by kernel; release everything if one does not fit."""
+) -> tuple[dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]], dict[KernelId, Mapping[str, int]]]:
+    """Reserve room, devices and ports kernel by kernel; release everything if one does not fit."""
     done: list[tuple[LockedAgent, ResourceSlot, Mapping[str, tuple[tuple[str, int], ...]]]] = []
     devices: dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]] = {}
+    ports: dict[KernelId, Mapping[str, int]] = {}
     try:
         for kernel_id, agent_id in assignment.kernels:
             kernel = session.kernels[kernel_id]
@@ -155,11 +162,26 @@ def _check_agents(
             picked = _reserve(assignment, agent_id, agent, kernel.slots)
             done.append((agent, kernel.slots, picked))
             devices[kernel_id] = picked
+            ports[kernel_id] = _lease(assignment, agent_id, agent, requested_ports(session, kernel))
     except AllocationError:
         for agent, slots, picked in done:
             _release(agent, slots, picked)
+        for kernel_id, agent_id in assignment.kernels:
+            if kernel_id in ports:
+                state.agents[agent_id].ports.put_back(ports[kernel_id].values())
         raise
-    return devices
+    return devices, ports
+
+
+def _lease(
+    assignment: Assignment, agent_id: str, agent: LockedAgent, requested: Mapping[str, int]
+) -> Mapping[str, int]:
+    leased = agent.ports.take(requested)
+    if leased is None:
+        wanted = ", ".join(str(port) for port in requested.values() if port != ANY_PORT) or "a port of its range"
+        problem = f"agent {agent_id} has leased {wanted}, or until recently"
+        raise PortsTaken(session_id=assignment.session_id, problem=problem, agent_id=agent_id)
+    return leased
 
 
 def _fitting_agent(assignment: Assignment, agent_id: str, state: LockedState, scaling_group: str) -> LockedAgent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -12,11 +12,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.allocation.verification import Accepted, LockedState
-from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, devices_text, record_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text, ports_text, record_of
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_SLOTS
+from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_PORTS, HELD_SLOTS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -26,14 +26,15 @@ from sokovan.ports.allocation import AllocationContext, AllocationResult
 
 
 class LedgerRows:
-    """New ledger rows: the slots and devices that kernels will hold."""
+    """New ledger rows: the slots, devices and ports that kernels will hold."""
 
     def __init__(self) -> None:
         self.slots: list[tuple[Any, ...]] = []
         self.devices: list[tuple[Any, ...]] = []
+        self.ports: list[tuple[Any, ...]] = []
 
     async def write(self, transaction: Transaction) -> None:
-        """Insert all rows. Raises LedgerMismatch if an exclusive device is held already."""
+        """Insert all rows. Raises LedgerMismatch if a device or port is held already."""
         try:
             await self._write(transaction)
         except IntegrityError as error:
@@ -46,6 +47,9 @@ class LedgerRows:
         if self.devices:
             statement, rows = _insert_devices(transaction.postgresql)
             await transaction.execute(statement, rows.bind(self.devices))
+        if self.ports:
+            statement, rows = _insert_ports(transaction.postgresql)
+            await transaction.execute(statement, {**rows.bind(self.ports), "the_held_ms": transaction.now_ms})
 
 
 async def write_allocations(
@@ -59,7 +63,6 @@ async def write_allocations(
     delta, ledger = UsageDelta(), LedgerRows()
     for one in accepted:
         delta.add_owner(one.session.row, one.amounts, sign=1)
-        assign_ranks(one.session, {kernel_id for kernel_id, _ in one.assignment.kernels})
         _place(transitions, one, state=state, delta=delta, ledger=ledger)
     await transitions.write()
     await ledger.write(transaction)
@@ -68,23 +71,6 @@ async def write_allocations(
     _check_limits(used, state)
     scheduled_at = datetime.fromtimestamp(transaction.now_ms / 1000, tz=UTC)
     return [_result_of(one, scheduled_at) for one in accepted]
-
-
-def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
-    """Rank kernels that are about to be placed, by index, after those ranked before.
-
-    A kernel keeps its rank when it is placed again, because the environment of the others is based on it.
-    If nothing else of the session was ever placed, all of them start anew from 0.
-    """
-    chosen = sorted((session.kernels[kernel_id] for kernel_id in placed), key=lambda kernel: kernel.index)
-    if all(kernel.agent_id is None for kernel in session.kernels.values()):
-        for kernel in session.kernels.values():
-            kernel.rank = None
-    following = 1 + max((kernel.rank for kernel in session.kernels.values() if kernel.rank is not None), default=-1)
-    for kernel in chosen:
-        if kernel.rank is None:
-            kernel.rank = following
-            following += 1
 
 
 def _place(
@@ -96,6 +82,9 @@ def _place(
         picked = one.devices[kernel_id]
         if picked:
             kernel.devices_text = devices_text(picked)
+        leased = one.ports.get(kernel_id, {})
+        kernel.host_ports_text = ports_text(leased)
+        ledger.ports += [(agent_id, port, kernel_id, name) for name, port in leased.items()]
         transitions.move_kernel(one.session, kernel, KernelTrigger.ALLOCATED)
         delta.add_kernel(agent_id, kernel.slots, sign=1)
         for slot, amount in kernel.slots.items():
@@ -155,3 +144,11 @@ def _insert_devices(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001
     }
     rows = Rows("lines", columns, postgresql=postgresql)
     return sa.insert(HELD_DEVICES).from_select(list(columns), sa.select(*[rows.c[name] for name in columns])), rows
+
+
+@cache
+def _insert_ports(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a cache key
+    columns: dict[str, TypeEngine[Any]] = {"agent_id": TEXT, "port": WHOLE, "kernel_id": TEXT, "name": TEXT}
+    rows = Rows("lines", columns, postgresql=postgresql)
+    chosen = sa.select(*[rows.c[name] for name in columns], sa.bindparam("the_held_ms", type_=WHOLE))
+    return sa.insert(HELD_PORTS).from_select([*columns, "held_ms"], chosen), rows

@@ -91,7 +91,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I6",
         "port exclusivity",
-        "A port of an agent belongs to one replica of one route.",
+        "A port of an agent belongs to one replica of one route, and is leased to one kernel, for as long as that holds"
+        " slots.",
         usage_invariants.PORT_EXCLUSIVITY,
     ),
     Invariant(

@@ -14,6 +14,7 @@ from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     ENDPOINTS,
     HELD_DEVICES,
+    HELD_PORTS,
     HELD_SLOTS,
     KERNELS,
     OWNER_USAGE,
@@ -214,5 +215,32 @@ PORT_EXCLUSIVITY: tuple[Check, ...] = (
         )
         .group_by(ENDPOINTS.c.agent_id, ENDPOINTS.c.port)
         .having(sa.func.count() > 1),
+    ),
+    no_row(
+        "a port of an agent is leased to more than one kernel",
+        sa.select(HELD_PORTS.c.agent_id, HELD_PORTS.c.port, sa.func.count().label("leases"))
+        .where(HELD_PORTS.c.freed_ms.is_(None))
+        .group_by(HELD_PORTS.c.agent_id, HELD_PORTS.c.port)
+        .having(sa.func.count() > 1),
+    ),
+    no_row(
+        "a port is leased to a kernel that holds nothing on its agent",
+        sa.select(HELD_PORTS.c.agent_id, HELD_PORTS.c.port, HELD_PORTS.c.kernel_id)
+        .select_from(HELD_PORTS)
+        .outerjoin(
+            KERNELS,
+            sa.and_(
+                KERNELS.c.kernel_id == HELD_PORTS.c.kernel_id, KERNELS.c.agent_id == HELD_PORTS.c.agent_id, HOLDING
+            ),
+        )
+        .where(HELD_PORTS.c.freed_ms.is_(None), KERNELS.c.kernel_id.is_(None)),
+    ),
+    no_row(
+        "a kernel holds slots, but the port that it was given is not leased",
+        sa.select(KERNELS.c.kernel_id, KERNELS.c.agent_id, KERNELS.c.host_ports).where(
+            HOLDING,
+            KERNELS.c.host_ports != "{}",
+            ~sa.exists().where(HELD_PORTS.c.kernel_id == KERNELS.c.kernel_id, HELD_PORTS.c.freed_ms.is_(None)),
+        ),
     ),
 )

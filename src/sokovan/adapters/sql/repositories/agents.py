@@ -13,7 +13,14 @@ from sqlalchemy.exc import IntegrityError
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, HELD_SLOTS, KERNELS, SCALING_GROUPS
+from sokovan.adapters.sql.schema.tables import (
+    AGENT_DEVICES,
+    AGENT_SLOTS,
+    AGENTS,
+    HELD_SLOTS,
+    KERNELS,
+    SCALING_GROUPS,
+)
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion

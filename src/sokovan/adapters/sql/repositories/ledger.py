@@ -21,6 +21,7 @@ from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     HELD_DEVICES,
+    HELD_PORTS,
     HELD_SLOTS,
     KERNELS,
     OWNER_USAGE,
@@ -144,7 +145,7 @@ class SqlLedger:
         self, freed: Sequence[tuple[SessionRow, KernelRow]], agents_of: Mapping[str, str], proof: FreeProof
     ) -> None:
         ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
-        slots, devices = _free_statements(self._transaction.postgresql)
+        slots, devices, ports = _free_statements(self._transaction.postgresql)
         bound = {**ids, "the_freed_ms": self._transaction.now_ms, "the_proof": proof.value}
         lines = await self._transaction.fetch(slots, bound)
         held: dict[str, dict[str, int]] = {}
@@ -160,6 +161,7 @@ class SqlLedger:
                 delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
             delta.devices[device.agent_id, device.device_id] -= device.units
+        await self._transaction.execute(ports, {**ids, "the_freed_ms": self._transaction.now_ms})
         await apply_delta(self._transaction, delta, incarnations={})
 
 
@@ -189,7 +191,7 @@ def _proof_problem(kernel: KernelRow, agent: Any, proof: FreeProof) -> str:
 
 
 @cache
-def _free_statements(postgresql: bool) -> tuple[Any, Any]:  # noqa: FBT001  # a key of the cache
+def _free_statements(postgresql: bool) -> tuple[Any, Any, Any]:  # noqa: FBT001  # a key of the cache
     wanted = sa.select(ids_table(postgresql).c.id)
     freed = sa.bindparam("the_freed_ms", type_=sa.BigInteger())
     slots = (
@@ -204,4 +206,9 @@ def _free_statements(postgresql: bool) -> tuple[Any, Any]:  # noqa: FBT001  # a 
         .where(HELD_DEVICES.c.kernel_id.in_(wanted), HELD_DEVICES.c.freed_ms.is_(None))
         .returning(HELD_DEVICES.c.agent_id, HELD_DEVICES.c.device_id, HELD_DEVICES.c.units)
     )
-    return slots, devices
+    ports = (
+        sa.update(HELD_PORTS)
+        .values(freed_ms=freed)
+        .where(HELD_PORTS.c.kernel_id.in_(wanted), HELD_PORTS.c.freed_ms.is_(None))
+    )
+    return slots, devices, ports

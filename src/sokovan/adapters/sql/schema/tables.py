@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.schema.array_tables import array_tables
 from sokovan.adapters.sql.schema.columns import Amount, Identity, Name, status_check
 from sokovan.adapters.sql.schema.history_tables import follows_history, history_table
 from sokovan.domain.lifecycle.agent import AGENT
@@ -135,23 +136,6 @@ AGENT_DEVICES = sa.Table(
 # ---------------------------------------------------------------------------------------------------------------
 # Sessions and kernels.
 
-# A request for many equal sessions. The row never changes; what became of it follows from its sessions.
-ARRAYS = sa.Table(
-    "session_arrays",
-    METADATA,
-    sa.Column("array_id", Name, primary_key=True),
-    sa.Column("name", Name, nullable=False),
-    sa.Column("place", Amount, nullable=False, unique=True),
-    *[sa.Column(owner, Name, nullable=False) for owner in ("user", "group", "domain", "access_key")],
-    sa.Column("scaling_group", Name, nullable=False),
-    sa.Column("queue", Name, nullable=False),
-    sa.Column("indexes", sa.Text, nullable=False),
-    sa.Column("size", Amount, nullable=False),
-    sa.Column("at_once", Amount),
-    sa.Column("submitted_ms", Amount, nullable=False),
-    sa.CheckConstraint("size >= 1", name="size"),
-)
-sa.Index("ix_session_arrays_name_place", ARRAYS.c.name, ARRAYS.c.place)
 SESSION_HISTORY = history_table(METADATA, SESSION)
 SESSIONS = sa.Table(
     "sessions",
@@ -182,6 +166,8 @@ SESSIONS = sa.Table(
     sa.Column("hypernode", Name),
     # The attempts to start it that failed, as JSON.
     sa.Column("failed_starts", sa.Text, nullable=False, server_default="[]"),
+    # The session that was enqueued in its place.
+    sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),
     # The array it counts in; null for others, and for one that another session replaced. The array's row is written
     # before, in the same transaction, and never removed, so it needs no foreign key.
@@ -242,12 +228,7 @@ DEPENDENCIES = sa.Table(
     sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
     sa.Column("depends_on", Name, sa.ForeignKey("sessions.session_id"), primary_key=True, index=True),
 )
-ARRAY_DEPENDENCIES = sa.Table(
-    "array_dependencies",
-    METADATA,
-    sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
-    sa.Column("array_id", Name, sa.ForeignKey("session_arrays.array_id"), primary_key=True, index=True),
-)
+ARRAYS, ARRAY_DEPENDENCIES = array_tables(METADATA)
 _PLACED = ", ".join(f"'{status}'" for status in sorted({*HOLDS_SLOTS, KernelStatus.TERMINATED}))
 KERNEL_HISTORY = history_table(METADATA, KERNEL)
 KERNELS = sa.Table(
@@ -271,6 +252,9 @@ KERNELS = sa.Table(
     sa.Column("architecture", Name, nullable=False),
     sa.Column("require", sa.Text, nullable=False),
     sa.Column("devices", sa.Text, nullable=False),
+    # Requested service ports by name, 0 for any; and the ports of the agent that were leased, kept after the end.
+    sa.Column("ports", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("host_ports", sa.Text, nullable=False, server_default="{}"),
     sa.UniqueConstraint("session_id", "index", "attempt"),
     sa.CheckConstraint(f"(agent_id IS NOT NULL) = (status IN ({_PLACED}))", name="placed"),
     sa.CheckConstraint("(agent_id IS NULL) = (incarnation IS NULL)", name="incarnation"),
@@ -324,6 +308,28 @@ sa.Index(
     postgresql_where=_LIVE_EXCLUSIVE,
     sqlite_where=_LIVE_EXCLUSIVE,
 )
+# A port of an agent is leased with the slots of a kernel, freed with them, and not leased again for PORT_REST_MS.
+HELD_PORTS = sa.Table(
+    "held_ports",
+    METADATA,
+    sa.Column("agent_id", Name, primary_key=True),
+    sa.Column("port", Amount, primary_key=True, autoincrement=False),
+    sa.Column("held_ms", Amount, primary_key=True, autoincrement=False),
+    sa.Column("kernel_id", Name, nullable=False, index=True),
+    sa.Column("name", Name, nullable=False),
+    sa.Column("freed_ms", Amount),
+    sa.CheckConstraint("port BETWEEN 1 AND 65535", name="port"),
+)
+_LIVE_PORT = sa.text("freed_ms IS NULL")
+sa.Index(
+    "uq_held_ports_live",
+    HELD_PORTS.c.agent_id,
+    HELD_PORTS.c.port,
+    unique=True,
+    postgresql_where=_LIVE_PORT,
+    sqlite_where=_LIVE_PORT,
+)
+PORT_REST_MS = 60_000
 OWNER_USAGE = sa.Table(
     "owner_usage",
     METADATA,

@@ -25,7 +25,7 @@ _SESSION_COLUMNS = [
         "hypernode", "failed_starts", "array_id", "body",
     )
 ]  # fmt: skip
-_KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots")]
+_KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots", "ports")]
 
 
 async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:

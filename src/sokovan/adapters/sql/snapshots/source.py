@@ -7,15 +7,13 @@ it. A refresh reads only rows with stamps that were not settled at the previous 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.agents import agent_info
+from sokovan.adapters.sql.repositories.agent_rows import read_infos
 from sokovan.adapters.sql.repositories.owner_limits import OWNED, policies_by_owner, weights_of
 from sokovan.adapters.sql.repositories.sessions.changes import progress
 from sokovan.adapters.sql.schema.tables import (
-    AGENT_SLOTS,
     AGENTS,
     CATALOG_MARKS,
     GROUPS,
@@ -32,7 +30,7 @@ from sokovan.adapters.sql.snapshots.carried_state import read_carried, write_car
 from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -143,14 +141,8 @@ class SqlSnapshots:
             view.carry_all(await read_carried(unit.transaction))
 
     async def _refresh_agents(self, transaction: Transaction, view: SystemView) -> None:
-        rows = await transaction.fetch(sa.select(AGENTS).where(self._new(AGENTS)))
-        wanted = sa.select(ids_table(transaction.postgresql).c.id)
-        slots: dict[str, list[Any]] = {}
-        statement = sa.select(AGENT_SLOTS).where(AGENT_SLOTS.c.agent_id.in_(wanted))
-        for slot in await transaction.fetch(statement, bound_ids(transaction, [row.agent_id for row in rows])):
-            slots.setdefault(slot.agent_id, []).append(slot)
-        for row in rows:
-            view.put_agent(agent_info(row, slots.get(row.agent_id, ()), ()))
+        for info in await read_infos(transaction, self._new(AGENTS)):
+            view.put_agent(info)
 
     async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
         for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sokovan.adapters.sql.repositories.sessions.session_rows import failed_starts_of, slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, failed_starts_of, ports_of, slots_of
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -79,6 +79,7 @@ def _kernel_workload(row: Any, spec: Mapping[str, Any], avoid: tuple[tuple[Agent
         agent=AgentId(row.agent_id) if holds else None,
         releasing=row.status == KernelStatus.TERMINATING.value,
         avoid=() if holds else avoid,
+        ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
     )
 
 

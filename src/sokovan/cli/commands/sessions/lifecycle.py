@@ -218,7 +218,7 @@ def _stop_each(client: Client, server: ActionOptions, names: Sequence[str], *, f
 
 
 def session_or_array(session: Callable[[], SessionView], array: Callable[[], ArrayView]) -> Listed:
-    """The result for a session; if the name turns out to be that of an array, for the array."""
+    """The result for a session; if its name is that of an array, for the array."""
     try:
         return session()
     except ApiProblem as problem:

@@ -87,7 +87,7 @@ def run(
 
 
 def shown_name(view: SessionView) -> str:
-    """The name to refer to what was submitted by: that of the session, or of its array."""
+    """The name of what was submitted: of the session, or of its array."""
     return view.name if view.array is None else view.array.name
 
 

@@ -89,7 +89,7 @@ class SessionFlags:
     ] = ()
     ports: Annotated[
         tuple[str, ...],
-        Parameter(name="--port", negative=(), help="Service port: NAME=PORT[/tcp]. Repeatable."),
+        Parameter(name="--port", negative=(), help="Service port: NAME (any free one) or NAME=PORT; then /tcp."),
     ] = ()
     labels: Annotated[
         tuple[str, ...],

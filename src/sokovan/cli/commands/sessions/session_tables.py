@@ -159,12 +159,13 @@ def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
             kernel.agent or formatting.NONE,
             formatting.or_none(kernel.exit_code),
             formatting.amounts(kernel.slots),
+            ", ".join(f"{name}={port}" for name, port in kernel.ports.items()) or formatting.NONE,
         )
         for kernel in kernels
     ]
 
 
-KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS")
+KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS", "PORTS")
 
 
 def note(view: SessionView) -> str:

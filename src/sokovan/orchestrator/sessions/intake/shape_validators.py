@@ -11,9 +11,10 @@ from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.domain.ids import checked_name
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
-from sokovan.domain.session import KERNELS_MAX, PRIORITY_RANGE, Mount, SessionType
+from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PRIORITY_RANGE, Mount, SessionType
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery
+from sokovan.orchestrator.sessions.launch import port_variable
 
 CLUSTER_SIZE_MAX = 10_000
 GROUPS_MAX = 256
@@ -155,10 +156,12 @@ def service_ports(query: IntakeQuery) -> Iterator[Problem]:
     given = query.request.ports
     if len(given) > PORTS_MAX:
         yield Problem("ports", f"{len(given)} service ports are more than {PORTS_MAX}")
-    names, numbers = Counter(one.name for one in given), Counter(one.port for one in given)
+    names = Counter(port_variable(one.name) for one in given)
+    numbers = Counter(one.port for one in given if one.port != ANY_PORT)
     for index, one in enumerate(given):
-        if names[one.name] > 1:
-            yield Problem(f"ports/{index}/name", f"{names[one.name]} service ports are named {one.name!r}")
+        same = names[port_variable(one.name)]
+        if same > 1:
+            yield Problem(f"ports/{index}/name", f"{same} service ports are named {one.name!r}")
         if numbers[one.port] > 1:
             yield Problem(f"ports/{index}/port", f"port {one.port} is given {numbers[one.port]} times")
         if one.port in SYSTEM_PORTS:

@@ -119,7 +119,7 @@ async def arrays_are_listed_newest_first(cluster: StoredCluster) -> None:
 
 
 async def sessions_are_counted_by_status_and_result(cluster: StoredCluster) -> None:
-    """An array succeeds with all of its sessions, and fails with the first of them that does."""
+    """An array succeeds with all of its sessions, and fails with one of them."""
     array_id, first, second, third = await array(cluster, size=3)
     expect(await _outcome(cluster, array_id) is None, "an array that waits has an outcome")
     await _end(cluster, first, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from sokovan.domain.errors import (
@@ -22,6 +23,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, KernelMove, SessionRecord, SessionResult
+from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
@@ -263,6 +265,25 @@ async def a_replacement_takes_over_the_dependents(cluster: StoredCluster) -> Non
     expect(not moved, "a copy that names the replaced session still moves its dependent")
 
 
+async def a_dependency_on_a_replaced_session_is_one_on_its_last_successor(cluster: StoredCluster) -> None:
+    """Also for a session submitted afterwards, which can name only the replaced one."""
+    replaced, other = await cluster.submit(cluster.new("s")), await cluster.submit(cluster.new("s"))
+    before = replaced.session_id
+    for _ in range(2):
+        successor = session_spec(cluster.new("s"))
+        await cluster.store.run(partial(_replace, successor, before))
+        before = successor.session_id
+    waits = await cluster.submit(cluster.new("s"), dependencies=(replaced.session_id, other.session_id, before))
+    wanted = (before, other.session_id)
+    expect(waits.spec.dependencies == wanted, f"it waits for {waits.spec.dependencies}, not for {wanted}")
+    stored = await cluster.session(waits.session_id)
+    expect(stored.spec.dependencies == wanted, "the stored session waits for another one")
+
+
+async def _replace(spec: SessionSpec, before: SessionId, unit: UnitOfWork) -> None:
+    await unit.sessions.enqueue(spec, BY_COORDINATOR, in_place_of=before)
+
+
 def _in_session(move: KernelMove, session_id: str) -> KernelMove:
     kernel = move.kernel
     elsewhere = type(kernel)(
@@ -285,4 +306,5 @@ CHECKS: tuple[Check, ...] = (
     a_request_finds_its_session,
     concurrent_batches_store_each_key_and_name_once,
     a_replacement_takes_over_the_dependents,
+    a_dependency_on_a_replaced_session_is_one_on_its_last_successor,
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.allocation.port_leases import assign_ranks
 from sokovan.adapters.sql.allocation.verification import LockedState
-from sokovan.adapters.sql.allocation.writing import LedgerRows, assign_ranks, write_allocations
+from sokovan.adapters.sql.allocation.writing import LedgerRows, write_allocations
 from sokovan.adapters.sql.repositories.sessions.session_rows import lock_sessions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.schema.tables import HELD_DEVICES

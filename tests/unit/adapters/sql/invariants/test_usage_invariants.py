@@ -126,6 +126,27 @@ BREAKS = [
         (without_constraints("endpoints"), "UPDATE endpoints SET port = 9000"),
         {"agent_id": "a1", "port": 9000, "replicas": 2, "kernel_id": "running.0"},
     ),
+    Break(
+        "I6",
+        "two kernels have one port",
+        (
+            without_constraints("held_ports"),
+            "INSERT INTO held_ports SELECT agent_id, port, 1, kernel_id, name, NULL FROM held_ports WHERE port = 30000",
+        ),
+        {"agent_id": "a1", "port": 30000, "leases": 2},
+    ),
+    Break(
+        "I6",
+        "a port outlives its kernel",
+        "INSERT INTO held_ports VALUES ('a1', 8080, 0, 'done.0', 'web', NULL)",
+        {"agent_id": "a1", "port": 8080, "kernel_id": "done.0"},
+    ),
+    Break(
+        "I6",
+        "a port is freed before its kernel",
+        "UPDATE held_ports SET freed_ms = 1 WHERE kernel_id = 'gang.0'",
+        {"kernel_id": "gang.0", "agent_id": "a1"},
+    ),
 ]
 
 

@@ -38,7 +38,7 @@ def put(made: SystemView, name: str, status: str = "pending", *, result: str | N
         user="default", group="default", domain="default", access_key="default",
     )  # fmt: skip
     agent = None if status in {"pending", "cancelled"} else "a1"
-    kernel = SimpleNamespace(kernel_id=f"{name}.0", status=status, agent_id=agent, slots='{"cpu":1000}')
+    kernel = SimpleNamespace(kernel_id=f"{name}.0", status=status, agent_id=agent, slots='{"cpu":1000}', ports="{}")
     made.put_session(row, [kernel], ended=status in {"terminated", "cancelled"} or result is not None)
     made.changed()
 

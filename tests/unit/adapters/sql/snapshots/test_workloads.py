@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text
 from sokovan.adapters.sql.snapshots.workloads import session_workload
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.owners.tenancy import Owner
@@ -13,6 +14,7 @@ from sokovan.domain.session import (
     KernelSpec,
     Partition,
     Preemption,
+    ServicePort,
     SessionSpec,
     SessionType,
     TopologyConstraint,
@@ -51,6 +53,7 @@ RICH = SessionSpec(
     starts_at_ms=5,
     preemptible=False,
     preemption=Preemption.NEVER,
+    ports=(ServicePort("web", 8080), ServicePort("api")),
 )
 
 
@@ -75,6 +78,7 @@ def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
             status=status,
             agent_id=None if status in {"pending", "cancelled"} else "a1",
             slots=msgspec.json.encode(dict(kernel.slots)).decode(),
+            ports=ports_text({one.name: one.port for one in spec.ports} if kernel is spec.kernels[0] else {}),
         )
         for kernel, status in zip(spec.kernels, statuses or ["pending"] * len(spec.kernels), strict=True)
     ]

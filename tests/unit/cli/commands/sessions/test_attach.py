@@ -57,9 +57,9 @@ def test_the_exit_code_of_the_command_is_returned(
 
 
 def test_out_of_memory_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
-    ends_with(server, 137, reason="out-of-memory", reason_detail="kernel 0 ran out of memory: its limit was 1Gi")
+    ends_with(server, 137, reason="out-of-memory", reason_detail="kernel 0 ran out of memory: its limit was 1GiB")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
-    assert last == "ddp  finished, exit 137, 4.0 s: kernel 0 ran out of memory: its limit was 1Gi"
+    assert last == "ddp  finished, exit 137, 4.0 s: kernel 0 ran out of memory: its limit was 1GiB"
 
 
 def test_an_exceeded_time_limit_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:

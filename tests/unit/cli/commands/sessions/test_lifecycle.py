@@ -16,7 +16,7 @@ def test_a_session_is_shown_with_its_kernels(server: CannedServer, sokovan: Soko
     status, out, _ = sokovan("session", "show", "ddp")
     assert status == 0
     assert out.startswith("name       ddp\n")
-    assert out.splitlines()[-2].split() == ["KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS"]
+    assert out.splitlines()[-2].split() == ["KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS", "PORTS"]
 
 
 def test_a_session_is_one_json_object(server: CannedServer, sokovan: Sokovan) -> None:

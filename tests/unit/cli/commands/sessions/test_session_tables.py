@@ -96,7 +96,9 @@ def test_labels_are_shown_as_they_are_given() -> None:
 
 
 def test_kernels_and_moves_are_rows() -> None:
-    assert kernel_rows([replace(KERNEL, rank=3)]) == [("0", "3", "main", "RUNNING", "a1", "-", "cpu 1, mem 1GiB")]
+    assert kernel_rows([replace(KERNEL, rank=3, ports={"web": 30001})]) == [
+        ("0", "3", "main", "RUNNING", "a1", "-", "cpu 1, mem 1GiB", "web=30001")
+    ]
     line = HistoryLine(
         subject="s-1",
         sequence=2,

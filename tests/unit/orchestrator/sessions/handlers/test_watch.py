@@ -55,7 +55,7 @@ async def test_a_kernel_that_ran_out_of_memory_says_so_in_its_story_and_its_sess
     await cluster.pass_time(2)
     session = await cluster.session("s")
     assert (session.status.value, session.cause, session.kernels[0].exit_code) == ("terminated", OUT_OF_MEMORY, 137)
-    assert session.cause_detail == "kernel 0 ran out of memory: its limit was 1Gi, which --mem can raise"
+    assert session.cause_detail == "kernel 0 ran out of memory: its limit was 1GiB, which --mem can raise"
     assert OUT_OF_MEMORY in [entry.change.code for entry in await cluster.history("s", kernels=True)]
 
 

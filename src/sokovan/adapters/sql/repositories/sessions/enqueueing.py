@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_text, spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_of, spec_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
@@ -24,7 +24,7 @@ from sokovan.adapters.sql.schema.tables import (
     SCALING_GROUPS,
     SESSIONS,
 )
-from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, quoted
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
@@ -96,6 +96,40 @@ async def read_preconditions(transaction: Transaction, new: Sequence[NewSession]
     for row in await transaction.fetch(statement, bound):
         found[row.place].add(row.what, row.id, row.digest)
     return found
+
+
+async def with_successors(transaction: Transaction, new: Sequence[NewSession]) -> list[NewSession]:
+    """The sessions, dependent on the last successor of each session that was replaced.
+
+    Locks the dependencies, so that a replacement is either seen here, or sees the new
+    sessions among the dependents.
+    """
+    successors: dict[str, str] = {}
+    wanted = {dependency for one in new for dependency in one.spec.dependencies}
+    while wanted:
+        rows = await transaction.fetch(_successors(transaction.postgresql), bound_ids(transaction, sorted(wanted)))
+        found = {row.session_id: row.replaced_by for row in rows if row.replaced_by is not None}
+        successors |= found
+        wanted = set(found.values())
+    if not successors:
+        return list(new)
+    return [replace(one, spec=_following(one.spec, successors)) for one in new]
+
+
+def _following(spec: SessionSpec, successors: Mapping[str, str]) -> SessionSpec:
+    def last(session_id: str) -> SessionId:
+        while session_id in successors:
+            session_id = successors[session_id]
+        return SessionId(session_id)
+
+    return replace(spec, dependencies=tuple(dict.fromkeys(map(last, spec.dependencies))))
+
+
+@cache
+def _successors(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    wanted = sa.select(ids_table(postgresql).c.id)
+    statement = sa.select(SESSIONS.c.session_id, SESSIONS.c.replaced_by).where(SESSIONS.c.session_id.in_(wanted))
+    return statement.order_by(SESSIONS.c.session_id).with_for_update(read=True)
 
 
 def _lookup_row(place: int, new: NewSession) -> tuple[int | str, ...]:
@@ -216,12 +250,14 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
 
 
 async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING sessions that depend on `before` depend on `after`.
+    """Make PENDING and later sessions that depend on `before` depend on `after`.
 
     The versions of their kernels change too: a copy that was read before must not move
     them. In its array, `before` no longer counts.
     """
-    await transaction.execute(sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(array_id=None))
+    # First, because it waits for units of work that add dependents.
+    marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after, array_id=None)
+    await transaction.execute(marked)
     waiting = await transaction.fetch(
         sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
         .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
@@ -301,6 +337,8 @@ def _kernel_rows(spec: SessionSpec, transaction: Transaction) -> list[dict[str, 
             "architecture": kernel.architecture,
             "require": msgspec.json.encode(dict(kernel.require)).decode(),
             "devices": "{}",
+            # The first kernel is the one that serves.
+            "ports": ports_text({} if index else {one.name: one.port for one in spec.ports}),
         }
         for index, kernel in enumerate(spec.kernels)
     ]

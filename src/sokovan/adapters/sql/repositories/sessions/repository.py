@@ -72,6 +72,7 @@ class SqlSessions:
 
     async def _enqueue_disjoint(self, new: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
         """Enqueue sessions that have no id, name or key in common."""
+        new = await enqueueing.with_successors(self._transaction, new)
         found = await enqueueing.read_preconditions(self._transaction, new)
         checked = [await self._precheck(session, rows) for session, rows in zip(new, found, strict=True)]
         fresh = [session for session, outcome in zip(new, checked, strict=True) if outcome is None]

@@ -35,6 +35,9 @@ _STATE_COLUMNS = [
 ]  # fmt: skip
 
 
+NO_PORTS = "{}"
+
+
 @dataclass(slots=True)
 class KernelRow:
     """Mutable state of a kernel within a transaction; its session is locked."""
@@ -55,6 +58,8 @@ class KernelRow:
     architecture: str
     require_text: str
     rank: int | None = None
+    ports_text: str = NO_PORTS
+    host_ports_text: str = NO_PORTS
 
     @property
     def slots(self) -> ResourceSlot:
@@ -169,6 +174,7 @@ def record_of(session_id: SessionId, state: KernelRow) -> KernelRecord:
         exit_code=state.exit_code,
         sent=state.sent,
         rank=state.rank,
+        host_ports=ports_of(state.host_ports_text),
         since_ms=state.since_ms,
     )
 
@@ -251,6 +257,19 @@ def devices_of(text: str) -> Mapping[str, tuple[str, ...]]:
     return {slot: tuple(ids) for slot, ids in msgspec.json.decode(text).items()}
 
 
+def ports_text(ports: Mapping[str, int]) -> str:
+    """The stored form of ports, by name."""
+    return msgspec.json.encode(dict(ports)).decode() if ports else NO_PORTS
+
+
+def ports_of(text: str) -> Mapping[str, int]:
+    """Decode stored ports, by name."""
+    if text == NO_PORTS:
+        return {}
+    found: Mapping[str, int] = msgspec.json.decode(text)
+    return found
+
+
 @cache
 def _lock_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:  # noqa: FBT001  # a key of the cache
     wanted = sa.select(ids_table(postgresql).c.id)
@@ -295,6 +314,8 @@ def _kernel_state(row: Row[Any]) -> KernelRow:
         incarnation=row.incarnation,
         sent=bool(row.sent),
         rank=row.rank,
+        ports_text=row.ports,
+        host_ports_text=row.host_ports,
         exit_code=row.exit_code,
         slots_text=row.slots,
         devices_text=row.devices,

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import KernelRow, SessionRow, failed_starts_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, KernelRow, SessionRow, failed_starts_text
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
@@ -34,7 +34,7 @@ _RETRIES = frozenset({KernelTrigger.RETRY_REQUESTED, KernelTrigger.REQUEUED, Ker
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
-    "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE, "attempt": WHOLE,
+    "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "host_ports": TEXT, "since_ms": WHOLE, "attempt": WHOLE,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
@@ -100,8 +100,9 @@ class Transitions:
             for one in session.failed_starts
         ]
         kernel.attempt += 1
-        kernel.agent_id = kernel.incarnation = kernel.rank = kernel.exit_code = None
-        kernel.sent, kernel.devices_text = False, "{}"
+        # It keeps its rank: other kernels that stay placed were started with it.
+        kernel.agent_id = kernel.incarnation = kernel.exit_code = None
+        kernel.sent, kernel.devices_text, kernel.host_ports_text = False, "{}", NO_PORTS
 
     def add_failed_start(self, session: SessionRow, kernel: KernelRow, avoid_ms: int) -> None:
         """Record that a kernel's agent could not start it; once per attempt and agent."""
@@ -186,8 +187,8 @@ class Transitions:
         values = [
             (
                 kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
-                kernel.incarnation, kernel.sent, kernel.rank, kernel.exit_code, kernel.devices_text, kernel.since_ms,
-                kernel.attempt,
+                kernel.incarnation, kernel.sent, kernel.rank, kernel.exit_code, kernel.devices_text,
+                kernel.host_ports_text, kernel.since_ms, kernel.attempt,
             )
             for kernel, version in self._kernels.values()
         ]  # fmt: skip

@@ -7,8 +7,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME
 
-revision = "0012"
-down_revision: str | None = "0011"
+revision = "0014"
+down_revision: str | None = "0013"
 
 
 def upgrade() -> None:

@@ -1,0 +1,1 @@
+"""Servers in the background: detached processes and systemd user services."""

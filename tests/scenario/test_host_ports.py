@@ -1,0 +1,85 @@
+"""Ports of agents are leased with the slots, and rest for a minute after release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.domain.cluster.agent import PORTS_LABEL
+from sokovan.domain.ids import SessionId
+from sokovan.domain.session import ServicePort
+from sokovan.testing.acting_agents import ActingAgent
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from tests.scenario.test_ranks import record_environments
+
+WEB = (ServicePort("web", 8080),)
+ANY = (ServicePort("web"),)
+
+
+async def agent(cluster: OrchestratedCluster, name: str, ports: str = "") -> ActingAgent:
+    """An agent with a range of ports."""
+    joined = await cluster.agent(name)
+    if ports:
+        joined.labels[PORTS_LABEL] = ports
+        await joined.restart()
+    return joined
+
+
+async def submit(cluster: OrchestratedCluster, name: str, **options: Any) -> None:
+    await cluster.submit(name, **options)
+    await cluster.pass_time(2)
+
+
+async def leases(cluster: OrchestratedCluster, name: str) -> list[dict[str, int]]:
+    return [dict(kernel.host_ports) for kernel in (await cluster.session(name)).kernels]
+
+
+async def test_a_fixed_port_is_used_once_per_agent_and_goes_to_another(cluster: OrchestratedCluster) -> None:
+    await agent(cluster, "a1")
+    await submit(cluster, "first", ports=WEB)
+    await submit(cluster, "second", ports=WEB)
+    assert [await cluster.status(name) for name in ("first", "second")] == ["running", "pending"]
+    verdict = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("second")))
+    assert verdict is not None
+    assert (verdict.code, "8080" in verdict.summary) == ("PORTS_TAKEN", True)
+    await agent(cluster, "a2")
+    await cluster.pass_time(2)
+    assert await cluster.status("second") == "running"
+    assert await leases(cluster, "second") == [{"web": 8080}]
+
+
+async def test_a_kernel_gets_the_number_of_its_port(cluster: OrchestratedCluster) -> None:
+    await agent(cluster, "a1", "31000-31999")
+    seen = record_environments(cluster)
+    await submit(cluster, "s", ports=(ServicePort("web"), ServicePort("my-api", 9000)))
+    environment = seen["s.0"][0]
+    assert (environment["SOKOVAN_PORT_WEB"], environment["SOKOVAN_PORT_MY_API"]) == ("31000", "9000")
+    assert await leases(cluster, "s") == [{"web": 31000, "my-api": 9000}]
+
+
+async def test_any_port_needs_a_free_one_of_the_range(cluster: OrchestratedCluster) -> None:
+    await agent(cluster, "a1", "31000-31001")
+    for name in ("first", "second", "third"):
+        await submit(cluster, name, ports=ANY)
+    assert [await leases(cluster, name) for name in ("first", "second")] == [[{"web": 31000}], [{"web": 31001}]]
+    assert await cluster.status("third") == "pending"
+
+
+async def test_a_released_port_rests_for_a_minute(cluster: OrchestratedCluster) -> None:
+    await agent(cluster, "a1")
+    await submit(cluster, "first", ports=WEB)
+    await submit(cluster, "second", ports=WEB)
+    await cluster.stop("first")
+    await cluster.pass_time(15)
+    assert [await cluster.status(name) for name in ("first", "second")] == ["terminated", "pending"]
+    await cluster.pass_time(90, step_s=5)
+    assert await cluster.status("second") == "running"
+
+
+async def test_the_port_where_kernels_meet_is_leased_on_the_agent_of_rank_0(cluster: OrchestratedCluster) -> None:
+    await agent(cluster, "a1", "31000-31999")
+    seen = record_environments(cluster)
+    await submit(cluster, "first", kernels=2)
+    await submit(cluster, "second", kernels=2)
+    ports = {name: {one["MASTER_PORT"] for one in sent} for name, sent in seen.items()}
+    assert ports == {"first.0": {"31000"}, "first.1": {"31000"}, "second.0": {"31001"}, "second.1": {"31001"}}
+    assert await leases(cluster, "first") == [{"#master": 31000}, {}]

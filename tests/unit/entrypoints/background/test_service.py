@@ -1,0 +1,37 @@
+"""The systemd unit of a server: its text, its place, and what systemctl is asked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sokovan.entrypoints.background.service import ServiceUnavailable, install, uninstall, unit_path, unit_text
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"HOME": "/home/kim"}, "/home/kim/.config/systemd/user/sokovan.service"),
+        ({"HOME": "/home/kim", "XDG_CONFIG_HOME": "/c"}, "/c/systemd/user/sokovan.service"),
+        ({"HOME": "/home/kim", "XDG_CONFIG_HOME": "c"}, "/home/kim/.config/systemd/user/sokovan.service"),
+    ],
+)
+def test_the_unit_lies_where_systemd_looks(environment: dict[str, str], expected: str) -> None:
+    assert unit_path(environment) == Path(expected)
+
+
+def test_words_of_the_command_are_quoted_for_systemd() -> None:
+    text = unit_text(["--data", '/d/a "b" $x 5%'], {"XDG_DATA_HOME": "/d $y"})
+    assert f'ExecStart="{sys.executable}" "-P" "-m" "sokovan" "up" "--data" "/d/a \\"b\\" $$x 5%%"\n' in text
+    assert 'Environment="XDG_DATA_HOME=/d $y"\n' in text
+    assert "KillMode=process" in text
+
+
+def test_without_systemctl_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ServiceUnavailable, match="not installed"):
+        install([], {"HOME": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []
+    assert uninstall({"HOME": str(tmp_path)}) is None
