@@ -28,7 +28,7 @@ from sokovan.domain.errors import (
     StoreUnavailable,
     quoted,
 )
-from sokovan.domain.problems import InvalidRequest, NameTaken
+from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup
 from sokovan.domain.records import DETAIL_MAX
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
@@ -46,6 +46,7 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     SokovanError: HTTPStatus.INTERNAL_SERVER_ERROR,
     InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
     NameTaken: HTTPStatus.CONFLICT,
+    PrivateScalingGroup: HTTPStatus.FORBIDDEN,
     ObjectNotFound: HTTPStatus.NOT_FOUND,
     StaleVersion: HTTPStatus.CONFLICT,
     Conflict: HTTPStatus.CONFLICT,

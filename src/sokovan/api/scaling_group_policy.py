@@ -1,14 +1,28 @@
-"""Validates the scheduling policy of a scaling group."""
+"""Validates the scheduling policy of a scaling group, and the objects it names."""
 
 from __future__ import annotations
 
-from sokovan.domain.cluster.scaling_group import ScalingGroup
+from typing import Any
+
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup, read_assignment
 from sokovan.domain.errors import InvalidSpec, nearest
+from sokovan.domain.ids import DEFAULT_QUEUE
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
+from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.profile import ACTIONS_TO_COME, SCHEDULER_OPTIONS, UnsupportedAction, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 # Profile keys that a scaling group sets elsewhere, rejected here to avoid contradictions.
 WRITTEN_ELSEWHERE = {"sequencer": "`scheduler`", "selector": "`agent_selector`"}
+
+_OWNERS: dict[Scope, type[Any]] = {
+    Scope.KEYPAIR: Keypair,
+    Scope.USER: User,
+    Scope.GROUP: Group,
+    Scope.DOMAIN: Domain,
+}
 
 
 def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
@@ -35,6 +49,15 @@ def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
     for action in profile.actions:
         if action in ACTIONS_TO_COME:
             raise UnsupportedAction(f"scheduler_opts.actions names {action}")
+
+
+async def require_existing(unit: UnitOfWork, group: ScalingGroup) -> None:
+    """Require that named owners and queue exist. Raises ObjectNotFound."""
+    for text in group.assigned_to:
+        scope, name = read_assignment(text, what=group.name)
+        await unit.catalog.get(_OWNERS[scope], name)
+    if group.default_queue not in {None, DEFAULT_QUEUE}:
+        await unit.catalog.get(Queue, str(group.default_queue))
 
 
 def _wrong_option(group: ScalingGroup, key: str, problem: str, hint: str = "") -> InvalidSpec:

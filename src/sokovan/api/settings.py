@@ -32,9 +32,13 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Limits and secrets of the API; `repr` omits the pepper."""
+    """Limits and secrets of the API; `repr` omits the pepper.
+
+    `machine` is the mark of the machine whose files all agents see; empty if they do not.
+    """
 
     pepper: bytes = field(repr=False)
+    machine: str = ""
     allowed_hosts: tuple[str, ...] = LOOPBACK
     body_bytes_max: int = 1 << 20
     requests_per_s: int = 2_000

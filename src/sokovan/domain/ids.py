@@ -19,6 +19,7 @@ AccessKey = NewType("AccessKey", str)
 
 DEFAULT_QUEUE = QueueName("default")
 DEFAULT_SCALING_GROUP = ScalingGroupName("default")
+ARCHITECTURE_DEFAULT = "x86_64"
 
 # Wide enough for host names, image references and e-mail-like user names; narrow enough for a URL path and a log.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}", re.ASCII)

@@ -41,6 +41,13 @@ class NameTaken(InvalidRequest):
     hint = "choose another name, or none; or end that session first. Nothing was stored"
 
 
+class PrivateScalingGroup(InvalidRequest):
+    """The scaling group is private, and not assigned to the owner of the session."""
+
+    code = "scaling-group-private"
+    hint = "choose another scaling group, or none; or ask an administrator: `sokovan scaling-group set NAME --assign`"
+
+
 def problems_of(where: str, check: Callable[P, object], *args: P.args, **options: P.kwargs) -> Iterator[Problem]:
     """The error that a check raises, as a problem; nothing if the check passes."""
     try:

@@ -9,10 +9,10 @@ from enum import StrEnum, auto
 
 from sokovan.domain.arrays import ArrayMember, array_name
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots, require_tuple
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.commands import is_plain_path, require_command, require_environment
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import (
+    ARCHITECTURE_DEFAULT,
     DEFAULT_QUEUE,
     DEFAULT_SCALING_GROUP,
     AgentId,
@@ -214,6 +214,7 @@ class SessionOptions:
     time_limit_s: int | None = None
     preemptible: bool = True
     mounts: tuple[Mount, ...] = ()
+    workdir: str = ""
     ports: tuple[ServicePort, ...] = ()
     stop_grace_s: int = 10
     on_agent_lost: LostPolicy = LostPolicy.END
@@ -287,6 +288,8 @@ class SessionSpec(SessionOptions):
         require_tuple(self.dependencies, str, what=what, field="dependencies")
         require_tuple(self.mounts, Mount, what=what, field="mounts")
         require_tuple(self.ports, ServicePort, what=what, field="ports")
+        if self.workdir != "" and not is_plain_path(self.workdir):
+            raise self._wrong("workdir", self.workdir, "must be an absolute path without . or .. in it")
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
         require_kind(self.retry, RetryPolicy, what=what, field="retry")
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")

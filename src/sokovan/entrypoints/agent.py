@@ -38,6 +38,7 @@ class AgentOptions:
     fake_gpus: int = 0
     gpu_shares: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     """
     clock = SystemClock()
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
-    runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent,))
+    runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent, *options.hidden))
     stack.callback(runtime.close)
     confinement = await runtime.confinement()
     requested = InventoryOptions(

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
+from sokovan.domain.cluster.scaling_group import (
+    GROUP_TIME_MAX_S,
+    SLOT_PRIORITY_DEFAULT,
+    ScalingGroup,
+    read_session_types,
+)
 from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName, is_name
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S
@@ -14,7 +19,6 @@ from sokovan.entrypoints.setting_kinds import SettingInfo, SettingProblem, unkno
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
-TIMEOUT_MOST_S = 366 * 24 * 3600
 _DEFAULT = SchedulingProfile()
 
 # Key of a group -> its description and default.
@@ -34,7 +38,7 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
             "whole number",
             "Time after which a pending session is cancelled, counted from when it may start.",
             least=1,
-            most=TIMEOUT_MOST_S,
+            most=GROUP_TIME_MAX_S,
         ),
         None,
     ),
@@ -62,6 +66,17 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
             least=1,
             most=AMOUNT_MAX,
         ),
+        None,
+    ),
+    "session_types": (SettingInfo("list of names", "The session types that it takes; if empty, all."), []),
+    "public": (SettingInfo("true or false", "Whether every owner may use it; else those of assigned_to only."), True),
+    "assigned_to": (
+        SettingInfo("list of owners", "Owners that may use it if it is not public: group:nlp, domain:physics."),
+        [],
+    ),
+    "default_queue": (SettingInfo("name", "The queue of its sessions that name none."), None),
+    "lifetime_max_s": (
+        SettingInfo("whole number", "Time after which a running session is ended.", least=1, most=GROUP_TIME_MAX_S),
         None,
     ),
 }
@@ -96,6 +111,8 @@ _MISPLACED = {
     "selector": "is set as agent_selector",
 }
 _SLOT_LISTS = ("known_slots", "slot_priority")
+# Keys that the scaling group itself checks.
+_BUILT = ("slot_weights", "session_types", "assigned_to")
 
 
 class ScalingGroupReader:
@@ -138,7 +155,7 @@ class ScalingGroupReader:
             self._slots(path, value)
         elif key == "scheduler_opts":
             self._options(path, value)
-        elif key == "slot_weights":
+        elif key in _BUILT:
             self._attempt(path, partial(_build_group, DEFAULT_SCALING_GROUP, {key: value}))
         else:
             problem = GROUP_KEYS[key][0].problem(value)
@@ -212,6 +229,9 @@ class ScalingGroupReader:
 def _build_group(name: str, value: Mapping[str, object]) -> ScalingGroup:
     """Build a group from checked values."""
     given = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
+    types = given.get("session_types")
+    if isinstance(types, tuple):
+        given["session_types"] = read_session_types(types, what=f"scaling group {name}")
     return ScalingGroup(name=ScalingGroupName(name), **given)  # type: ignore[arg-type]  # each was checked above
 
 

@@ -34,7 +34,13 @@ from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded.background_tasks import start_task
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
-from sokovan.entrypoints.embedded.data_folder import GROUP_AND_OTHERS, AlreadyUp, DataFolder, data_home
+from sokovan.entrypoints.embedded.data_folder import (
+    GROUP_AND_OTHERS,
+    PRIVATE_FOLDER,
+    AlreadyUp,
+    DataFolder,
+    data_home,
+)
 from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferred_gc
 from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
@@ -45,7 +51,8 @@ from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
-from sokovan.sdk.config import save_context
+from sokovan.sdk.config import config_path, save_context
+from sokovan.sdk.machine import machine_mark
 from sokovan.wire.api.system import DEFAULT_PORT
 
 HOST = "127.0.0.1"
@@ -159,11 +166,16 @@ def _manager_options(
     options: UpOptions, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
 ) -> ManagerOptions:
     token = folder.secret(AGENT_KEY_FILE)
+    # The client's keys; the folder exists before a sandbox hides it.
+    keys = config_path().parent
+    keys.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
 
     def agent(manager: str) -> AgentOptions:
         root = folder.root / "agent"
         gpus, shares = options.fake_gpus, options.gpu_shares
-        return AgentOptions(manager, token, root=root, fake_gpus=gpus, gpu_shares=shares, name=options.name)
+        return AgentOptions(
+            manager, token, root=root, fake_gpus=gpus, gpu_shares=shares, name=options.name, hidden=(keys,)
+        )
 
     return ManagerOptions(
         database=DatabaseSettings(folder.store_url),
@@ -205,7 +217,7 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
         metrics=telemetry.exposition,
         plugins=plugins,
     )
-    return make_app(parts, ApiSettings(pepper=folder.secret(PEPPER_FILE).encode()))
+    return make_app(parts, ApiSettings(pepper=folder.secret(PEPPER_FILE).encode(), machine=machine_mark()))
 
 
 def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:

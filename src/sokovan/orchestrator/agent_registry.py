@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.errors import InvalidInput, ObjectNotFound
-from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AgentId, KernelId, ScalingGroupName
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
 from sokovan.domain.lifecycle.transition_table import Cause

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Owner

@@ -49,7 +49,7 @@ class ServerEndpoint:
             # Loading the system's certificates takes longer than a request, and http:// does not need them.
             "verify": self.url.startswith("https"),
             # A proxy cannot reach the loopback address.
-            "trust_env": not self._is_loopback(),
+            "trust_env": not self.is_loopback,
             "follow_redirects": False,
         }
 
@@ -71,7 +71,9 @@ class ServerEndpoint:
     def _timeout(self, read_s: float) -> httpx2.Timeout:
         return httpx2.Timeout(read_s, connect=min(self.connect_s, read_s))
 
-    def _is_loopback(self) -> bool:
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the address is of this machine."""
         host = urlsplit(self.url).hostname or ""
         return host in {"localhost", "::1"} or host.startswith("127.")
 

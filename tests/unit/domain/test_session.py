@@ -220,6 +220,8 @@ def test_a_session_is_called_by_a_name_or_not_at_all(name: Any) -> None:
         ("tolerates_failures", 1),
         ("mounts", [Mount("/a", "/b")]),
         ("mounts", ("/a",)),
+        ("workdir", "a/b"),
+        ("workdir", "/a/../b"),
     ],
 )
 def test_end_options_have_the_right_types(field: str, wrong: Any) -> None:

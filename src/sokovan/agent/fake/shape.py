@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL, AgentInfo
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidInput
-from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, ScalingGroupName
 from sokovan.domain.records import Device
 from sokovan.domain.slots import CUDA_SLOT, ResourceSlot
 from sokovan.wire.api.fleet import FAKE_LABEL

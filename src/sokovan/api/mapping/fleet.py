@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sokovan.api.mapping.times import time_text_or_none
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
-from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
+from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup, read_session_types
 from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.records import AgentRecord
@@ -53,6 +53,12 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         scheduler=group.scheduler,
         scheduler_opts=dict(group.scheduler_opts),
         known_slots=list(group.known_slots),
+        slot_priority=list(group.slot_priority),
+        session_types=[one.value for one in group.session_types],
+        public=group.public,
+        assigned_to=list(group.assigned_to),
+        default_queue=group.default_queue,
+        lifetime_max_s=group.lifetime_max_s,
         pending_timeout_s=group.pending_timeout_s,
         usage_half_life_s=group.usage_half_life_s,
         slot_weights=dict(group.slot_weights),
@@ -61,17 +67,19 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
     )
 
 
-def scaling_group_of(body: ScalingGroupBody, before: ScalingGroup | None) -> ScalingGroup:
-    """The scaling group of a body; fields that the wire lacks are kept.
-
-    A scheduler option that is null is removed.
-    """
+def scaling_group_of(body: ScalingGroupBody, _before: ScalingGroup | None) -> ScalingGroup:
+    """The scaling group of a body; a scheduler option that is null is removed."""
     return ScalingGroup(
         name=ScalingGroupName(body.name),
         scheduler=body.scheduler,
         scheduler_opts={key: value for key, value in body.scheduler_opts.items() if value is not None},
         known_slots=tuple(body.known_slots),
-        slot_priority=before.slot_priority if before is not None else SLOT_PRIORITY_DEFAULT,
+        slot_priority=tuple(body.slot_priority) or SLOT_PRIORITY_DEFAULT,
+        session_types=read_session_types(body.session_types, what=f"scaling group {body.name}"),
+        public=body.public,
+        assigned_to=tuple(dict.fromkeys(body.assigned_to)),
+        default_queue=None if body.default_queue is None else QueueName(body.default_queue),
+        lifetime_max_s=body.lifetime_max_s,
         pending_timeout_s=body.pending_timeout_s,
         usage_half_life_s=body.usage_half_life_s,
         slot_weights=body.slot_weights,

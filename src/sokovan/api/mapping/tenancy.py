@@ -97,7 +97,7 @@ def new_key_view(keypair: Keypair, token: str) -> NewKeyView:
     )
 
 
-def whoami_view(user: User, keypair: Keypair) -> WhoamiView:
+def whoami_view(user: User, keypair: Keypair, *, machine: str = "") -> WhoamiView:
     """The view of the caller."""
     return WhoamiView(
         user=user.name,
@@ -105,4 +105,5 @@ def whoami_view(user: User, keypair: Keypair) -> WhoamiView:
         domain=user.domain,
         groups=list(user.groups),
         access_key=keypair.access_key,
+        machine=machine,
     )

@@ -21,8 +21,8 @@ from sokovan.api.mapping.fleet import (
 from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
-from sokovan.api.scaling_group_policy import require_runnable
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.api.scaling_group_policy import require_existing, require_runnable
+from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.access import ObjectKind
@@ -88,17 +88,18 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
             return f"{name} {architecture}"
         images = await self._store.read(lambda unit: unit.catalog.all(Image))
         found = [image.architecture for image in images if image.name == name]
-        return f"{name} {found[0] if len(found) == 1 else ARCHITECTURE_DEFAULT}"
+        return f"{name} {found[0] if len(found) == 1 else ImageBody(name=name).architecture}"
 
 
 def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:
     """Scaling groups; their policy must be runnable with these plugins."""
 
     async def permit(
-        _unit: UnitOfWork, _principal: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
+        unit: UnitOfWork, _principal: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
     ) -> None:
         if group is not None:
             require_runnable(group, plugins)
+            await require_existing(unit, group)
 
     return Resource(
         path="scaling-groups",

@@ -38,6 +38,7 @@ class SystemRoutes:
         dependencies = context.dependencies
         self._store, self._agents = dependencies.store, dependencies.agents
         self._metrics, self._document = dependencies.metrics, document
+        self._machine = context.settings.machine
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -86,7 +87,7 @@ class SystemRoutes:
     async def whoami(self, request: Request) -> Response:
         """Show the authenticated caller."""
         principal = principal_of(request.scope).identity
-        return json_response(whoami_view(principal.user, principal.keypair))
+        return json_response(whoami_view(principal.user, principal.keypair, machine=self._machine))
 
     async def _check_health(self) -> HealthView:
         store, (manager, agents) = await asyncio.gather(self._check_store(), self._check_manager())

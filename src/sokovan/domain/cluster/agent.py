@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from sokovan.domain.checks import require_slots
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import checked_name
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, checked_name
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
-ARCHITECTURE_DEFAULT = "x86_64"
 # The image of the process runtime that is the machine itself.
 HOST_IMAGE = "host"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)

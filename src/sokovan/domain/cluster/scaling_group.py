@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sokovan.domain.checks import require_int, require_tuple
-from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import ScalingGroupName, checked_name
+from sokovan.domain.checks import require_int, require_kind, require_tuple
+from sokovan.domain.errors import InvalidSpec, nearest
+from sokovan.domain.ids import QueueName, ScalingGroupName, checked_name
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S, SLOT_WEIGHT_MAX
+from sokovan.domain.owners.policy import Scope
+from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.session import SessionType
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 
 SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device", "cpu", "mem")
+SLOTS_MAX = 64
+ASSIGNED_MAX = 1_000
+# Times of a scaling group are at most a year.
+GROUP_TIME_MAX_S = 366 * 24 * 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,9 @@ class ScalingGroup:
     requests no memory gets `mem_per_gpu_bytes` per accelerator, else `mem_per_cpu_bytes`
     per cpu; None means its share of an agent's memory. Past usage halves in
     `usage_half_life_s`; `slot_weights` say how much one core, GiB or device of a slot
-    counts in it.
+    counts in it. It takes sessions of `session_types`, of all types if empty; one that is
+    not `public` only those of the owners of `assigned_to`, each as `group:nlp`. Its
+    sessions wait in `default_queue` if they name none, and run at most `lifetime_max_s`.
     """
 
     name: ScalingGroupName
@@ -36,6 +45,11 @@ class ScalingGroup:
     slot_weights: Mapping[str, int] = field(default_factory=dict)
     mem_per_gpu_bytes: int | None = None
     mem_per_cpu_bytes: int | None = None
+    session_types: tuple[SessionType, ...] = ()
+    public: bool = True
+    assigned_to: tuple[str, ...] = ()
+    default_queue: QueueName | None = None
+    lifetime_max_s: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="scaling group")
@@ -43,17 +57,38 @@ class ScalingGroup:
         checked_name(self.scheduler, what="scheduler")
         if not isinstance(self.scheduler_opts, Mapping):
             raise InvalidSpec(what=what, field="scheduler_opts", value=self.scheduler_opts, problem="must be a mapping")
-        require_tuple(self.known_slots, str, what=what, field="known_slots")
-        require_tuple(self.slot_priority, str, what=what, field="slot_priority")
-        for slot in (*self.known_slots, *self.slot_priority):
-            checked_slot_name(slot, given=slot)
-        if self.pending_timeout_s is not None:
-            require_int(self.pending_timeout_s, what=what, field="pending_timeout_s", least=1)
+        for name in ("known_slots", "slot_priority"):
+            self._check_slots(name, what)
+        for name in ("pending_timeout_s", "lifetime_max_s"):
+            if getattr(self, name) is not None:
+                require_int(getattr(self, name), what=what, field=name, least=1, most=GROUP_TIME_MAX_S)
         for name in ("mem_per_gpu_bytes", "mem_per_cpu_bytes"):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), what=what, field=name, least=1, most=AMOUNT_MAX)
         require_int(self.usage_half_life_s, what=what, field="usage_half_life_s", least=1, most=HALF_LIFE_MAX_S)
         self._check_weights(what)
+        self._check_admission(what)
+
+    def _check_slots(self, name: str, what: str) -> None:
+        slots = getattr(self, name)
+        require_tuple(slots, str, what=what, field=name)
+        if len(slots) > SLOTS_MAX or len(set(slots)) < len(slots):
+            problem = f"must be at most {SLOTS_MAX} slots, each once"
+            raise InvalidSpec(what=what, field=name, value=slots, problem=problem)
+        for slot in slots:
+            checked_slot_name(slot, given=slot)
+
+    def _check_admission(self, what: str) -> None:
+        require_tuple(self.session_types, SessionType, what=what, field="session_types")
+        require_kind(self.public, bool, what=what, field="public")
+        require_tuple(self.assigned_to, str, what=what, field="assigned_to")
+        if len(self.assigned_to) > ASSIGNED_MAX:
+            problem = f"must be at most {ASSIGNED_MAX} owners"
+            raise InvalidSpec(what=what, field="assigned_to", value=len(self.assigned_to), problem=problem)
+        for text in self.assigned_to:
+            read_assignment(text, what=what)
+        if self.default_queue is not None:
+            checked_name(self.default_queue, what="queue")
 
     def _check_weights(self, what: str) -> None:
         if not isinstance(self.slot_weights, Mapping):
@@ -67,3 +102,32 @@ class ScalingGroup:
         if self.pending_timeout_s is None or eligible_ms is None:
             return None
         return eligible_ms + self.pending_timeout_s * 1000
+
+    def takes(self, session_type: SessionType) -> bool:
+        """Whether it takes sessions of this type."""
+        return not self.session_types or session_type in self.session_types
+
+    def is_open_to(self, owner: Owner) -> bool:
+        """Whether it is public, or assigned to one of the scopes of an owner."""
+        return self.public or any(f"{scope}:{name}" in self.assigned_to for scope, name in owner.scopes)
+
+
+def read_assignment(text: str, *, what: str) -> tuple[Scope, str]:
+    """The owner that `group:nlp` names. Raises InvalidSpec, InvalidName."""
+    kind, _, name = text.partition(":")
+    if kind not in set(Scope) or not name:
+        problem = "must be domain:NAME, group:NAME, user:NAME or keypair:NAME"
+        raise InvalidSpec(what=what, field="assigned_to", value=text, problem=problem)
+    return Scope(kind), checked_name(name, what=kind)
+
+
+def read_session_types(texts: Iterable[str], *, what: str) -> tuple[SessionType, ...]:
+    """Session types by name, each once. Raises InvalidSpec."""
+    found: dict[SessionType, None] = {}
+    for text in texts:
+        if text not in set(SessionType):
+            hint = nearest(str(text), SessionType)
+            problem = "is not a session type"
+            raise InvalidSpec(what=what, field="session_types", value=text, problem=problem, hint=hint)
+        found[SessionType(text)] = None
+    return tuple(found)

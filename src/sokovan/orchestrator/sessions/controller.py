@@ -74,8 +74,8 @@ class SchedulingController:
         """
         if self._dry_runs is None:
             raise DryRunUnavailable("this controller has no snapshot of the cluster for dry runs")
-        spec = await self._submissions.prepared(request, caller)
-        return planned_session(spec, await self._dry_runs.of_new(spec))
+        prepared = await self._submissions.prepared(request, caller)
+        return planned_session(prepared.spec, await self._dry_runs.of_new(prepared.spec), why_group=prepared.why_group)
 
     async def mark_for_termination(
         self, session_id: SessionId, caller: Caller, *, forced: bool = False, reason: str = ""

@@ -108,6 +108,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         command=spec.command,
         environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile()},
+        workdir=session.spec.workdir,
         mounts=tuple(MountEntry(one.source, one.target, one.read_only) for one in session.spec.mounts),
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},

@@ -36,6 +36,7 @@ class Need(StrEnum):
     CONFIRMATION = auto()  # has kernels whose creation was requested, and is not reported yet
     TERMINATION = auto()
     TIME_LIMIT = auto()  # runs, with a time limit
+    SUPERVISION = auto()  # runs: its scaling group may limit how long
 
 
 def needs_of(session: SessionRecord) -> frozenset[Need]:
@@ -50,6 +51,7 @@ def needs_of(session: SessionRecord) -> frozenset[Need]:
         Need.IMAGES: bool(statuses & UNPREPARED),
         Need.CREATION: KernelStatus.PREPARED in statuses,
         Need.CONFIRMATION: KernelStatus.CREATING in statuses,
+        Need.SUPERVISION: session.status is SessionStatus.RUNNING,
         Need.TIME_LIMIT: session.status is SessionStatus.RUNNING and session.spec.time_limit_s is not None,
     }
     return frozenset(need for need, is_needed in needed.items() if is_needed)

@@ -26,6 +26,18 @@ class AgentProfile:
     memory: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class SlotRoom:
+    """The free amount of a slot on the agents that take work.
+
+    In total, the most on one agent, and the most that one agent has.
+    """
+
+    free: int
+    most_free: int
+    most: int
+
+
 class AgentRepository(Protocol):
     """Every agent that ever enrolled, with its capacity and usage."""
 
@@ -54,6 +66,9 @@ class AgentRepository(Protocol):
 
     async def profiles(self) -> Mapping[str, AgentProfile]:
         """The profile of each scaling group; agents that have left do not count."""
+
+    async def rooms(self) -> Mapping[tuple[str, str], Mapping[str, SlotRoom]]:
+        """The room of agents that take work, by scaling group and architecture, and slot."""
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """Apply a transition.

@@ -17,9 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId
 from sokovan.domain.slots import ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.workspace import ONE, ONE_BITS, Ints, Workspace
 from sokovan.scheduling.selectors.exceptions import (

@@ -133,6 +133,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
         {"type": "array", "items": {"anyOf": [_TEXT, schema_of(_MOUNT, required=_MOUNT_NEEDS)]}},
         "SOURCE:TARGET[:rw]",
     ),
+    "workdir": Field("workdir", fields.text, _TEXT, "a folder of the agent in which the kernels run"),
     "ports": Field(
         "ports",
         fields.list_of(_port, what="service ports"),

@@ -49,12 +49,23 @@ class AgentChange(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingGroupBody(StrictBody):
-    """A pool of agents that are scheduled together."""
+    """A pool of agents that are scheduled together.
+
+    No `session_types` means all of them. One that is not `public` takes sessions only of
+    the owners in `assigned_to`: `domain:NAME`, `group:NAME`, `user:NAME`, `keypair:NAME`.
+    An empty `slot_priority` means the usual one.
+    """
 
     name: str
     scheduler: str = "fifo"
     scheduler_opts: dict[str, Any] = field(default_factory=dict)
     known_slots: list[str] = field(default_factory=list)
+    slot_priority: list[str] = field(default_factory=list)
+    session_types: list[str] = field(default_factory=list)
+    public: bool = True
+    assigned_to: list[str] = field(default_factory=list)
+    default_queue: str | None = None
+    lifetime_max_s: int | None = None
     pending_timeout_s: int | None = None
     usage_half_life_s: int = 604_800
     slot_weights: dict[str, int] = field(default_factory=dict)

@@ -68,7 +68,9 @@ class SessionBody(StrictBody):
 
     Either `size` equal kernels, one main kernel and the others, or `groups`. `topology`
     is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`. With
-    `array`, one session per index: `0-999%50`, `1,3,7-9`, `0-100:10`.
+    `array`, one session per index: `0-999%50`, `1,3,7-9`, `0-100:10`. `workdir` is a folder
+    of the agent, in which the kernels run and which they may change; by default each has an
+    empty folder of its own.
     """
 
     name: str | None = None
@@ -81,6 +83,7 @@ class SessionBody(StrictBody):
     minimum: int | None = None
     groups: list[KernelGroupBody] = field(default_factory=list)
     mounts: list[MountBody] = field(default_factory=list)
+    workdir: str = ""
     ports: list[ServicePortBody] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
@@ -120,6 +123,7 @@ class RunOptions(TypedDict, total=False):
     groups: Sequence[KernelGroupBody]
     environment: Mapping[str, str]
     mounts: Sequence[str | MountBody]
+    workdir: str
     ports: Sequence[str | ServicePortBody]
     labels: Mapping[str, str]
     require: Mapping[str, str]
@@ -230,6 +234,7 @@ class SessionView:
     retry: RetryBody = field(default_factory=RetryBody)
     failed_starts: list[FailedStartView] = field(default_factory=list)
     times_out_at: str | None = None
+    workdir: str = ""
     array: ArrayMemberView | None = None
 
 

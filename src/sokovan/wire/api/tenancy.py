@@ -121,13 +121,18 @@ class PolicyPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhoamiView:
-    """The authenticated caller."""
+    """The authenticated caller.
+
+    `machine` marks the files that the agents of an embedded server see: equal for a client
+    of the same user on the same machine, and empty for any other server.
+    """
 
     user: str
     role: str
     domain: str
     groups: list[str]
     access_key: str
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

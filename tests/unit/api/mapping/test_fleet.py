@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sokovan.api.mapping.fleet import (
@@ -18,10 +20,11 @@ from sokovan.api.mapping.fleet import (
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
-from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, QueueName, ScalingGroupName
 from sokovan.domain.records import AgentRecord
+from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.fleet import QueueBody
@@ -65,9 +68,21 @@ def test_an_image_that_was_got_can_be_put_back() -> None:
     assert image_of(image_view(IMAGE), None) == IMAGE
 
 
-def test_a_pool_keeps_what_the_wire_does_not_have() -> None:
-    assert scaling_group_of(scaling_group_view(GROUP), GROUP) == GROUP
-    assert scaling_group_of(scaling_group_view(GROUP), None).slot_priority != GROUP.slot_priority
+def test_a_pool_is_the_same_after_it_was_sent_and_read() -> None:
+    full = replace(
+        GROUP,
+        session_types=(SessionType.BATCH,),
+        public=False,
+        assigned_to=("group:nlp",),
+        default_queue=QueueName("night"),
+        lifetime_max_s=60,
+    )
+    assert scaling_group_of(scaling_group_view(full), None) == full
+
+
+def test_a_pool_without_a_slot_priority_has_the_usual_one() -> None:
+    body = replace(scaling_group_view(GROUP), slot_priority=[])
+    assert scaling_group_of(body, GROUP).slot_priority == SLOT_PRIORITY_DEFAULT
 
 
 def test_amounts_are_written_as_they_are_read() -> None:

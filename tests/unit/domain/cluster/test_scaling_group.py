@@ -6,9 +6,18 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
-from sokovan.domain.errors import InvalidName, InvalidSlots
+from sokovan.domain.cluster.scaling_group import (
+    ASSIGNED_MAX,
+    GROUP_TIME_MAX_S,
+    SLOT_PRIORITY_DEFAULT,
+    SLOTS_MAX,
+    ScalingGroup,
+    read_session_types,
+)
+from sokovan.domain.errors import InvalidName, InvalidSlots, InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.session import SessionType
 
 NAME = ScalingGroupName("gpu-pool")
 
@@ -55,3 +64,43 @@ def test_a_session_times_out_some_time_after_it_could_start() -> None:
     group = ScalingGroup(NAME, pending_timeout_s=60)
     assert (group.times_out_ms(5_000), group.times_out_ms(None)) == (65_000, None)
     assert ScalingGroup(NAME).times_out_ms(5_000) is None
+
+
+def test_a_pool_takes_every_type_and_owner_unless_it_says_otherwise() -> None:
+    group = ScalingGroup(NAME, session_types=(SessionType.BATCH,), public=False, assigned_to=("group:nlp",))
+    assert all(ScalingGroup(NAME).takes(one) for one in SessionType)
+    assert [one for one in SessionType if group.takes(one)] == [SessionType.BATCH]
+    assert ScalingGroup(NAME).is_open_to(Owner())
+    assert (group.is_open_to(Owner(group="nlp")), group.is_open_to(Owner(user="nlp"))) == (True, False)
+
+
+@pytest.mark.parametrize("text", ["nlp", "group:", "team:nlp", ":", "Group:nlp"])
+def test_an_owner_that_a_pool_is_assigned_to_has_a_kind_and_a_name(text: str) -> None:
+    with pytest.raises(InvalidSpec, match="must be domain:NAME"):
+        ScalingGroup(NAME, assigned_to=(text,))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"assigned_to": tuple(f"user:u{number}" for number in range(ASSIGNED_MAX + 1))},
+        {"slot_priority": tuple(f"a.b{number}" for number in range(SLOTS_MAX + 1))},
+        {"known_slots": ("cpu", "cpu")},
+        {"lifetime_max_s": 0},
+        {"pending_timeout_s": GROUP_TIME_MAX_S + 1},
+        {"public": "yes"},
+        {"session_types": ("batch ",)},
+    ],
+)
+def test_the_settings_of_a_pool_are_bounded(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpec):
+        ScalingGroup(NAME, **options)
+
+
+def test_an_unknown_session_type_is_refused_with_the_nearest_one() -> None:
+    assert read_session_types(["batch", "system", "batch"], what="x") == (SessionType.BATCH, SessionType.SYSTEM)
+    with pytest.raises(InvalidSpec) as refused:
+        read_session_types(["btch"], what="x")
+    assert refused.value.hint == "did you mean batch?"
+    with pytest.raises(InvalidSpec, match="dream"):
+        read_session_types(["dream"], what="x")

@@ -37,7 +37,7 @@ def session(*kernels: K, goal: Goal = Goal.RUN, version: int = 1, **options: Any
         ([K.SCHEDULED], Goal.RUN, {Need.IMAGES}),
         ([K.PULLING, K.PREPARED], Goal.RUN, {Need.IMAGES, Need.CREATION}),
         ([K.CREATING], Goal.RUN, {Need.CONFIRMATION}),
-        ([K.RUNNING], Goal.RUN, set()),
+        ([K.RUNNING], Goal.RUN, {Need.SUPERVISION}),
         ([K.TERMINATING, K.RUNNING], Goal.RUN, {Need.TERMINATION}),
         ([K.TERMINATING], Goal.FORCE, {Need.TERMINATION}),
     ],
@@ -47,8 +47,8 @@ def test_what_a_session_needs_follows_from_its_kernels(kernels: list[K], goal: G
 
 
 def test_an_elastic_session_needs_a_place_while_it_runs() -> None:
-    assert needs_of(session(K.RUNNING, K.PENDING, min_kernels=1)) == {Need.SCHEDULING}
-    assert needs_of(session(K.RUNNING, time_limit_s=5)) == {Need.TIME_LIMIT}
+    assert needs_of(session(K.RUNNING, K.PENDING, min_kernels=1)) == {Need.SCHEDULING, Need.SUPERVISION}
+    assert needs_of(session(K.RUNNING, time_limit_s=5)) == {Need.SUPERVISION, Need.TIME_LIMIT}
 
 
 def test_a_session_ended_by_force_is_settled_when_it_holds_nothing() -> None:

@@ -33,10 +33,14 @@ class Sandbox:
 
     def options(self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path]) -> list[str]:
         """The bubblewrap options of one kernel; `shown` is readable besides the system."""
+        # A working directory above a hidden folder is bound first, and the hidden folder hidden in it.
+        bound_workdir = ["--bind", launch.workdir, launch.workdir] if launch.workdir.startswith("/") else []
         return [
             *_namespaces(),
             *_system(),
+            *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),
+            *([] if _is_above(launch.workdir, self.hidden) else bound_workdir),
             *["--bind", str(work), str(work)],
             *_devices(launch),
             *_mounts(launch),
@@ -133,6 +137,10 @@ def _shown(folders: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
         if folder.is_dir() and len(folder.parts) > 1 and (not is_system or _is_below(folder, hidden)):
             options += ["--ro-bind", str(folder), str(folder)]
     return options
+
+
+def _is_above(workdir: str, hidden: Sequence[Path]) -> bool:
+    return any(Path(os.path.realpath(workdir)) in folder.parents for folder in hidden)
 
 
 def _is_below(folder: Path, others: Sequence[Path]) -> bool:

@@ -16,6 +16,7 @@ from sokovan.adapters.process.launch.work_files import (
     parts_below,
     require_in_place,
     require_not_hidden,
+    require_workdir,
     write_files,
 )
 from sokovan.adapters.process.layout import TEMPORARY, WORK
@@ -56,6 +57,7 @@ def plan_of(
     if not sandbox.program:
         require_in_place(launch.mounts)
     require_not_hidden(launch.mounts, sandbox.hidden)
+    require_workdir(launch.workdir, sandbox.hidden)
     _check_program(launch, environment, folder)
     shown = [image for image in [images.folder(launch.image)] if image is not None]
     options = sandbox.options(launch, work=work, folder=folder, shown=shown) if sandbox.program else []

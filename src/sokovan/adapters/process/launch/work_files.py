@@ -94,6 +94,25 @@ def require_not_hidden(mounts: Sequence[MountEntry], hidden: Sequence[Path]) -> 
             )
 
 
+def require_workdir(workdir: str, hidden: Sequence[Path]) -> None:
+    """Raise RuntimeFailure for an absolute working directory that cannot be used."""
+    if not workdir.startswith("/"):
+        return
+    folder = Path(os.path.realpath(workdir))
+    if not folder.is_dir():
+        raise RuntimeFailure(
+            f"the working directory {quoted(workdir)} does not exist on this machine",
+            hint="choose a folder that the agent sees with --workdir, or --workdir none",
+        )
+    if len(folder.parts) < 2 or folder.parts[1] in SYSTEM - SCRATCH_FOLDERS:
+        raise RuntimeFailure(f"the working directory {quoted(workdir)} is in a system folder")
+    if any(place in (folder, *folder.parents) for place in hidden):
+        raise RuntimeFailure(
+            f"the working directory {quoted(workdir)} is in a folder that is hidden from kernels",
+            hint="choose another folder with --workdir, or --workdir none",
+        )
+
+
 def require_in_place(mounts: Sequence[MountEntry]) -> None:
     """Raise RuntimeFailure for a mount at another path than its own.
 

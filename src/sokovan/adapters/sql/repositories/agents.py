@@ -30,7 +30,7 @@ from sokovan.domain.lifecycle.agent import AGENT, SCHEDULABLE, AgentStatus, Agen
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.ports.repositories.agents import AgentProfile
+from sokovan.ports.repositories.agents import AgentProfile, SlotRoom
 
 MEMORY = "mem"
 
@@ -99,6 +99,14 @@ class SqlAgents:
             group: AgentProfile(found, frozenset(slots.get(group, ())), memory.get(group, {}))
             for group, found in architectures.items()
         }
+
+    async def rooms(self) -> Mapping[tuple[str, str], Mapping[str, SlotRoom]]:
+        """See the port."""
+        found: dict[tuple[str, str], dict[str, SlotRoom]] = {}
+        for row in await self._transaction.fetch(_rooms()):
+            slots = found.setdefault((row.scaling_group, row.architecture), {})
+            slots[row.slot] = SlotRoom(int(row.free), row.most_free, row.most)
+        return found
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """See the port."""
@@ -358,6 +366,19 @@ def _makeup() -> sa.CompoundSelect[Any]:
         .where(not_terminated, slot.c.capacity > 0)
     )
     return sa.union_all(counted.group_by(group, architecture), held.group_by(group, slot.c.slot, amount))
+
+
+def _rooms() -> sa.Select[Any]:
+    """Sums the free slots of agents that take work."""
+    free = AGENT_SLOTS.c.capacity - AGENT_SLOTS.c.used
+    key = (AGENTS.c.scaling_group, AGENTS.c.architecture, AGENT_SLOTS.c.slot)
+    largest = sa.func.max(AGENT_SLOTS.c.capacity).label("most")
+    return (
+        sa.select(*key, sa.func.sum(free).label("free"), sa.func.max(free).label("most_free"), largest)
+        .join(AGENT_SLOTS, AGENT_SLOTS.c.agent_id == AGENTS.c.agent_id)
+        .where(AGENTS.c.status.in_([status.value for status in SCHEDULABLE]))
+        .group_by(*key)
+    )
 
 
 def _of_agents(table: sa.Table, transaction: Transaction) -> sa.Select[Any]:

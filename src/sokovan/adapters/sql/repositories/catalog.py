@@ -65,6 +65,7 @@ CATALOG_TABLES: dict[type, CatalogTable] = {
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }
+_NAMED_BY_SCALING_GROUPS = frozenset({Domain, Group, User, Keypair, Queue})
 
 
 class SqlCatalog:
@@ -188,11 +189,21 @@ class SqlCatalog:
             members = [user.name for user in await self.all(User) if name in user.groups]
             if members:
                 raise Conflict(f"group {name!r} has members, {members[0]} among them")
+        if kind in _NAMED_BY_SCALING_GROUPS:
+            await self._refuse_named(kind, name)
         if kind is ScalingGroup:
             for table, what in ((AGENTS, "agents"), (SESSIONS, "sessions"), (DEPLOYMENTS, "deployments")):
                 used = sa.select(table.c.scaling_group).where(table.c.scaling_group == name)
                 if await self._transaction.first(used.limit(1)) is not None:
                     raise Conflict(f"scaling group {name!r} has {what}")
+
+    async def _refuse_named(self, kind: type, name: str) -> None:
+        """Raises Conflict if a scaling group is assigned to this owner, or has this default queue."""
+        what = CATALOG_TABLES[kind].what
+        for group in await self.all(ScalingGroup):
+            named = (group.default_queue,) if kind is Queue else group.assigned_to
+            if (name if kind is Queue else f"{what}:{name}") in named:
+                raise Conflict(f"{what} {name!r} is in use by scaling group {group.name}")
 
     async def mark(self, kind: str) -> None:
         """Record that one of the small tables has changed."""

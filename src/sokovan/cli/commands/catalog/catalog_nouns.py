@@ -96,6 +96,11 @@ def _seconds(text: str, option: str) -> int:
     return int(seconds(text, what=option))
 
 
+def _all_or_some(nothing: str) -> Callable[[Sequence[str], str], list[str]]:
+    """Reads a list that one word empties."""
+    return lambda texts, _option: [] if tuple(texts) == (nothing,) else list(texts)
+
+
 def _scheduler_options(texts: Sequence[str], option: str) -> dict[str, Any]:
     return dict(_scheduler_option(text, option) for text in texts)
 
@@ -132,7 +137,12 @@ _SCALING_GROUP = CatalogNoun(
         Column("name", lambda group: group.name),
         Column("scheduler", lambda group: group.scheduler),
         Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
+        Column("types", lambda group: ", ".join(group.session_types) or "all"),
+        Column("for", lambda group: "all" if group.public else ", ".join(group.assigned_to) or NONE),
+        Column("queue", lambda group: or_none(group.default_queue)),
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
+        Column("lifetime_max_s", lambda group: or_none(group.lifetime_max_s)),
+        Column("slot_priority", lambda group: ", ".join(group.slot_priority), wide=True),
         Column("half_life_s", lambda group: str(group.usage_half_life_s)),
         Column("weights", lambda group: amounts_text(group.slot_weights)),
         Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
@@ -142,6 +152,29 @@ _SCALING_GROUP = CatalogNoun(
     options=(
         CatalogOption("scheduler", "Sequencer: fifo, lifo, drf or fair-share.", "scheduler"),
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
+        CatalogOption(
+            "slot_priority",
+            "Slot in the order of the legacy selector. Repeatable; replaces all.",
+            "slot_priority",
+            repeatable=True,
+        ),
+        CatalogOption(
+            "session_type",
+            "Session type that it takes, or all. Repeatable; replaces all.",
+            "session_types",
+            repeatable=True,
+            read=_all_or_some("all"),
+        ),
+        CatalogOption("public", "Whether every owner may use it.", "public", type=bool, negative="--private"),
+        CatalogOption(
+            "assign",
+            "Owner that may use a private one: group:nlp, or none. Repeatable; replaces all.",
+            "assigned_to",
+            repeatable=True,
+            read=_all_or_some("none"),
+        ),
+        CatalogOption("default_queue", "Queue of sessions that name none.", "default_queue"),
+        CatalogOption("max_lifetime", "End sessions that run longer: 7d.", "lifetime_max_s", read=_seconds),
         CatalogOption(
             "option",
             "Scheduler option NAME=VALUE; null removes it. Repeatable.",
@@ -181,9 +214,13 @@ _SCALING_GROUP = CatalogNoun(
         "gpu --option agent_selector=dispersed",
         "gpu --scheduler fair-share --usage-half-life 14d",
         "gpu --mem-per-gpu 64GiB --mem-per-cpu 4GiB",
+        "lab --private --assign group:nlp --assign domain:physics",
+        "night --session-type batch --default-queue night --max-lifetime 12h",
     ),
     details={
-        "set": "Without --mem a kernel gets memory in proportion to its share of an agent's GPUs, else of its CPUs; "
+        "set": "Without --scaling-group a session goes to one that takes its type, owner, slots and architecture, "
+        "preferably one with room for it. Without --mem a kernel gets memory in proportion to its share of an agent's "
+        "GPUs, else of its CPUs; "
         f"--mem-per-gpu and --mem-per-cpu set fixed amounts instead. {_KEEP}"
     },
 )

@@ -12,6 +12,8 @@ from sokovan.cli.rendering import show_one
 from sokovan.wire.api.explanations import PlanView
 
 _PLACEMENTS_SHOWN = 16
+# Checks whose result is a choice, not only a pass.
+_ALWAYS_SHOWN = frozenset({"scaling-group"})
 
 
 def plan(
@@ -62,7 +64,7 @@ def plan_lines(view: PlanView) -> list[str]:
         lines.append(f"  ... and {len(view.placements) - _PLACEMENTS_SHOWN} more")
     if view.funnel:
         lines.append(funnel_line(view.funnel))
-    failed = [check for check in view.checks if check.result != "ok"]
-    if failed:
-        lines.extend(check_table(failed))
+    shown = [check for check in view.checks if check.result != "ok" or check.name in _ALWAYS_SHOWN]
+    if shown:
+        lines.extend(check_table(shown))
     return lines

@@ -13,6 +13,7 @@ from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
 from sokovan.cli.commands.sessions.session_tables import counts_text
+from sokovan.cli.commands.workdir import with_local_workdir
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.exit_codes import FAILED, OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import as_json, print_data, print_status
@@ -49,7 +50,7 @@ def run(
       sokovan run -n ddp --size 4 --gpus 8 --topology hard:rack -- python train.py
       sokovan run -d -f train.sokovan.yaml
       sokovan run --array 0-999%50 -- python sweep.py
-      sokovan run --mount $PWD:$PWD:rw --env SEED=1 -- python $PWD/train.py
+      sokovan run --workdir ~/project --env SEED=1 -- python train.py
 
     Parameters
     ----------
@@ -71,14 +72,15 @@ def run(
         raise InvalidSetting("no command given", hint="put it after --: sokovan run -- python train.py")
     try:
         with server.client() as client:
+            requests = [replace(each, body=with_local_workdir(each.body, client, flags.workdir)) for each in requests]
             if detach:
                 for view in submit_all(client.sessions, requests):
                     print_data(as_json(plain(view)) if server.json else shown_name(view))
                 return OK
             with requests[0].locating_errors():
                 if body.array is not None:
-                    return _run_array(client, body)
-                return AttachedSession(client, timeout_s=timeout_s).run(body)
+                    return _run_array(client, requests[0].body)
+                return AttachedSession(client, timeout_s=timeout_s).run(requests[0].body)
     except ClientProblem as problem:
         # Errors in the request keep their exit code; everything else is a failure of sokovan, not of the command.
         if detach or problem.code == NAME_TAKEN or exit_code_of(problem) in {USAGE, WAITING}:

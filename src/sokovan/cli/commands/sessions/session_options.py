@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from cyclopts import Group, Parameter
 
 from sokovan.cli.commands.options import name_values
+from sokovan.cli.commands.workdir import chosen_workdir
 from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpecFile
 from sokovan.sdk.preferences import with_defaults
 from sokovan.sdk.session_request import session_body
@@ -87,6 +88,10 @@ class SessionFlags:
         tuple[str, ...],
         Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET (read-only) or SOURCE:TARGET:rw."),
     ] = ()
+    workdir: Annotated[
+        str | None,
+        Parameter(help="Working directory on the agent, or none; default: this one, on a server of this machine."),
+    ] = None
     ports: Annotated[
         tuple[str, ...],
         Parameter(name="--port", negative=(), help="Service port: NAME (any free one) or NAME=PORT; then /tcp."),
@@ -150,6 +155,8 @@ NO_FLAGS = SessionFlags()
 
 
 def _read_flag(name: str, value: Any) -> Any:
+    if name == "workdir":
+        return chosen_workdir(value)
     if not isinstance(value, tuple):
         return value
     marks = get_type_hints(SessionFlags, include_extras=True)[name].__metadata__

@@ -194,6 +194,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("queue", f"{view.queue}, scaling group {view.scaling_group}, priority {view.priority}"),
         ("image", view.image),
         ("command", " ".join(view.command)),
+        ("workdir", view.workdir),
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),

@@ -17,7 +17,7 @@ from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
-from sokovan.scheduling.trace import Advice, Code, Verdict
+from sokovan.scheduling.trace import Advice, Check, Code, Verdict
 
 
 class DryRunUnavailable(SokovanError):
@@ -128,8 +128,8 @@ class DryRuns:
         return await asyncio.shield(work)
 
 
-def planned_session(spec: SessionSpec, outcome: DryRunOutcome) -> PlannedSession:
-    """The result of a dry run, for the user."""
+def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str = "") -> PlannedSession:
+    """The result of a dry run, and why the session got its scaling group."""
     verdict, never = outcome.verdict, outcome.when is When.NEVER
     # A session blocked by a limit usually waits for others; not if it exceeds the limit alone.
     above = never and verdict.advice is not Advice.CHANGE
@@ -144,10 +144,15 @@ def planned_session(spec: SessionSpec, outcome: DryRunOutcome) -> PlannedSession
         queue=spec.queue,
         image=spec.kernels[0].image,
         placements=outcome.agents,
-        checks=verdict.checks,
+        checks=(*group_check(why_group), *verdict.checks),
         funnel={} if verdict.funnel is None else dict(verdict.funnel._asdict()),
         position=verdict.position,
     )
+
+
+def group_check(why_group: str) -> tuple[Check, ...]:
+    """The choice of the scaling group as a check; none if there was no choice."""
+    return (Check("scaling-group", "ok", why_group),) if why_group else ()
 
 
 def when_of(verdict: Verdict, snapshot: SystemSnapshot, session: SessionWorkload) -> When:

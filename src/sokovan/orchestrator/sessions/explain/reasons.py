@@ -19,7 +19,8 @@ from sokovan.orchestrator.sessions.explain.explanations import (
     Stage,
     meaning_of,
 )
-from sokovan.orchestrator.sessions.handlers.deadlines import TIME_LIMIT
+from sokovan.orchestrator.sessions.handlers.deadlines import LIFETIME_LIMIT, TIME_LIMIT
+from sokovan.orchestrator.sessions.intake.submissions import SUBMITTED
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json
@@ -57,6 +58,7 @@ _CAUSES: Mapping[str, Stage] = {
     "image-unavailable": Stage.IMAGE_NOT_FOUND,
     OUT_OF_MEMORY: Stage.OUT_OF_MEMORY,
     TIME_LIMIT: Stage.TIME_LIMIT_REACHED,
+    LIFETIME_LIMIT: Stage.LIFETIME_REACHED,
     FAILED: Stage.COMMAND_FAILED,
 }
 _STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
@@ -150,6 +152,11 @@ def past_reasons(history: Sequence[HistoryEntry]) -> tuple[PastReason, ...]:
             last_ms=entry.last_ms,
         )
     return tuple(found.values())
+
+
+def why_group(history: Sequence[HistoryEntry]) -> str:
+    """Why the session got its scaling group; empty if there was no choice."""
+    return history[0].change.detail if history and history[0].change.code == SUBMITTED else ""
 
 
 def funnel_view(funnel: Funnel | None) -> dict[str, int]:

@@ -18,7 +18,7 @@ from sokovan.orchestrator.sessions.explain.explanations import (
     WouldStart,
     meaning_of,
 )
-from sokovan.orchestrator.sessions.explain.plan import DryRunBusy, DryRuns
+from sokovan.orchestrator.sessions.explain.plan import DryRunBusy, DryRuns, group_check
 from sokovan.orchestrator.sessions.explain.reasons import (
     above_its_limit,
     explain_stage,
@@ -26,6 +26,7 @@ from sokovan.orchestrator.sessions.explain.reasons import (
     past_reasons,
     problem_of,
     read_verdict,
+    why_group,
 )
 from sokovan.orchestrator.sessions.explain.suggestions import suggestions
 from sokovan.orchestrator.sessions.explain.usage_order import usage_check
@@ -74,11 +75,18 @@ class WhyService:
         """Explain the state of a session. Raises NotFound."""
         facts = await self._store.read(lambda unit: _read_facts(unit, session_id))
         session, verdict = facts.session, read_verdict(facts.stored)
+        chosen = group_check(why_group(facts.history))
         reasons = past_reasons(facts.history)
         problem = problem_of(session, facts.history, now_ms=facts.now_ms) is not None
         if session.status is not SessionStatus.PENDING or verdict is None or facts.stored is None or problem:
             stage = explain_stage(session, facts.history, now_ms=facts.now_ms)
-            return replace(stage, name=_name(session), history=reasons, times_out_ms=facts.times_out_ms)
+            return replace(
+                stage,
+                name=_name(session),
+                checks=(*chosen, *stage.checks),
+                history=reasons,
+                times_out_ms=facts.times_out_ms,
+            )
         waiting = explain_waiting(
             session,
             verdict,
@@ -87,7 +95,7 @@ class WhyService:
             awaited=facts.awaited,
             arrays=facts.arrays,
         )
-        waiting = replace(waiting, checks=(*waiting.checks, *facts.order))
+        waiting = replace(waiting, checks=(*chosen, *waiting.checks, *facts.order))
         if await self._is_above_limits(session, verdict):
             waiting = above_its_limit(waiting)
         return replace(

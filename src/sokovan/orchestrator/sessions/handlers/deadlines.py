@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import alive_kernels, failed_start, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 
 TIME_LIMIT = "time-limit"
+LIFETIME_LIMIT = "lifetime-limit"
 PENDING_TIMEOUT = "pending-timeout"
 TERMINATION_TIMEOUT = "termination-timeout"
 # An overdue termination is recorded at doubling intervals.
 _OVERDUE_DOUBLINGS_MAX = 6
 # Sessions withdrawn in one sweep of a scaling group; the rest follows in the next.
 _WITHDRAWN_AT_ONCE_MAX = 1_000
-_TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION, Need.TIME_LIMIT)
+_TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION)
 
 
 class EnforceDeadlines:
@@ -34,6 +36,7 @@ class EnforceDeadlines:
         self._sessions, self._writer, self._scheduler = context.sessions, context.writer, context.scheduler
         self._store = context.store
         self._overdue: dict[KernelId, int] = {}
+        self._groups: Mapping[ScalingGroupName, ScalingGroup] = {}
 
     def clear(self) -> None:
         """Forget which terminations were recorded as overdue."""
@@ -42,8 +45,10 @@ class EnforceDeadlines:
     async def handle(self, cycle: CycleInput) -> bool:
         """Expire everything that is overdue."""
         sessions, writer = self._sessions, self._writer
-        transient = {one.session_id: one for need in _TRANSIENT for one in sessions.needing(need)}
-        plans = writer.decide(self.name, transient.values(), lambda session: self._steps(session, cycle.agents))
+        self._groups = {group.name: group for group in await self._scheduler.scaling_groups()}
+        checked = {one.session_id: one for need in _TRANSIENT for one in sessions.needing(need)}
+        checked |= {one.session_id: one for one in self._running() if self._overtime(one) is not None}
+        plans = writer.decide(self.name, checked.values(), lambda session: self._steps(session, cycle.agents))
         plans += writer.decide(self.name, await self._pending_too_long(), _withdrawal)
         moved = await writer.move(self.name, plans)
         stuck = [one.session_id for one in sessions.needing(Need.TERMINATION) if self._is_stuck(one)]
@@ -52,12 +57,30 @@ class EnforceDeadlines:
         self._overdue = {one: times for one, times in self._overdue.items() if sessions.session_of(one) is not None}
         return bool(moved or forced)
 
+    def _running(self) -> list[SessionRecord]:
+        """The running sessions that may have a limit; rarely all of them."""
+        limited = any(group.lifetime_max_s is not None for group in self._groups.values())
+        return self._sessions.needing(Need.SUPERVISION if limited else Need.TIME_LIMIT)
+
+    def _overtime(self, session: SessionRecord) -> Change | None:
+        """The reason to end a session that has run too long; None if it has not."""
+        if session.status is not SessionStatus.RUNNING:
+            return None
+        limit_s = session.spec.time_limit_s
+        if limit_s is not None and self._exceeds(session.since_ms, limit_s):
+            return by_coordinator(TIME_LIMIT, f"it ran for {limit_s} s")
+        group = self._groups.get(session.spec.scaling_group)
+        most_s = None if group is None else group.lifetime_max_s
+        if most_s is not None and self._exceeds(session.since_ms, most_s):
+            detail = f"it ran for {most_s} s, the most in scaling group {session.spec.scaling_group}"
+            return by_coordinator(LIFETIME_LIMIT, detail)
+        return None
+
     def _steps(self, session: SessionRecord, agents: Mapping[AgentId, AgentInfo]) -> list[SessionStep]:
         steps: list[SessionStep] = []
-        limit_s = session.spec.time_limit_s
-        if session.status is SessionStatus.RUNNING and limit_s is not None and self._exceeds(session.since_ms, limit_s):
-            change = by_coordinator(TIME_LIMIT, f"it ran for {limit_s} s")
-            return [SessionStep(KernelTrigger.EXPIRED, change, alive_kernels(session))]
+        overtime = self._overtime(session)
+        if overtime is not None:
+            return [SessionStep(KernelTrigger.EXPIRED, overtime, alive_kernels(session))]
         for kernel in session.kernels:
             if kernel.status is KernelStatus.TERMINATING:
                 steps += self._termination(kernel, agents, grace_s=_grace_s(session))
@@ -89,7 +112,7 @@ class EnforceDeadlines:
         if not self._sessions.count(Need.SCHEDULING):
             return []
         found: list[SessionRecord] = []
-        for group in await self._scheduler.scaling_groups():
+        for group in self._groups.values():
             if group.pending_timeout_s is not None:
                 until_ms = self._sessions.now_ms - group.pending_timeout_s * 1000
                 found += await self._eligible_since(group.name, until_ms)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, HOST_IMAGE, Image
-from sokovan.domain.ids import is_name
+from sokovan.domain.cluster.image import HOST_IMAGE, Image
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, is_name
 from sokovan.domain.session import Mount
 
 # Images of the process runtime need no entry in the catalog: the machine itself, and virtual environments.

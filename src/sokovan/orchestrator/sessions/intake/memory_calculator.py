@@ -69,8 +69,9 @@ class MemoryDefaults:
         yield most // MIB * MIB
 
 
-def memory_defaults(query: IntakeQuery, scaling_group: ScalingGroup | None) -> MemoryDefaults | None:
+def memory_defaults(query: IntakeQuery) -> MemoryDefaults | None:
     """The defaults of a request in its scaling group; None if it has no agents."""
+    scaling_group = query.scaling_group
     pool = None if scaling_group is None else query.context.pools.get(scaling_group.name)
     if pool is None or scaling_group is None:
         return None

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from sokovan.domain.ids import DEFAULT_SCALING_GROUP
 from sokovan.domain.session_request import SessionRequest
 from sokovan.orchestrator.sessions.intake.resource_calculator import named_slots
 from sokovan.ports.environment import Clock
-from sokovan.ports.repositories.agents import AgentProfile
+from sokovan.ports.repositories.agents import AgentProfile, SlotRoom
 from sokovan.ports.storage import Store
 
 # Agents of a new kind join rarely; counting them for each request would cost more than the request.
 KEPT_S = 30
+# Free room changes with every session. It is read for requests that leave the choice of a group open.
+ROOM_KEPT_S = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Summary of the agents of a scaling group.
 
-    `architecture` is the most common one, `slots` those that any agent has. `memory` is
-    the least memory of the agents that have a slot, by the amount that they have of it.
+    `architecture` is the most common one of `architectures`, `slots` those that any agent
+    has. `memory` is the least memory of the agents that have a slot, by the amount that
+    they have of it. `room` is by architecture and slot, None if it was not read; `taken`
+    is what sessions submitted since then request.
     """
 
     architecture: str
     slots: frozenset[str] = frozenset()
     memory: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    architectures: frozenset[str] = frozenset()
+    room: Mapping[str, Mapping[str, SlotRoom]] | None = None
+    taken: Mapping[str, int] = field(default_factory=dict)
 
 
 class PoolCache:
@@ -37,12 +44,23 @@ class PoolCache:
         self._store, self._clock = store, clock
         self._known: Mapping[str, Pool] = {}
         self._until_ms = 0
+        self._rooms: Mapping[tuple[str, str], Mapping[str, SlotRoom]] = {}
+        self._rooms_until_ms = 0
+        self._taken: dict[str, Counter[str]] = {}
         # Concurrent requests share one read.
         self._reading = asyncio.Lock()
 
     async def for_request(self, request: SessionRequest) -> Mapping[str, Pool]:
-        """The pools, refreshed if the requested group seems to lack a requested slot."""
-        return await self.current(request.scaling_group or DEFAULT_SCALING_GROUP, named_slots(request))
+        """The pools, refreshed if the requested group seems to lack a requested slot.
+
+        If the request names no group and there are several, with their room.
+        """
+        pools = await self.current(request.scaling_group, named_slots(request))
+        return pools if request.scaling_group or len(pools) < 2 else await self._with_room(pools)
+
+    def take(self, group: str, slots: Mapping[str, int]) -> None:
+        """Count a submitted session, until the room is read again."""
+        self._taken.setdefault(group, Counter()).update(slots)
 
     async def current(self, group: str = "", needed: Collection[str] = ()) -> Mapping[str, Pool]:
         """Pools by scaling group; groups without agents are left out.
@@ -59,15 +77,33 @@ class PoolCache:
         return self._known
 
     def _has(self, group: str, needed: Collection[str]) -> bool:
-        """Whether the group has these slots, or every group if this one is not known."""
+        """Whether the group has these slots; any group if none is given, all if it is not known."""
+        if not group:
+            return any(pool.slots.issuperset(needed) for pool in self._known.values())
         pools = [self._known[group]] if group in self._known else self._known.values()
         return all(pool.slots.issuperset(needed) for pool in pools)
 
     async def _read(self) -> Mapping[str, Pool]:
         found = await self._store.read(lambda unit: unit.fleet.profiles())
         return {
-            group: Pool(_most_common_architecture(profile), profile.slots, profile.memory)
+            group: Pool(
+                _most_common_architecture(profile), profile.slots, profile.memory, frozenset(profile.architectures)
+            )
             for group, profile in found.items()
+        }
+
+    async def _with_room(self, pools: Mapping[str, Pool]) -> Mapping[str, Pool]:
+        async with self._reading:
+            now = self._clock.monotonic_ms()
+            if now >= self._rooms_until_ms:
+                self._rooms = await self._store.read(lambda unit: unit.fleet.rooms())
+                self._rooms_until_ms, self._taken = now + ROOM_KEPT_S * 1000, {}
+        room: dict[str, dict[str, Mapping[str, SlotRoom]]] = {group: {} for group in pools}
+        for (group, architecture), slots in self._rooms.items():
+            room.setdefault(group, {})[architecture] = slots
+        return {
+            group: replace(pool, room=room[group], taken=dict(self._taken.get(group, {})))
+            for group, pool in pools.items()
         }
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sokovan.domain.arrays import ArrayMember, ArrayRequest, array_name, member_name
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
-from sokovan.domain.ids import ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
-from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, problem_text
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
@@ -19,7 +20,12 @@ from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup
 from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaults
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
-from sokovan.orchestrator.sessions.intake.scaling_group_resolver import ScalingGroupResolver, slot_problems
+from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
+    GroupChoice,
+    ScalingGroupResolver,
+    group_needs,
+    slot_problems,
+)
 from sokovan.orchestrator.sessions.intake.validation_context import (
     IntakeQuery,
     array_dependencies,
@@ -46,9 +52,21 @@ class ResolvedGroup:
 class Resolution:
     """Scaling group and kernel groups of a request, and the problems found."""
 
-    scaling_group: ScalingGroup | None
+    choice: GroupChoice
     groups: tuple[ResolvedGroup, ...]
     problems: tuple[Problem, ...]
+
+    @property
+    def scaling_group(self) -> ScalingGroup | None:
+        """The chosen scaling group; None if there is none."""
+        return self.choice.group
+
+
+class PreparedSession(NamedTuple):
+    """A session to store, and why it got its scaling group."""
+
+    spec: SessionSpec
+    why_group: str = ""
 
 
 class Preparer:
@@ -60,19 +78,20 @@ class Preparer:
         self._ids, self._names = ids, names
         self._calculator = calculator or ResourceCalculator()
 
-    def prepare(self, query: IntakeQuery) -> SessionSpec:
+    def prepare(self, query: IntakeQuery) -> PreparedSession:
         """Build the requested session. Raises InvalidRequest with all problems."""
         resolution = resolve(query, self._calculator)
+        query = replace(query, scaling_group=resolution.scaling_group)
         problems = [*problems_with(query), *resolution.problems]
         if problems or resolution.scaling_group is None:
-            is_name_alone = query.context.namesake is not None and len(problems) == 1
-            raise (NameTaken if is_name_alone else InvalidRequest)(problems)
+            raise _refusal(query, resolution.choice, problems)
         try:
-            return self._spec(query, resolution.groups, resolution.scaling_group.name)
+            spec = self._spec(query, resolution.groups, resolution.scaling_group.name)
         except InvalidInput as error:
             # Domain constructors validate again, also values that no validator checks.
             where = error.field.replace(".", "/") if isinstance(error, InvalidSpec) else "session"
             raise InvalidRequest([Problem(where, problem_text(error))]) from error
+        return PreparedSession(spec, resolution.choice.why)
 
     def _spec(
         self, query: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName
@@ -147,16 +166,16 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
     They depend on each other: the scaling group has a usual architecture, that selects
     the image, and the image sets the minimum slots of a kernel.
     """
-    request, pools = query.request, query.context.pools
-    groups = kernel_groups(request)
-    requested = [calculator.calculate(group.resources, None, where="").slots for group in groups]
-    resolver = ScalingGroupResolver(query.context.scaling_groups, pools)
-    scaling_group = resolver.resolve(request.scaling_group, requested)
-    problems = list(resolver.problems(request.scaling_group, requested))
-    defaults = memory_defaults(query, scaling_group)
+    pools, groups = query.context.pools, kernel_groups(query.request)
+    choice = ScalingGroupResolver(query.context.scaling_groups, pools).choose(
+        query.request.scaling_group, group_needs(query, groups, calculator)
+    )
+    scaling_group, problems = choice.group, list(choice.problems)
+    query = replace(query, scaling_group=scaling_group)
+    defaults = memory_defaults(query)
     resolved: list[ResolvedGroup] = []
     for group in groups:
-        image = _image(query, group, scaling_group)
+        image = _image(query, group)
         where = group.place("resources")
         memory = None if defaults is None else defaults.bytes_for
         slots, invalid = calculator.calculate(group.resources, image, where=where, memory=memory)
@@ -164,11 +183,19 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
         if scaling_group is not None:
             problems += slot_problems(scaling_group, pools, slots, where=where)
         resolved.append(ResolvedGroup(group, image, slots))
-    return Resolution(scaling_group, tuple(resolved), tuple(problems))
+    return Resolution(choice, tuple(resolved), tuple(problems))
 
 
-def _image(query: IntakeQuery, group: KernelGroup, scaling_group: ScalingGroup | None) -> Image | None:
-    pool = None if scaling_group is None else query.context.pools.get(scaling_group.name)
+def _refusal(query: IntakeQuery, choice: GroupChoice, problems: Sequence[Problem]) -> InvalidRequest:
+    """The error of a request with problems; the clearest code that applies."""
+    if choice.is_private:
+        return PrivateScalingGroup(problems)
+    is_name_alone = query.context.namesake is not None and len(problems) == 1
+    return (NameTaken if is_name_alone else InvalidRequest)(problems)
+
+
+def _image(query: IntakeQuery, group: KernelGroup) -> Image | None:
+    pool = None if query.scaling_group is None else query.context.pools.get(query.scaling_group.name)
     preferred = ARCHITECTURE_DEFAULT if pool is None else pool.architecture
     known = query.context.images.get(group.image, ())
     return choose_image(group.image, known, architecture=query.request.architecture, preferred=preferred)

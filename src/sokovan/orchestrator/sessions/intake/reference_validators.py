@@ -41,9 +41,11 @@ def membership(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def queue_of(query: IntakeQuery) -> str:
-    """The queue of a session: the requested one, `default`, or the only open leaf."""
+    """The requested queue, that of the scaling group, `default`, or the only leaf."""
     if query.request.queue:
         return query.request.queue
+    if query.scaling_group is not None and query.scaling_group.default_queue is not None:
+        return query.scaling_group.default_queue
     if query.context.queue is not None or not query.context.queues:
         return DEFAULT_QUEUE
     leaves = _open_leaves(query.context.queues)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from sokovan.domain.arrays import MEMBERS_DEFAULT
-from sokovan.domain.commands import SCRATCH_FOLDERS
+from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
 from sokovan.domain.ids import checked_name
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
@@ -149,6 +149,15 @@ def mounts(query: IntakeQuery) -> Iterator[Problem]:
         for earlier, other in enumerate(given[:index]):
             if _overlap(mount.target, other.target):
                 yield Problem(f"mounts/{index}/target", f"{mount.target} overlaps {other.target} of mounts/{earlier}")
+
+
+def workdir(query: IntakeQuery) -> Iterator[Problem]:
+    """The working directory is an absolute path outside of system folders."""
+    given = query.request.workdir
+    parts = PurePosixPath(given).parts
+    # Other paths are refused by the spec itself.
+    if is_plain_path(given) and (len(parts) < 2 or parts[1] in SYSTEM_TARGETS - SCRATCH_FOLDERS):
+        yield Problem("workdir", f"{given} is a system folder; choose one with your files, or leave it out")
 
 
 def service_ports(query: IntakeQuery) -> Iterator[Problem]:

@@ -13,11 +13,11 @@ from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import to_plain
 from sokovan.domain.problems import InvalidRequest, Problem
-from sokovan.domain.records import ArrayRecord, Change, SessionRecord
+from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
-from sokovan.orchestrator.sessions.intake.preparer import Preparer
+from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer
 from sokovan.orchestrator.sessions.intake.validation_context import (
     Dependencies,
     IntakeContextReader,
@@ -32,6 +32,7 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
 KEY_MAX = 255
+SUBMITTED = "submitted"
 
 
 class Submission(NamedTuple):
@@ -59,7 +60,7 @@ class Submissions:
         self._preparer = Preparer(ids, names)
         self._pools = PoolCache(store, clock)
 
-    async def prepared(self, request: SessionRequest, caller: Caller) -> SessionSpec:
+    async def prepared(self, request: SessionRequest, caller: Caller) -> PreparedSession:
         """The session that a request would create; stores nothing. Raises InvalidRequest."""
         entry = await self._entry(request, caller)
         return await self._store.read(lambda unit: self._prepared(IntakeContextReader(unit), entry))
@@ -71,9 +72,16 @@ class Submissions:
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else request_key(request, caller, key)
+        entry = await self._entry(request, caller, once)
         if request.array is not None:
-            return await self._submit_array(await self._entry(request, caller, once), request.array)
-        return await self._store.run_batched(self._submit_batch, await self._entry(request, caller, once))
+            submission = await self._submit_array(entry, request.array)
+        else:
+            submission = await self._store.run_batched(self._submit_batch, entry)
+        if submission.fresh:
+            spec = submission.session.spec
+            times = 1 if spec.array is None else spec.array.at_once or spec.array.size
+            self._pools.take(spec.scaling_group, spec.requested_slots() * times)
+        return submission
 
     async def _submit_batch(self, unit: UnitOfWork, entries: Sequence[_Entry]) -> Sequence[Submission | Exception]:
         """Validate, store and audit a batch; one failure does not affect the others."""
@@ -82,11 +90,11 @@ class Submissions:
         fresh: dict[int, NewSession] = {}
         for index, entry in enumerate(entries):
             try:
-                spec = await self._prepared(reader, entry)
+                prepared = await self._prepared(reader, entry)
             except InvalidRequest as refused:
                 outcomes[index] = await _earlier(unit, entry.once, refused)
             else:
-                fresh[index] = NewSession(spec, _by(spec), entry.once)
+                fresh[index] = NewSession(prepared.spec, _by(prepared), entry.once)
         unnamed = {index for index in fresh if not entries[index].request.name}
         outcomes.update(await self._store_new(unit, fresh, unnamed))
         created = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
@@ -110,12 +118,12 @@ class Submissions:
         earlier = None if entry.once is None else await unit.sessions.requested(entry.once)
         if earlier is not None:
             return Submission(earlier, fresh=False)
-        first = await self._prepared(IntakeContextReader(unit), entry)
-        record = array_record(first, array)
+        prepared = await self._prepared(IntakeContextReader(unit), entry)
+        record, change = array_record(prepared.spec, array), _by(prepared)
         await unit.arrays.add(record)
         new = [
-            NewSession(spec, _by(spec), None if place else entry.once)
-            for place, spec in enumerate(self._preparer.members(first, array))
+            NewSession(spec, change, None if place else entry.once)
+            for place, spec in enumerate(self._preparer.members(prepared.spec, array))
         ]
         stored = await unit.sessions.enqueue_many(new)
         for result in stored:
@@ -139,7 +147,7 @@ class Submissions:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
         return _Entry(request, caller, once, pools, found)
 
-    async def _prepared(self, reader: IntakeContextReader, entry: _Entry) -> SessionSpec:
+    async def _prepared(self, reader: IntakeContextReader, entry: _Entry) -> PreparedSession:
         context = await reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
         return self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
 
@@ -199,8 +207,9 @@ def array_record(first: SessionSpec, array: ArrayRequest) -> ArrayRecord:
     )
 
 
-def _by(spec: SessionSpec) -> Change:
-    return Change(who=spec.owner.user, by=Cause.CONTROLLER, code="submitted")
+def _by(prepared: PreparedSession) -> Change:
+    detail = prepared.why_group[:DETAIL_MAX]
+    return Change(who=prepared.spec.owner.user, by=Cause.CONTROLLER, code=SUBMITTED, detail=detail)
 
 
 def _is_name_taken(result: SessionRecord | SokovanError) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import DEFAULT_QUEUE, DEFAULT_SCALING_GROUP, ArrayId, SessionId, is_name
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_QUEUE, ArrayId, SessionId, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
 from sokovan.domain.owners.policy import ResourcePolicy
@@ -30,6 +30,7 @@ NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.termina
 # No more than this many of one kind are looked up; the validators refuse such a request anyway.
 LOOKED_UP_MAX = 256
 UNKNOWN_MAX = 8
+ARCHITECTURES_MAX = 8
 # The sessions and arrays that each name or id may refer to.
 Dependencies: TypeAlias = Mapping[str, tuple["SessionRecord | AwaitedArray", ...]]
 # Summary of the agents by scaling group.
@@ -67,11 +68,15 @@ class IntakeContext:
 
 @dataclass(frozen=True, slots=True)
 class IntakeQuery:
-    """A request with its caller and the state to validate it against."""
+    """A request with its caller and the state to validate it against.
+
+    `scaling_group` is None until it is chosen.
+    """
 
     request: SessionRequest
     caller: Caller
     context: IntakeContext
+    scaling_group: ScalingGroup | None = None
 
 
 def group_of(request: SessionRequest, caller: Caller) -> str:
@@ -120,13 +125,14 @@ class IntakeContextReader:
         await items.read(*_needed(request, caller, pools))
         groups = await _scaling_groups(items, request.scaling_group)
         queue = items.of(Queue, request.queue or DEFAULT_QUEUE)
+        chosen_by_group = not request.queue and any(one.default_queue is not None for one in groups)
         group = items.of(Group, group_of(request, caller))
         return IntakeContext(
             now_ms=self._unit.now_ms,
             pools=pools,
             scaling_groups=groups,
             queue=queue,
-            queues=await _queues(items, groups, queue),
+            queues=await (items.all(Queue) if chosen_by_group else _queues(items, groups, queue)),
             images=await _images(items, request, pools),
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
             group=group,
@@ -202,7 +208,7 @@ class _CatalogCache:
 def _needed(request: SessionRequest, caller: Caller, pools: Pools) -> list[tuple[type[CatalogItem], str]]:
     owner = caller.owner
     return [
-        (ScalingGroup, request.scaling_group or DEFAULT_SCALING_GROUP),
+        *([(ScalingGroup, request.scaling_group)] if request.scaling_group else []),
         (Queue, request.queue or DEFAULT_QUEUE),
         (Group, group_of(request, caller)),
         (Keypair, owner.access_key),
@@ -213,8 +219,8 @@ def _needed(request: SessionRequest, caller: Caller, pools: Pools) -> list[tuple
 
 
 async def _scaling_groups(items: _CatalogCache, requested: str) -> tuple[ScalingGroup, ...]:
-    """The requested group or `default`; all groups if there is no such group."""
-    one = items.of(ScalingGroup, requested or DEFAULT_SCALING_GROUP)
+    """The requested group; all groups if none is requested or there is no such group."""
+    one = items.of(ScalingGroup, requested) if requested else None
     return (one,) if one is not None else await items.all(ScalingGroup)
 
 
@@ -233,7 +239,8 @@ def _architectures(request: SessionRequest, pools: Pools) -> list[str]:
     """The architectures for which images are looked up."""
     if request.architecture:
         return [request.architecture]
-    return list(dict.fromkeys([*(pool.architecture for pool in pools.values()), ARCHITECTURE_DEFAULT]))
+    pooled = (one for pool in pools.values() for one in (pool.architecture, *sorted(pool.architectures)))
+    return list(dict.fromkeys([*pooled, ARCHITECTURE_DEFAULT]))[:ARCHITECTURES_MAX]
 
 
 async def _images(items: _CatalogCache, request: SessionRequest, pools: Pools) -> dict[str, tuple[Image, ...]]:

@@ -23,6 +23,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "starting-time": shape.starting_time,
     "durations": shape.durations,
     "mounts": shape.mounts,
+    "workdir": shape.workdir,
     "service-ports": shape.service_ports,
     "dependency-count": shape.dependency_count,
     "images": content.images,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -15,7 +15,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.repositories.agents import AgentProfile
+from sokovan.ports.repositories.agents import AgentProfile, SlotRoom
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
 
@@ -48,10 +48,10 @@ async def agent_history(cluster: StoredCluster, name: str) -> Sequence[HistoryEn
     return await cluster.store.read(lambda unit: unit.fleet.history(AgentId(name)))
 
 
-async def running_on(cluster: StoredCluster, agent: str, slots: Mapping[str, int]) -> str:
+async def running_on(cluster: StoredCluster, agent: str, slots: Mapping[str, int], **options: Any) -> str:
     """A session with one kernel on this agent."""
     name = cluster.new("s")
-    await cluster.submit(name, slots=slots)
+    await cluster.submit(name, slots=slots, **options)
     result = await cluster.place(name, agent)
     expect(not result.refused, f"the set-up was refused: {result.refused}")
     await cluster.start(name)
@@ -301,6 +301,23 @@ async def the_least_memory_is_listed_by_amounts_of_other_slots(cluster: StoredCl
     expect(found.slots == {"cpu", "mem", GPU}, f"the slots are {sorted(found.slots)}")
 
 
+async def free_room_is_summed_by_scaling_group_and_architecture(cluster: StoredCluster) -> None:
+    """Agents that take no work do not count."""
+    group = ScalingGroupName(cluster.new("group"))
+    await cluster.put(ScalingGroup(name=group))
+    used, drained = cluster.new("a"), cluster.new("a")
+    for name, architecture, cpu in ((used, "x86_64", 8), (cluster.new("a"), "x86_64", 4), (drained, "aarch64", 2)):
+        slots = ResourceSlot({"cpu": cpu})
+        await cluster.agent(name, scaling_group=group, architecture=architecture, slots=slots)
+    await walked(cluster, drained, AgentTrigger.DRAIN_REQUESTED)
+    found = await cluster.store.read(lambda unit: unit.fleet.rooms())
+    expect(found[group, "x86_64"]["cpu"] == SlotRoom(12, 8, 8), f"an empty group has {found[group, 'x86_64']}")
+    expect((group, "aarch64") not in found, "a drained agent has room")
+    await running_on(cluster, used, {"cpu": 6}, scaling_group=group)
+    left = (await cluster.store.read(lambda unit: unit.fleet.rooms()))[group, "x86_64"]["cpu"]
+    expect(left == SlotRoom(6, 4, 8), f"a used group has {left}")
+
+
 async def an_unknown_agent_is_not_found(cluster: StoredCluster) -> None:
     """ObjectNotFound."""
     for name in (cluster.new("a"), "", "a\0b"):
@@ -369,6 +386,7 @@ CHECKS: tuple[Check, ...] = (
     agents_are_listed_by_id,
     architectures_and_slots_are_listed_by_scaling_group,
     the_least_memory_is_listed_by_amounts_of_other_slots,
+    free_room_is_summed_by_scaling_group_and_architecture,
     an_unknown_agent_is_not_found,
     of_concurrent_movers_one_succeeds,
     a_move_fails_after_an_enrolment,

@@ -107,6 +107,16 @@ def test_mounts_are_read_only_unless_said_otherwise() -> None:
     assert found[found.index("/b") - 1 :][:3] == ["--bind", "/b", "/scratch"]
 
 
+def test_a_working_directory_is_writable_and_what_is_hidden_in_it_stays_hidden() -> None:
+    hidden = (Path("/home/kim/data"),)
+    for workdir, is_above in (("/home/kim", True), ("/home/kim/project", False)):
+        found = options(launch("k", "pass", workdir=workdir), hidden=hidden)
+        bound = found.index(workdir)
+        assert found[bound - 1 :][:3] == ["--bind", workdir, workdir]
+        assert (bound < found.index("/home/kim/data")) is is_above
+    assert "--bind" in options(launch("k", "pass", workdir="below"))
+
+
 def test_only_granted_devices_are_there() -> None:
     assert not [option for option in options(launch("k", "pass")) if "nvidia" in option]
     found = options(launch("k", "pass", devices={"cuda.device": ("1", "3")}))

@@ -47,11 +47,11 @@ def test_in_a_sandbox_variables_are_not_among_its_options(tmp_path: Path) -> Non
     assert made["environment"]["TMPDIR"] == "/tmp"  # noqa: S108  # the sandbox's own
 
 
-@pytest.mark.parametrize(("workdir", "expected"), [("", ""), ("a/b", "a/b"), ("/usr", "/usr")])
-def test_a_kernel_starts_where_it_asks_to(tmp_path: Path, workdir: str, expected: str) -> None:
+@pytest.mark.parametrize("workdir", ["", "a/b", "/var/lib"])
+def test_a_kernel_starts_where_it_asks_to(tmp_path: Path, workdir: str) -> None:
     made = plan(tmp_path, launch("k", "pass", workdir=workdir))
     work = tmp_path / "root" / "kernels" / "k-1" / "work"
-    assert made["folder"] == str(work / expected)
+    assert made["folder"] == str(work / workdir)
 
 
 def test_a_missing_program_is_refused_at_once(tmp_path: Path) -> None:

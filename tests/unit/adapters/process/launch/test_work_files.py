@@ -11,6 +11,7 @@ from sokovan.adapters.process.launch.work_files import (
     parts_below,
     require_in_place,
     require_not_hidden,
+    require_workdir,
     write_files,
 )
 from sokovan.ports.runtime import RuntimeFailure
@@ -93,3 +94,20 @@ def test_what_is_hidden_cannot_be_mounted_from_below_above_or_around(tmp_path: P
     for source in (hidden, hidden / "deep", tmp_path / "home", tmp_path / "around"):
         with pytest.raises(RuntimeFailure, match="hidden from kernels"):
             require_not_hidden([MountEntry(str(source), "/work")], [hidden])
+
+
+def test_a_working_directory_exists_and_is_neither_hidden_nor_of_the_system(tmp_path: Path) -> None:
+    hidden = tmp_path / "data"
+    (hidden / "deep").mkdir(parents=True)
+    (tmp_path / "around").symlink_to(hidden)
+    (tmp_path / "system").symlink_to("/etc")
+    for good in ("", "below/it", str(tmp_path)):
+        require_workdir(good, [hidden])
+    for folder in (hidden, hidden / "deep", tmp_path / "around"):
+        with pytest.raises(RuntimeFailure, match="hidden"):
+            require_workdir(str(folder), [hidden])
+    for folder in (tmp_path / "system", Path("/"), Path("/usr")):
+        with pytest.raises(RuntimeFailure, match="system folder"):
+            require_workdir(str(folder), [hidden])
+    with pytest.raises(RuntimeFailure, match="does not exist"):
+        require_workdir(str(tmp_path / "missing"), [hidden])

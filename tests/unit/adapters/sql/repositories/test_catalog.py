@@ -1,6 +1,6 @@
 """The tables of catalog items, and how readers detect a change."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import sqlalchemy as sa
@@ -8,11 +8,14 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.repositories.catalog import CATALOG_TABLES
 from sokovan.adapters.sql.schema.tables import CATALOG_MARKS, POLICIES
 from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import Conflict
-from sokovan.domain.ids import AccessKey
+from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
-from sokovan.domain.owners.tenancy import Domain, Keypair, User
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.repositories.catalog import CatalogItem
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -64,3 +67,18 @@ async def test_what_refers_to_an_item_that_is_to_go_is_named() -> None:
             await cluster.store.run(lambda unit: unit.catalog.remove(User, "ada"))
         with pytest.raises(Conflict, match="domain 'd' is in use by user ada"):
             await cluster.store.run(lambda unit: unit.catalog.remove(Domain, "d"))
+
+
+async def test_an_owner_and_a_queue_that_a_scaling_group_names_stay() -> None:
+    async with StoredCluster.open() as cluster:
+        owned = ("domain:d", "group:g", "user:ada", "keypair:AK1")
+        await cluster.put(Domain("d"), Group("g", "d"), User("ada", "d"), Keypair(AccessKey("AK1"), "ada"))
+        await cluster.put(Queue(QueueName("q")))
+        await cluster.put(ScalingGroup(ScalingGroupName("lab"), assigned_to=owned, default_queue=QueueName("q")))
+        for kind, name in ((Keypair, "AK1"), (Group, "g"), (Queue, "q")):
+
+            async def work(unit: UnitOfWork, kind: Any = kind, name: str = name) -> None:
+                await unit.catalog.remove(kind, name)
+
+            with pytest.raises(Conflict, match=f"'{name}' is in use by scaling group lab"):
+                await cluster.store.run(work)

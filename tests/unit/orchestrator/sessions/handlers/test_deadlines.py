@@ -169,3 +169,21 @@ async def test_the_pending_time_out_starts_anew_when_a_quota_has_held_the_sessio
     await cluster.pass_time(4, step_s=2)
     assert (await cluster.session("s")).cause == "pending-timeout"
     assert len(agent.running()) == 1
+
+
+async def test_a_session_runs_no_longer_than_its_scaling_group_allows(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.submit("limited", time_limit_s=20)
+    await cluster.settle()
+    await cluster.pass_time(60, step_s=10)
+    assert (await cluster.session("limited")).cause == "time-limit"
+    assert await cluster.status("s") == "running"
+    # The setting holds for sessions that run already.
+    await cluster.stored.put(ScalingGroup(DEFAULT_GROUP, lifetime_max_s=90))
+    await cluster.pass_time(20, step_s=10)
+    assert await cluster.status("s") == "running"
+    await cluster.pass_time(20, step_s=10)
+    session = await cluster.session("s")
+    assert session.cause == "lifetime-limit"
+    assert session.cause_detail == "it ran for 90 s, the most in scaling group default"

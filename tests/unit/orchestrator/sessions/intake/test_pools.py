@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.orchestrator.sessions.intake.pools import KEPT_S, PoolCache
+from sokovan.domain.session_request import SessionRequest
+from sokovan.orchestrator.sessions.intake.pools import KEPT_S, ROOM_KEPT_S, PoolCache
+from sokovan.ports.repositories.agents import SlotRoom
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -86,3 +89,28 @@ async def test_a_new_agent_is_seen_by_requests_that_need_its_slots(cluster: Stor
 
     assert (await known.current("default", ["cpu"]))["default"].slots == {"cpu"}
     assert (await known.current("default", ["cuda.device"]))["default"].slots == {"cpu", "cuda.device"}
+
+
+async def test_room_is_read_only_where_a_group_must_be_chosen(cluster: StoredCluster) -> None:
+    known, request = pools(cluster), SessionRequest()
+    await cluster.put(ScalingGroup(ScalingGroupName("small")))
+    await cluster.agent("a1", slots={"cpu": 8})
+    assert (await known.for_request(request))["default"].room is None
+    await cluster.agent("b1", slots={"cpu": 1}, scaling_group=ScalingGroupName("small"))
+    await cluster.elapse(KEPT_S)
+    assert (await known.for_request(replace(request, scaling_group="small")))["small"].room is None
+    small = (await known.for_request(request))["small"]
+    assert small.room == {"x86_64": {"cpu": SlotRoom(1, 1, 1)}}
+
+
+async def test_what_was_submitted_counts_as_taken_until_the_room_is_read_again(cluster: StoredCluster) -> None:
+    known, request = pools(cluster), SessionRequest()
+    await cluster.put(ScalingGroup(ScalingGroupName("small")))
+    await cluster.agent("a1", slots={"cpu": 8})
+    await cluster.agent("b1", slots={"cpu": 1}, scaling_group=ScalingGroupName("small"))
+    await known.for_request(request)
+    known.take("default", {"cpu": 3})
+    known.take("default", {"cpu": 2})
+    assert (await known.for_request(request))["default"].taken == {"cpu": 5}
+    await cluster.elapse(ROOM_KEPT_S)
+    assert (await known.for_request(request))["default"].taken == {}

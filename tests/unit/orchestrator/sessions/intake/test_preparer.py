@@ -45,7 +45,7 @@ GPUS = ScalingGroup(ScalingGroupName("gpus"), known_slots=("cpu", "mem", "cuda.d
 
 
 def prepared(facts: dict[str, Any] | None = None, **options: Any) -> SessionSpec:
-    return preparer().prepare(query_for(facts, **options))
+    return preparer().prepare(query_for(facts, **options)).spec
 
 
 def preparer() -> Preparer:
@@ -146,7 +146,7 @@ def test_the_session_belongs_to_the_caller_in_the_requested_group() -> None:
     by_root = IntakeQuery(request.request, ROOT, request.context)
 
     assert prepared().owner == Owner("alice", "vision", "lab", prepared().owner.access_key)
-    assert preparer().prepare(by_root).owner == replace(ROOT.owner, group="vision")
+    assert preparer().prepare(by_root).spec.owner == replace(ROOT.owner, group="vision")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_request_becomes_a_valid_session_or_is_refused_with_reasons(
             preparer().prepare(request)
         return
 
-    spec = preparer().prepare(request)
+    spec = preparer().prepare(request).spec
 
     assert len(spec.kernels) == (sum(one for one, _ in sizes) if sizes else size)
     assert 1 <= spec.gang_size <= len(spec.kernels)

@@ -110,3 +110,11 @@ def test_a_target_is_a_place_of_the_system_by_its_first_folder_alone(parts: list
     system = not parts or parts[0] in shape.SYSTEM_TARGETS
 
     assert bool(list(shape.mounts(query_for(mounts=(Mount("/srv/a", target),))))) is system
+
+
+@pytest.mark.parametrize(
+    ("folder", "refused"),
+    [("", False), ("/home/kim", False), ("/tmp/x", False), ("/", True), ("/etc", True), ("/usr/src", True)],  # noqa: S108  # a path of the test
+)
+def test_a_working_directory_is_no_system_folder(folder: str, *, refused: bool) -> None:
+    assert [problem.where for problem in shape.workdir(query_for(workdir=folder))] == ["workdir"] * refused

@@ -96,13 +96,20 @@ async def test_only_the_requested_scaling_group_and_queue_are_read(harness: Cont
     assert [queue.name for queue in found.queues] == ["other"]
 
 
-async def test_the_default_is_enough_without_a_request(harness: ControllerHarness) -> None:
+async def test_every_group_is_considered_without_a_request(harness: ControllerHarness) -> None:
     await harness.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
 
     found = await facts(harness)
 
-    assert [group.name for group in found.scaling_groups] == ["default"]
-    assert found.queue == Queue(QueueName("default"))
+    assert [group.name for group in found.scaling_groups] == ["default", "other"]
+    assert (found.queue, len(found.queues)) == (Queue(QueueName("default")), 1)
+
+
+async def test_queues_are_read_where_a_group_names_its_own(harness: ControllerHarness) -> None:
+    own = ScalingGroup(ScalingGroupName("other"), default_queue=QueueName("own"))
+    await harness.cluster.put(Queue(QueueName("own")), own)
+
+    assert [queue.name for queue in (await facts(harness)).queues] == ["default", "own"]
 
 
 async def test_all_are_read_where_one_must_be_chosen_or_is_missing(harness: ControllerHarness) -> None:
