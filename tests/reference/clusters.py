@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import FOREVER_MS, PORTS_LABEL, AgentInfo
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
@@ -215,6 +216,7 @@ def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
         leased_ports=((8080, FOREVER_MS), (8081, 0), (9090, FOREVER_MS)) if dice.chance(4) else (),
         kernels_max=dice.number(0, 4) if dice.chance(4) else None,
         status=AgentStatus.DRAINING if dice.chance(2) else AgentStatus.ALIVE,
+        health=AgentHealth(failing_ms=1) if dice.chance(1) else info.health,
         architecture="aarch64" if dice.chance(2) else info.architecture,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo, port_range
+from sokovan.domain.lifecycle.agent import SCHEDULABLE
 from sokovan.scheduling.snapshot import KernelWorkload
 
 ONE = 2**20
@@ -138,6 +139,11 @@ class ClusterState:
 
     def restore(self, saved: ClusterState) -> None:
         self.machines, self.last = saved.copy().machines, saved.last
+
+
+def fails(machine: Machine) -> bool:
+    """Whether it is alive, and gets no kernels because sessions could not be started there."""
+    return machine.info.status in SCHEDULABLE and not machine.info.schedulable
 
 
 def kind_of(kernel: KernelWorkload) -> Kind:

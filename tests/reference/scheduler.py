@@ -17,7 +17,7 @@ from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemS
 from sokovan.scheduling.trace import Code
 from tests.reference.choosing import Chooser
 from tests.reference.domains import Domain, Network
-from tests.reference.machines import ONE, ClusterState, kind_of, largest_amounts, machine_of
+from tests.reference.machines import ONE, ClusterState, fails, kind_of, largest_amounts, machine_of
 from tests.reference.owners import Owners
 from tests.reference.placement import CycleState, PlacementAttempt
 from tests.reference.queues import Queues, total_slots
@@ -140,15 +140,19 @@ class Cycle:
         short = min(pending.waiting, key=lambda kernel: room[kind_of(kernel)] - times[kind_of(kernel)])
         if self._held_by_all(pending, alive=False) < need:
             return Reason(self._never(short))
-        if self._held_by_all(pending, alive=True) < need:
+        if self._held_by_all(pending, alive=True, failing=True) < need:
             return Reason(Code.NODES_DRAINING)
+        if self._held_by_all(pending, alive=True) < need:
+            return Reason(Code.AGENTS_FAILING)
         if self._held_by_all(pending, alive=True, own=True) < need:
             return Reason(Code.OTHER_SHARD)
         return Reason(Code.AGENTS_AVOIDED)
 
-    def _held_by_all(self, pending: WaitingSession, *, alive: bool, own: bool = False) -> float:
+    def _held_by_all(self, pending: WaitingSession, *, alive: bool, own: bool = False, failing: bool = False) -> float:
         """How many waiting kernels the machines (of all shards) could hold, schedulable or not."""
-        machines = [m for m in self._cluster.machines.values() if m.info.schedulable or not alive]
+        machines = [
+            m for m in self._cluster.machines.values() if m.info.schedulable or not alive or (failing and fails(m))
+        ]
         if own and self._profile.shard_mode == "hard":
             machines = [m for m in machines if m.info.shard == self._profile.shard]
         held = 0.0
@@ -170,7 +174,8 @@ class Cycle:
         if not machines:
             return Code.NO_NODES
         if not alive and any(machine.suits(kernel) and machine.held_if_empty(kernel) for machine in machines):
-            return Code.NODES_DRAINING
+            suited = [machine for machine in machines if machine.suits(kernel) and machine.held_if_empty(kernel)]
+            return Code.AGENTS_FAILING if any(fails(machine) for machine in suited) else Code.NODES_DRAINING
         if alive and not same:
             return Code.NO_ARCH_MATCH
         if same and not any(machine.suits(kernel) for machine in same):

@@ -26,6 +26,8 @@ class Metric:
 
 METRICS: Mapping[str, Metric] = {
     "agents": Metric("gauge", "Agents by status.", ("status",)),
+    "agent_recoveries_total": Metric("counter", "Failing agents that were returned to scheduling."),
+    "agents_failing": Metric("gauge", "Agents without new kernels, because sessions could not be started there."),
     "agents_held_back": Metric(
         "gauge", "Lost agents whose sessions are kept, because too many agents were lost at once."
     ),

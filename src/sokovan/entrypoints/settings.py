@@ -47,13 +47,18 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorSettings:
-    """Heartbeat timeouts and mass failure protection."""
+    """Heartbeat timeouts, mass failure protection, and agents that fail sessions."""
 
     agent_suspect_s: int = whole(15, "Heartbeat timeout after which an agent gets no new kernels.", least=1, most=DAY_S)
     agent_lost_s: int = whole(60, "Heartbeat timeout after which an agent counts as lost.", least=2, most=DAY_S)
     mass_loss_percent: int = whole(
         30, "If more than this share of the agents is lost at once, no session is ended.", least=1, most=100
     )
+
+    agent_failing_sessions: int = whole(
+        3, "Failed starts in a row, of different sessions, after which an agent gets no new kernels.", least=1, most=16
+    )
+    agent_failing_window_s: int = whole(600, "Time within which these starts failed.", least=1, most=DAY_S)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Settings that are valid alone but contradict each other."""

@@ -60,6 +60,7 @@ class Code(StrEnum):
     BEST_EFFORT = "BEST_EFFORT"
     OTHER_SHARD = "OTHER_SHARD"
     AGENTS_AVOIDED = "AGENTS_AVOIDED"
+    AGENTS_FAILING = "AGENTS_FAILING"
     NOT_TRIED = "NOT_TRIED"
     ALLOCATION_REFUSED = "ALLOCATION_REFUSED"
 
@@ -111,6 +112,10 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     ),
     Code.OTHER_SHARD: (Advice.ASK_ADMIN, "only agents of another shard could hold it, and shards are hard"),
     Code.AGENTS_AVOIDED: (Advice.WAIT, "the agents that could hold it failed to start it and are avoided for a while"),
+    Code.AGENTS_FAILING: (
+        Advice.ASK_ADMIN,
+        "the agents that could hold it failed to start sessions, and get none until a probe succeeds",
+    ),
     Code.NOT_TRIED: (Advice.ASK_ADMIN, "no action of the profile places kernels that request slots"),
     Code.ALLOCATION_REFUSED: (Advice.WAIT, "it was placed, but what the decision relied on had changed at the commit"),
 }
@@ -136,12 +141,15 @@ class Funnel(NamedTuple):
     topology: int
     # Agents that failed to start the session lately: they are not tried for a while.
     avoided: int = 0
+    # Agents that would hold it, and get no kernels because sessions could not be started there.
+    failing: int = 0
 
     def sentence(self) -> str:
         """`agents 128 → alive 121 → …`, as it is shown to users."""
         names = ("agents", "alive", "architecture", "labels", "could ever fit", "fits now", "topology")
         text = " → ".join(f"{name} {count}" for name, count in zip(names, self, strict=False))
-        return f"{text} ({self.avoided} avoided)" if self.avoided else text
+        apart = [f"{count} {what}" for count, what in ((self.avoided, "avoided"), (self.failing, "failing")) if count]
+        return f"{text} ({', '.join(apart)})" if apart else text
 
 
 class Verdict(NamedTuple):

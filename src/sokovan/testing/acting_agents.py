@@ -72,6 +72,7 @@ class AgentScript:
     exits: Callable[[CreateKernel], int | None] = lambda _launch: None
     slow: bool = False
     start_problem: str = ""
+    start_problem_of: Callable[[CreateKernel], str] = lambda _launch: ""
     pulls: set[str] = field(default_factory=set)
     broken: dict[str, str] = field(default_factory=dict)
     stubborn: bool = False
@@ -238,8 +239,9 @@ class ActingAgent(InMemoryAgent):
     def _start_kernel(self, launch: CreateKernel) -> None:
         """Start a kernel as the script says."""
         key = KernelKey.of(launch)
-        if self.script.start_problem:
-            self.apply(StartFinished(key, problem=self.script.start_problem, code="runtime-failure"))
+        problem = self.script.start_problem or self.script.start_problem_of(launch)
+        if problem:
+            self.apply(StartFinished(key, problem=problem, code="runtime-failure"))
             return
         self.started[key] += 1
         acted = self.machine[key] = Acted(launch, KernelState.STARTING)

@@ -20,6 +20,7 @@ def test_an_empty_configuration_is_all_defaults() -> None:
     assert (settings.scheduler.batch_max, settings.scheduler.allocator) == (500, "repository")
     assert (settings.orchestrator.agent_suspect_s, settings.orchestrator.agent_lost_s) == (15, 60)
     assert settings.orchestrator.mass_loss_percent == 30
+    assert (settings.orchestrator.agent_failing_sessions, settings.orchestrator.agent_failing_window_s) == (3, 600)
     assert settings.storage.url.startswith("sqlite:")
     assert list(settings.scaling_groups) == ["default"]
 

@@ -8,10 +8,11 @@ from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import Change
 from sokovan.wire.api.fleet import AgentChange
 
+UNDRAIN = "undrain"
 # Each action with its trigger and target status.
 ACTIONS: dict[str, tuple[AgentTrigger, AgentStatus]] = {
     "drain": (AgentTrigger.DRAIN_REQUESTED, AgentStatus.DRAINING),
-    "undrain": (AgentTrigger.DRAIN_REVOKED, AgentStatus.ALIVE),
+    UNDRAIN: (AgentTrigger.DRAIN_REVOKED, AgentStatus.ALIVE),
     "declare-gone": (AgentTrigger.DECLARED_GONE, AgentStatus.TERMINATED),
 }
 REASON_MAX = 1_000

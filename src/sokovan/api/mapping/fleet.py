@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from sokovan.api.mapping.times import time_text_or_none
+from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.domain.cluster.agent_health import AgentFailure
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup, read_session_types
@@ -16,7 +18,7 @@ from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
 from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.fleet import AgentView, ImageBody, QueueBody, ScalingGroupBody
+from sokovan.wire.api.fleet import AgentFailureView, AgentView, ImageBody, QueueBody, ScalingGroupBody
 
 
 def agent_view(
@@ -24,7 +26,7 @@ def agent_view(
 ) -> AgentView:
     """The view of an agent: its record and its last heartbeat.
 
-    The identity label is shown to administrators only.
+    The identity label, and whose starts failed, are shown to administrators only.
     """
     info = record.info
     hidden = () if seen_as is Role.ADMIN else (IDENTITY_LABEL,)
@@ -43,7 +45,17 @@ def agent_view(
         heartbeat_at=time_text_or_none(state.heard_ms or None) if state is not None else None,
         load=dict(state.load) if state is not None else {},
         version=record.version,
+        failing_since=time_text_or_none(info.health.failing_ms),
+        failing_reason=info.health.reason if info.health.is_failing else "",
+        failed_starts=[_failure_view(one, seen_as) for one in info.health.failures],
     )
+
+
+def _failure_view(failure: AgentFailure, seen_as: Role) -> AgentFailureView:
+    view = AgentFailureView(at=time_text(failure.at_ms), code=failure.code)
+    if seen_as is not Role.ADMIN:
+        return view
+    return replace(view, session=failure.session_id, user=failure.user, detail=failure.detail)
 
 
 def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:

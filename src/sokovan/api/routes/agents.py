@@ -9,7 +9,7 @@ from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import agent_named, require_role
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.agent_actions import requested_transition
+from sokovan.api.mapping.agent_actions import UNDRAIN, requested_transition
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
@@ -80,7 +80,10 @@ class AgentRoutes:
         return json_response(await self._store.read(work))
 
     async def change(self, request: Request, name: Name) -> Response:
-        """Drain an agent, undo that, or declare it gone; administrators only."""
+        """Drain an agent, undo that, or declare it gone; administrators only.
+
+        To undo returns an agent to scheduling that was removed because it failed sessions.
+        """
         principal = principal_of(request.scope)
         require_role(principal, Action.CHANGE, ObjectKind.AGENT)
         body = body_of(request, AgentChange)
@@ -90,6 +93,8 @@ class AgentRoutes:
             record = await agent_named(unit, name)
             if record.info.status is not goal:
                 record = await unit.fleet.move(record, trigger, change)
+            if body.action == UNDRAIN and record.info.health.is_failing:
+                record = await unit.fleet.set_health(record, record.info.health.cleared(unit.now_ms), change)
             await unit.audit.append(audit_entry(principal, f"agent.{body.action}", name, reason=body.reason))
             return record
 

@@ -16,7 +16,7 @@ from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
 from sokovan.sdk.environment import SystemEnvironment
-from sokovan.wire.api.fleet import FAKE_LABEL, AgentView
+from sokovan.wire.api.fleet import FAKE_LABEL, AgentFailureView, AgentView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -72,6 +72,7 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     facts.append(
         ("labels", " ".join(f"{key}={value}" for key, value in sorted(agent.labels.items())) or formatting.NONE)
     )
+    facts += [(f"failed at {one.at}", _failure_text(one)) for one in agent.failed_starts]
     show_one(agent, facts, fmt, name=agent.id)
     return OK
 
@@ -110,7 +111,7 @@ def drain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SER
 
 
 def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:
-    """Resume scheduling on a drained agent.
+    """Resume scheduling on a drained or failing agent.
 
     For example:
       sokovan agent undrain gpu2
@@ -152,12 +153,22 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
     return OK
 
 
+def agent_state(agent: AgentView) -> str:
+    """The status of an agent; FAILING if it is alive and gets no kernels."""
+    return "FAILING" if agent.status == "alive" and agent.failing_since else agent.status.upper()
+
+
+def _failure_text(failure: AgentFailureView) -> str:
+    whose = f"session {failure.session} of {failure.user}: " if failure.session else ""
+    return f"{whose}{failure.detail or failure.code}"
+
+
 def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
     """The columns of a list of agents."""
     now_s = SystemEnvironment().wall_s()
     return [
         Column("name", lambda agent: agent.id),
-        Column("state", lambda agent: agent.status.upper()),
+        Column("state", agent_state),
         Column("link", lambda agent: "up" if agent.connected else "down"),
         Column("pool", lambda agent: agent.scaling_group),
         Column("kernels", lambda agent: str(agent.kernels)),
@@ -167,4 +178,7 @@ def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
         Column("heartbeat", lambda agent: formatting.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
         Column("arch", lambda agent: agent.architecture, wide=True),
         Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
+        Column("failures", lambda agent: str(len(agent.failed_starts)), wide=True),
+        Column("failing", lambda agent: formatting.age(agent.failing_since, now_s=now_s, utc=utc), wide=True),
+        Column("reason", lambda agent: agent.failing_reason or formatting.NONE, wide=True),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
+from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
@@ -54,6 +55,7 @@ class AgentInfo:
     releasing_slots: ResourceSlot = NO_SLOTS
     kernel_count: int = 0
     releasing_count: int = 0
+    health: AgentHealth = HEALTHY
     leased_ports: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -82,7 +84,7 @@ class AgentInfo:
     @property
     def schedulable(self) -> bool:
         """Whether new kernels may be placed on this agent."""
-        return self.status in SCHEDULABLE
+        return self.status in SCHEDULABLE and not self.health.is_failing
 
     @property
     def free_slots(self) -> ResourceSlot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sokovan.domain.cluster.agent_health import HealthLimits
 from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.image_reports import ImageReports
@@ -71,6 +72,7 @@ class Timing:
     session_lost_s: float = 60.0
     heartbeats: HeartbeatTimeouts = field(default_factory=HeartbeatTimeouts)
     mass_failures: MassFailureGuard = field(default_factory=MassFailureGuard)
+    health: HealthLimits = field(default_factory=HealthLimits)
     retention: Retention = field(default_factory=Retention)
     requests: AgentRequestLimits = field(default_factory=AgentRequestLimits)
     quarantine: QuarantineLimits = field(default_factory=QuarantineLimits)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import FencedOut, SokovanError, StoreUnavailable
-from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.orchestrator.agent_requests import AgentReply, AgentRequests, RequestBackoff
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
@@ -62,6 +62,8 @@ class HandlerContext:
     clock: Clock
     telemetry: Telemetry
     on_failure: Callable[[str, Exception], None]
+    # Kernels that probe agents: they belong to no session, and are no orphans.
+    probes: set[KernelId] = field(default_factory=set)
 
     @classmethod
     def create(

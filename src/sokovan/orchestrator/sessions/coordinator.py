@@ -112,8 +112,8 @@ class ScheduleCoordinator:
         await self._refresh()
         # 2. Apply agent reports: retry requests to agents that are back, reread what a restart made stale.
         cycle = await self._apply_reports()
-        # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, garbage
-        #    collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start kernels.
+        # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents,
+        #    garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start kernels.
         for handler in self.handlers:
             await self._context.run(handler, cycle, timeout_s=self._timing.handler_timeout_s)
         # 4. Recheck: short kernels have started or even ended during the cycle.
@@ -181,6 +181,7 @@ class ScheduleCoordinator:
 
     def _session_changed(self, before: SessionRecord | None, after: SessionRecord) -> None:
         self._dependents.session_changed(after)
+        self._sweep.session_changed(before, after)
         if before is None or before.status is after.status:
             return
         lasted_s = (after.since_ms - before.since_ms) / 1000

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
@@ -74,6 +75,12 @@ class AgentRepository(Protocol):
         """Apply a transition.
 
         Raises StaleVersion, IllegalTransition, ForbiddenCause.
+        """
+
+    async def set_health(self, agent: AgentRecord, health: AgentHealth, change: Change | None = None) -> AgentRecord:
+        """Replace the health that was read; with a change, its history has a note.
+
+        Raises StaleVersion if the health has changed since.
         """
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:

@@ -150,11 +150,13 @@ def _too_few_kernels(pending: PendingSession) -> str:
 
 
 def _unschedulable_code(waiting: Counter[Shape], need: int) -> Code:
-    """The code by the agents that could hold it: none, or only unavailable or avoided ones."""
+    """The code by the agents that could hold it: none, or only unavailable, failing or avoided ones."""
     if sum(min(count, shape.possible_total) for shape, count in waiting.items()) < need:
         return Code.NEVER_FITS
-    if sum(min(count, shape.alive_total) for shape, count in waiting.items()) < need:
+    if sum(min(count, shape.reachable_total) for shape, count in waiting.items()) < need:
         return Code.NODES_DRAINING
+    if sum(min(count, shape.alive_total) for shape, count in waiting.items()) < need:
+        return Code.AGENTS_FAILING
     if sum(min(count, shape.usable_total) for shape, count in waiting.items()) < need:
         return Code.OTHER_SHARD
     return Code.AGENTS_AVOIDED

@@ -154,8 +154,9 @@ class Explainer:
             return code, f"only agents of another shard could hold {slots}, and shards are hard"
         if code is Code.AGENTS_AVOIDED:
             return code, f"{', '.join(shape.avoid)} failed to start it, and no other agent could hold {slots}"
-        if code is Code.NODES_DRAINING or (not funnel.alive and shape.possible_total):
-            return Code.NODES_DRAINING, self._unavailable(pending, shape, error)
+        if code in {Code.NODES_DRAINING, Code.AGENTS_FAILING} or (not funnel.alive and shape.possible_total):
+            failing = Code.AGENTS_FAILING if shape.reachable_total else Code.NODES_DRAINING
+            return code or failing, self._unavailable(pending, shape, error)
         if funnel.alive and not funnel.architecture:
             return Code.NO_ARCH_MATCH, f"none of {funnel.alive} agents has the architecture {shape.architecture}"
         if funnel.architecture and not funnel.labels:
@@ -174,7 +175,8 @@ class Explainer:
         if shape.alive_total:
             needed = f"of the {pending.need()} kernels that must start together"
             return f"{needed}, agents that accept work could hold {shape.alive_total} of {slots}; {totals.unavailable}"
-        alive = f" ({error.funnel.alive} are alive)" if totals.all_reachable else f": {totals.unavailable}"
+        told = totals.all_reachable and not error.funnel.failing
+        alive = f" ({error.funnel.alive} are alive)" if told else f": {totals.unavailable}"
         return f"no agent that could hold {slots} accepts work{alive}"
 
     def _no_room(self, pending: PendingSession, shape: Shape, error: FitError) -> tuple[Code, str]:

@@ -44,13 +44,15 @@ class FitError(NamedTuple):
 class ShapeAgents(NamedTuple):
     """Agents that could hold a kernel of a shape if they were empty, in growing sets.
 
-    Of the possible ones, some are alive; of these, some are in a usable shard; and of
-    these, those that did not fail to start it lately are eligible.
+    Of the possible ones, some are reachable; of these, those that do not fail are alive;
+    of these, some are in a usable shard; and of these, those that did not fail to start it
+    lately are eligible.
     """
 
     eligible: Flags
     usable: Flags
     alive: Flags
+    reachable: Flags
     possible: Flags
 
 
@@ -74,6 +76,7 @@ class Shape:
         self.ever_total = int(counts[agents.eligible].sum())
         self.usable_total = int(counts[agents.usable].sum())  # the same, with agents that are avoided
         self.alive_total = int(counts[agents.alive].sum())  # the same, with agents of other shards
+        self.reachable_total = int(counts[agents.reachable].sum())  # the same, with agents that fail sessions
         self.possible_total = int(counts[agents.possible].sum())  # the same, with agents that accept no work now
         self.size = workspace.size_of(request)
         # Written by agent_choice.KeyedChoice: one key per agent, and how much of the log it has applied.
@@ -215,4 +218,6 @@ class ShapeTable:
             avoided = np.isin(np.array(workspace.ids), np.array(avoid))
             eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
         possible = same & labelled & holds
-        return Shape(key, workspace, ShapeAgents(eligible, usable, able, possible), funnel)
+        failing = possible & workspace.failing
+        agents = ShapeAgents(eligible, usable, able, able | failing, possible)
+        return Shape(key, workspace, agents, funnel._replace(failing=int(failing.sum())))

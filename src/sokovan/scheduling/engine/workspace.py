@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sokovan.domain.cluster.agent import AgentInfo, port_range
 from sokovan.domain.cluster.topology import HyperNodeTree
+from sokovan.domain.lifecycle.agent import SCHEDULABLE
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot
 
@@ -63,6 +64,9 @@ class Workspace:
         self.capacity = self._capacity()
         self.room = self._room()
         self.alive: Flags = np.fromiter((agent.schedulable for agent in self.agents), bool, len(self.agents))
+        # Agents that are alive, and get no kernels because sessions could not be started there.
+        failing = (agent.health.is_failing and agent.status in SCHEDULABLE for agent in self.agents)
+        self.failing: Flags = np.fromiter(failing, bool, len(self.agents))
         self.log: list[int] = []
         self.held = 0  # kernels reserved on FutureIdle; with 0, FutureIdle is nowhere below Idle
         # For verdicts: what was taken from Idle for sessions that wait, and the first holder of a reservation, by row.

@@ -12,8 +12,23 @@ FAKE_LABEL = "sokovan.fake"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFailureView:
+    """A session that an agent could not start; whose it was is for administrators."""
+
+    at: str
+    code: str
+    session: str = ""
+    user: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """One agent."""
+    """One agent.
+
+    `failed_starts` are sessions that could not be started on it since one last started.
+    With `failing_since` it gets no new kernels until a probe succeeds on it.
+    """
 
     id: str
     status: str
@@ -29,6 +44,9 @@ class AgentView:
     heartbeat_at: str | None
     load: dict[str, int]
     version: int
+    failing_since: str | None = None
+    failing_reason: str = ""
+    failed_starts: list[AgentFailureView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

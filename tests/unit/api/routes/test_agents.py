@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.ids import AgentId
+from sokovan.domain.cluster.agent_health import AgentFailure, AgentHealth
+from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.ports.agent_states import AgentState
 from sokovan.testing.stored_cluster import BY_COORDINATOR
@@ -63,6 +64,26 @@ async def test_a_machine_is_drained_and_taken_back(api: ApiHarness) -> None:
         ("alive", "admin-undrain", ""),
     ]
     assert ("root", "agent.drain", "drained", "done") in await api.audited()
+
+
+async def test_a_failing_machine_is_shown_and_returned_by_an_administrator(api: ApiHarness) -> None:
+    record = await api.cluster.agent("failing", devices=False)
+    failure = AgentFailure(SessionId("s1"), "north", "creation-refused", "no space left", 1_700_000_000_000)
+    health = AgentHealth((failure,), failing_ms=1_700_000_001_000, rounds=1)
+    await api.cluster.store.run(lambda unit: unit.fleet.set_health(record, health))
+    seen = (await api.get("/agents/failing", user=NORTH)).json()
+    assert (seen["status"], seen["failing_since"]) == ("alive", "2023-11-14T22:13:21.000Z")
+    assert seen["failing_reason"] == "1 session in a row could not be started: creation-refused"
+    assert [(one["code"], one["user"], one["detail"]) for one in seen["failed_starts"]] == [
+        ("creation-refused", "", "")
+    ]
+    shown = (await api.get("/agents/failing")).json()["failed_starts"]
+    assert [(one["session"], one["user"], one["detail"]) for one in shown] == [("s1", "north", "no space left")]
+    after = (await change(api, "failing", "undrain", body={"reason": "new disk"})).json()
+    assert (after["failing_since"], after["failing_reason"], after["failed_starts"]) == (None, "", [])
+    last = (await api.get("/agents/failing/history")).json()[-1]
+    assert (last["code"], last["detail"]) == ("admin-undrain", "new disk")
+    assert ("root", "agent.undrain", "failing", "done") in await api.audited()
 
 
 async def test_only_a_lost_machine_is_declared_gone(api: ApiHarness) -> None:

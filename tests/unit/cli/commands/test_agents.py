@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from sokovan.wire.api.fleet import AgentFailureView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.agent_views import AGENT
 
@@ -36,6 +37,19 @@ def test_an_agent_is_shown_with_its_labels(server: CannedServer, sokovan: Sokova
     server.says("GET agents/gpu2", AGENT)
     assert "labels       rack=r01" in sokovan("agent", "show", "gpu2")[1]
     assert json.loads(sokovan("agent", "show", "gpu2", "--json")[1])["kernels"] == 5
+
+
+def test_a_failing_agent_is_shown_with_reason_and_failures(server: CannedServer, sokovan: Sokovan) -> None:
+    when, reason = "2030-01-01T00:00:00.000Z", "1 session in a row could not be started: creation-refused"
+    failure = AgentFailureView(at=when, code="creation-refused", session="s1", user="eve", detail="disk full")
+    failing = replace(AGENT, failing_since=when, failing_reason=reason, failed_starts=[failure])
+    server.says("GET agents/gpu2", failing)
+    server.says("GET agents", {"items": [failing], "next": None})
+    assert sokovan("agent", "ls")[1].splitlines()[1].split()[1] == "FAILING"
+    assert reason in sokovan("agent", "ls", "-o", "wide")[1]
+    shown = sokovan("agent", "show", "gpu2", "--utc")[1]
+    for text in (f"reason {reason}", "session s1 of eve: disk full", f"failing {when}", "failures 1"):
+        assert text in " ".join(shown.split())
 
 
 def test_a_history_is_printed(server: CannedServer, sokovan: Sokovan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.owners.policy import Scope
@@ -107,6 +108,14 @@ def test_what_only_draining_agents_could_hold_waits_for_them() -> None:
     machines = (agent("a0", "cpu=4"), agent("a1", "cpu=64", status=AgentStatus.DRAINING))
     assert code(machines, gang("s", 1, "cpu=8")) is Code.NODES_DRAINING
     assert code(machines, gang("s", 1, "cpu=65")) is Code.NEVER_FITS
+
+
+def test_what_only_failing_agents_could_hold_waits_for_them() -> None:
+    machines = (agent("a0", "cpu=4"), agent("a1", "cpu=8", health=AgentHealth(failing_ms=1)))
+    assert code(machines, gang("s", 1, "cpu=8")) is Code.AGENTS_FAILING
+    assert code(machines, gang("s", 1, "cpu=9")) is Code.NEVER_FITS
+    drained = (*machines, agent("a2", "cpu=16", status=AgentStatus.DRAINING))
+    assert code(drained, gang("s", 1, "cpu=16")) is Code.NODES_DRAINING
 
 
 def test_what_only_agents_of_another_shard_could_hold_gets_that_code() -> None:

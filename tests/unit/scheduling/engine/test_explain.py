@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -148,6 +149,17 @@ def test_draining_agents_that_could_hold_it_are_waited_for() -> None:
     machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.DRAINING)]
     verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
     assert code_and_summary(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 accepts work (1 are alive)")
+
+
+def test_failing_agents_that_could_hold_it_are_counted_in_the_funnel() -> None:
+    machines = [agent("a", "cpu=1"), agent("b", "cpu=8", health=AgentHealth(failing_ms=1))]
+    verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
+    text = "no agent that could hold cpu=4 accepts work: 1 of 2 agents are failing"
+    assert code_and_summary(verdict) == ("AGENTS_FAILING", text)
+    assert verdict.funnel is not None
+    assert verdict.funnel.sentence().endswith("topology 0 (1 failing)")
+    alone = verdict_of(snapshot(machines[1:], gang("s", 1, "cpu=4")))
+    assert (alone.code, alone.advice) == ("AGENTS_FAILING", Advice.ASK_ADMIN)
 
 
 def test_unreachable_agents_are_not_reported_as_draining() -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.allocation.port_leases import leases_ports
 from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState, limits_on
-from sokovan.adapters.sql.repositories.agent_rows import taken_ports
+from sokovan.adapters.sql.repositories.agent_rows import health_of, taken_ports
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits
 from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, lock_sessions
 from sokovan.adapters.sql.repositories.usage import read_owners, scopes_of
@@ -80,7 +80,7 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
     bound = bound_ids(transaction, ids)
     agents = {
         row.agent_id: LockedAgent(
-            alive=AgentStatus(row.status) in SCHEDULABLE,
+            alive=AgentStatus(row.status) in SCHEDULABLE and not health_of(row.health).is_failing,
             incarnation=row.incarnation,
             architecture=row.architecture,
             labels=msgspec.json.decode(row.labels),

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.repositories.agent_rows import agent_info, health_of, health_text, releasing_kernels
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
     AGENT_DEVICES,
@@ -23,13 +23,13 @@ from sokovan.adapters.sql.schema.tables import (
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, is_name
+from sokovan.domain.ids import AgentId, KernelId, is_name
 from sokovan.domain.lifecycle.agent import AGENT, SCHEDULABLE, AgentStatus, AgentTrigger
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
-from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.repositories.agents import AgentProfile, SlotRoom
 
 MEMORY = "mem"
@@ -128,6 +128,24 @@ class SqlAgents:
                 hint="drain it and wait for them to end, or declare the agent gone",
             )
         await self._move(row, trigger, change)
+        return await self.get(agent_id)
+
+    async def set_health(self, agent: AgentRecord, health: AgentHealth, change: Change | None = None) -> AgentRecord:
+        """See the port."""
+        agent_id = agent.info.agent_id
+        if change is not None:
+            await history.note(self._transaction, AGENT, AGENTS, ids=[agent_id], change=change)
+        row = await self._locked(agent_id)
+        if row is None:
+            raise ObjectNotFound(what="agent", name=agent_id)
+        # Other writes raise the version, too; what must not have changed is the health.
+        if health_of(row.health) != agent.info.health:
+            raise StaleVersion(what="agent", name=agent_id, expected=health_text(agent.info.health), found=row.health)
+        await self._transaction.execute(
+            sa.update(AGENTS)
+            .where(AGENTS.c.agent_id == agent_id)
+            .values(health=health_text(health), version=AGENTS.c.version + 1, stamp=self._transaction.stamp)
+        )
         return await self.get(agent_id)
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
@@ -308,38 +326,6 @@ class SqlAgents:
 
     def _enrolment_columns(self) -> dict[str, int]:
         return {"enrolled_ms": self._transaction.now_ms, "stamp": self._transaction.stamp}
-
-
-async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dict[str, list[ResourceSlot]]:
-    """Slots held by TERMINATING kernels, by agent."""
-    found: dict[str, list[ResourceSlot]] = {}
-    statement = sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
-        KERNELS.c.status == KernelStatus.TERMINATING.value,
-        KERNELS.c.agent_id.in_(sa.select(ids_table(transaction.postgresql).c.id)),
-    )
-    for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
-        found.setdefault(row.agent_id, []).append(slots_of(row.slots))
-    return found
-
-
-def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[ResourceSlot]) -> AgentInfo:
-    """The AgentInfo of an agent's rows."""
-    return AgentInfo(
-        agent_id=AgentId(row.agent_id),
-        available_slots=ResourceSlot({one.slot: one.capacity for one in slots}),
-        occupied_slots=ResourceSlot({one.slot: one.used for one in slots}),
-        architecture=row.architecture,
-        labels=msgspec.json.decode(row.labels),
-        kernels_max=row.kernels_max,
-        status=AgentStatus(row.status),
-        scaling_group=ScalingGroupName(row.scaling_group),
-        shard=row.shard,
-        incarnation=row.incarnation,
-        cached_images=frozenset(msgspec.json.decode(row.cached_images)),
-        releasing_slots=total(releasing),
-        kernel_count=row.kernel_count,
-        releasing_count=len(releasing),
-    )
 
 
 def _makeup() -> sa.CompoundSelect[Any]:

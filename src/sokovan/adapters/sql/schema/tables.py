@@ -104,6 +104,7 @@ AGENTS = sa.Table(
     sa.Column("kernel_count", Amount, nullable=False),
     sa.Column("labels", sa.Text, nullable=False),
     sa.Column("cached_images", sa.Text, nullable=False),
+    sa.Column("health", sa.Text, nullable=False, server_default="{}"),
     sa.Column("enrolled_ms", Amount, nullable=False),
     sa.Column("stamp", Amount, nullable=False, index=True),
     sa.CheckConstraint("incarnation >= 1", name="incarnation"),

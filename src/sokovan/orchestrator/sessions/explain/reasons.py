@@ -159,11 +159,15 @@ def why_group(history: Sequence[HistoryEntry]) -> str:
     return history[0].change.detail if history and history[0].change.code == SUBMITTED else ""
 
 
+# Counts that are no filters of the funnel: shown only if there are such agents.
+_APART = frozenset({"avoided", "failing"})
+
+
 def funnel_view(funnel: Funnel | None) -> dict[str, int]:
     """The number of agents left after each filter, by filter."""
     if funnel is None:
         return {}
-    return {name: count for name, count in funnel._asdict().items() if count or name != "avoided"}
+    return {name: count for name, count in funnel._asdict().items() if count or name not in _APART}
 
 
 def _is_note(entry: HistoryEntry) -> bool:

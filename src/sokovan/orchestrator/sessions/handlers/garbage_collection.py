@@ -28,7 +28,7 @@ class GarbageCollector:
 
     def __init__(self, context: HandlerContext, *, retention: Retention | None = None) -> None:
         self._sessions, self._reports, self._requests = context.sessions, context.reports, context.requests
-        self._store, self._gateway = context.store, context.gateway
+        self._store, self._gateway, self._probes = context.store, context.gateway, context.probes
         self._clock, self._telemetry = context.clock, context.telemetry
         self._retention = retention or Retention()
         self._ended_ms: dict[AgentId, dict[tuple[KernelId, int], int]] = {}
@@ -47,7 +47,7 @@ class GarbageCollector:
         return False
 
     async def _collect(self, state: AgentState) -> None:
-        held = set(self._sessions.kernels_on(state.agent_id))
+        held = {*self._sessions.kernels_on(state.agent_id), *self._probes}
         unheld = [report for report in state.kernels if report.kernel_id not in held]
         ended = self._to_forget(state.agent_id, [report for report in unheld if report.exit_code is not None])
         running = [report for report in unheld if report.exit_code is None]

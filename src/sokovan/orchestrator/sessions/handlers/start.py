@@ -24,7 +24,7 @@ ADDRESS_LABEL = "address"
 REFUSED = "creation-refused"
 # Temporary refusals: the agent has re-enrolled, scans its machine, or is still ending something. Agents of an earlier
 # release also believe that they are drained until they reconnect.
-_TEMPORARY = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live", "draining"})
+TEMPORARY = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live", "draining"})
 _WAITING = UNPREPARED | {KernelStatus.PENDING}
 _READY = frozenset(ALIVE[ALIVE.index(KernelStatus.PREPARED) :])
 
@@ -132,7 +132,7 @@ class StartKernels:
                 continue
             if not isinstance(reply.error, AgentRefused):
                 await self._context.request_failed(self.name, reply, session.session_id)
-            elif reply.error.reason in _TEMPORARY:
+            elif reply.error.reason in TEMPORARY:
                 self._sessions.mark_stale([session.session_id])
             else:
                 change = by_report(REFUSED, reply.error.problem)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
+from sokovan.orchestrator.sessions.handlers.agent_health import AgentHealthMonitor
 from sokovan.orchestrator.sessions.handlers.deadlines import EnforceDeadlines
 from sokovan.orchestrator.sessions.handlers.garbage_collection import GarbageCollector
 from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatMonitor
@@ -20,6 +22,7 @@ def periodic_sweep(context: HandlerContext, ids: IdSource, timing: Timing) -> Pe
         HeartbeatMonitor(context, timeouts=timing.heartbeats),
         EndLostSessions(context, ids, lost_s=timing.session_lost_s, guard=timing.mass_failures),
         EnforceDeadlines(context),
+        AgentHealthMonitor(context, ids, limits=timing.health),
         GarbageCollector(context, retention=timing.retention),
         Housekeeping(context),
     )
@@ -52,6 +55,12 @@ class PeriodicSweep:
         self._swept_ms = None
         for handler in self._handlers:
             handler.clear()
+
+    def session_changed(self, before: SessionRecord | None, after: SessionRecord) -> None:
+        """Let the handlers see the change of a session."""
+        for handler in self._handlers:
+            if isinstance(handler, AgentHealthMonitor):
+                handler.session_changed(before, after)
 
     def next_due_s(self) -> float:
         """Seconds until the next sweep."""

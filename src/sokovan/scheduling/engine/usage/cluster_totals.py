@@ -15,6 +15,7 @@ from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
 from sokovan.scheduling.engine.workspace import Workspace
 
 _STATUS_TEXT = {
+    AgentStatus.ALIVE: "failing",
     AgentStatus.SUSPECT: "not reachable",
     AgentStatus.LOST: "not reachable",
     AgentStatus.DRAINING: "being drained",

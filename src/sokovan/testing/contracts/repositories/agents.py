@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, ObjectNotFound, StaleVersion
-from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
@@ -41,6 +42,12 @@ async def walked(cluster: StoredCluster, name: str, *steps: AgentTrigger) -> Age
         by_user = {AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DRAIN_REVOKED, AgentTrigger.DECLARED_GONE}
         record = await moved(cluster, record, trigger, BY_USER if trigger in by_user else change)
     return record
+
+
+async def failing(cluster: StoredCluster, name: str) -> AgentRecord:
+    """An agent that gets no kernels, because it failed sessions."""
+    record = await agent_now(cluster, name)
+    return await cluster.store.run(lambda unit: unit.fleet.set_health(record, AgentHealth(failing_ms=1)))
 
 
 async def agent_history(cluster: StoredCluster, name: str) -> Sequence[HistoryEntry]:
@@ -344,6 +351,22 @@ async def a_move_fails_after_an_enrolment(cluster: StoredCluster) -> None:
     await refusal(moved(cluster, silent, AgentTrigger.DECLARED_LOST, BY_COORDINATOR), StaleVersion)
 
 
+async def the_health_of_an_agent_is_replaced_by_compare_and_set(cluster: StoredCluster) -> None:
+    """It survives a new incarnation; a change is noted, and a stale writer is refused."""
+    name = cluster.new("a")
+    record = await cluster.agent(name)
+    failure = AgentFailure(SessionId("s1"), "eve", "creation-refused", "no space", 1)
+    failing = AgentHealth((failure,), failing_ms=2, clean_ms=1, rounds=3, probed_ms=4)
+    await cluster.store.run(lambda unit: unit.fleet.set_health(record, failing, BY_COORDINATOR))
+    again = await cluster.agent(name)
+    expect(again.info.health == failing and not again.info.schedulable, f"its health is {again.info.health}")
+    noted = (await agent_history(cluster, name))[-1]
+    expect((noted.trigger, noted.change.who) == ("noted", BY_COORDINATOR.who), f"its last entry is {noted}")
+    await refusal(cluster.store.run(lambda unit: unit.fleet.set_health(record, HEALTHY)), StaleVersion)
+    await cluster.store.run(lambda unit: unit.fleet.set_health(again, HEALTHY))
+    expect((await agent_now(cluster, name)).info.health == HEALTHY, "it is not healthy")
+
+
 async def only_legal_moves_are_accepted(cluster: StoredCluster) -> None:
     """Other triggers are illegal, other causes forbidden; nothing changes."""
     record = await cluster.agent(cluster.new("a"))
@@ -390,6 +413,7 @@ CHECKS: tuple[Check, ...] = (
     an_unknown_agent_is_not_found,
     of_concurrent_movers_one_succeeds,
     a_move_fails_after_an_enrolment,
+    the_health_of_an_agent_is_replaced_by_compare_and_set,
     only_legal_moves_are_accepted,
     the_history_of_an_agent_is_gapless_and_chained,
 )

@@ -1,11 +1,13 @@
-"""Agents for the scheduler, with the ports that are taken."""
+"""Agents for the scheduler, with the ports that are taken, and their health."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.agent_rows import read_infos
+from sokovan.adapters.sql.repositories.agent_rows import health_of, health_text, read_infos
 from sokovan.domain.cluster.agent import FOREVER_MS
+from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.session import ServicePort
 from sokovan.testing.clock import VirtualClock
@@ -30,3 +32,18 @@ async def test_a_port_is_taken_while_it_is_leased_and_for_a_minute_after() -> No
         assert (port, 0 < until_ms < FOREVER_MS) == (8080, True)
         await clock.advance(61)
         assert await taken(cluster) == [()]
+
+
+def test_a_healthy_agent_is_stored_as_nothing() -> None:
+    assert health_text(HEALTHY) == "{}"
+    assert health_of("{}") is HEALTHY
+
+
+def test_failures_are_read_as_they_were_written() -> None:
+    failure = AgentFailure(SessionId("s1"), "eve", "creation-refused", "no space", 5)
+    health = AgentHealth((failure,), failing_ms=6, clean_ms=4, rounds=2, probed_ms=7)
+    assert health_of(health_text(health)) == health
+
+
+def test_fields_that_a_later_release_adds_are_ignored() -> None:
+    assert health_of('{"rounds": 1, "mood": "bad"}') == AgentHealth(rounds=1)
