@@ -44,6 +44,11 @@ class ArrayRequest:
         """Every index, in rising order."""
         return tuple(sorted(index for first, last, step in self.ranges for index in range(first, last + 1, step)))
 
+    def first_member(self, array_id: ArrayId) -> ArrayMember:
+        """The session with the lowest index."""
+        indexes = self.indexes
+        return ArrayMember(array_id, indexes[0], len(indexes), indexes[0], indexes[-1], at_once=self.at_once)
+
     def text(self) -> str:
         """The notation that `read_array` reads."""
         parts = ",".join(_range_text(*one) for one in self.ranges)
@@ -73,6 +78,10 @@ class ArrayMember:
         require_int(self.size, what=what, field="size", least=1, most=MEMBERS_MAX)
         if self.at_once is not None:
             require_int(self.at_once, what=what, field="at_once", least=1)
+
+    def named(self, array: str) -> str:
+        """The name of the session, by the name of its array."""
+        return member_name(array, self.index)
 
 
 def read_array(text: str) -> ArrayRequest:

@@ -270,6 +270,11 @@ class SessionSpec(SessionOptions):
         """The ids of the sessions and arrays that must succeed before it starts."""
         return (*self.dependencies, *self.array_dependencies)
 
+    @property
+    def array_name(self) -> str:
+        """The name of its array; "" without one."""
+        return "" if self.array is None else array_name(self.name)
+
     def requested_slots(self) -> ResourceSlot:
         """The sum over all kernels."""
         return total(kernel.slots for kernel in self.kernels)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sokovan.domain.arrays import ArrayMember, ArrayRequest, array_name, member_name
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
@@ -98,10 +97,10 @@ class Preparer:
     ) -> SessionSpec:
         request = query.request
         total, by_group = minimums(request, [one.group for one in groups])
-        array = self._first_member(request.array)
+        array = None if request.array is None else request.array.first_member(ArrayId(self._ids.new("a")))
         name = request.name or self._names()
         return SessionSpec(
-            **{**request.options(), "name": name if array is None else member_name(name, array.index)},
+            **{**request.options(), "name": name if array is None else array.named(name)},
             session_id=SessionId(self._ids.new("s")),
             kernels=tuple(kernel for group in groups for kernel in self._kernels(request, group)),
             owner=owner_of(query),
@@ -115,32 +114,17 @@ class Preparer:
             ends_with=request.ends_with or ending(request.session_type),
         )
 
-    def _first_member(self, request: ArrayRequest | None) -> ArrayMember | None:
-        if request is None:
-            return None
-        indexes = request.indexes
-        return ArrayMember(
-            ArrayId(self._ids.new("a")),
-            index=indexes[0],
-            size=len(indexes),
-            first=indexes[0],
-            last=indexes[-1],
-            at_once=request.at_once,
-        )
-
-    def members(self, first: SessionSpec, request: ArrayRequest) -> Iterator[SessionSpec]:
+    def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:
         """The sessions of an array, equal to the first but for index and ids."""
-        name = array_name(first.name)
-        for index in request.indexes:
-            if first.array is None or index == first.array.index:
-                yield first
-                continue
+        yield first
+        for index in indexes[1:] if first.array is not None else ():
+            member = replace(first.array, index=index)
             yield replace(
                 first,
-                name=member_name(name, index),
+                name=member.named(first.array_name),
                 session_id=SessionId(self._ids.new("s")),
                 kernels=tuple(replace(one, kernel_id=KernelId(self._ids.new("k"))) for one in first.kernels),
-                array=replace(first.array, index=index),
+                array=member,
             )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:

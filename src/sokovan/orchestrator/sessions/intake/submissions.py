@@ -123,7 +123,7 @@ class Submissions:
         await unit.arrays.add(record)
         new = [
             NewSession(spec, change, None if place else entry.once)
-            for place, spec in enumerate(self._preparer.members(prepared.spec, array))
+            for place, spec in enumerate(self._preparer.members(prepared.spec, array.indexes))
         ]
         stored = await unit.sessions.enqueue_many(new)
         for result in stored:

@@ -7,8 +7,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME
 
-revision = "0014"
-down_revision: str | None = "0013"
+revision = "0015"
+down_revision: str | None = "0014"
 
 
 def upgrade() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0014_arrays
+from sokovan.adapters.sql.migrations import v0015_arrays
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend, apply_and_revert
 
 
 @pytest.mark.parametrize("backend", Backend)
 async def test_a_reverted_migration_leaves_no_trace(backend: Backend, request: pytest.FixtureRequest) -> None:
-    assert v0014_arrays.revision == "0014"
-    await apply_and_revert(backend.url(request), v0014_arrays)
+    assert v0015_arrays.revision == "0015"
+    await apply_and_revert(backend.url(request), v0015_arrays)
 
 
 @pytest.mark.parametrize("backend", Backend)
@@ -21,7 +21,7 @@ async def test_sessions_from_before_are_in_no_array(backend: Backend, request: p
     async with StoredCluster.open(backend.url(request)) as cluster:
         before = await cluster.submit("s")
         database = cluster.store.database
-        await migration.downgrade(database, str(v0014_arrays.down_revision))
+        await migration.downgrade(database, str(v0015_arrays.down_revision))
         await migration.upgrade(database)
         assert await cluster.session("s") == before
         await cluster.snapshots.refresh()
