@@ -117,7 +117,9 @@ class Preparer:
     def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:
         """The sessions of an array, equal to the first but for index and ids."""
         yield first
-        for index in indexes[1:] if first.array is not None else ():
+        if first.array is None:
+            return
+        for index in indexes[1:]:
             member = replace(first.array, index=index)
             yield replace(
                 first,
