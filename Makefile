@@ -44,10 +44,12 @@ check: setup ## Format, lint, types, import contracts, tidy
 	@$(BIN)/python -m tools.tidy
 
 # One process more than there are cores: tests with real processes wait more than they work.
-JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+CORES := $(shell nproc 2>/dev/null || echo 2)
+JOBS ?= $(shell expr $(CORES) + 1)
 
+# One process a core: these tests do not wait, and each process collects all of them.
 quick: setup ## Run the unit, scenario and property tests that are fast and need no server
-	@$(BIN)/python -m pytest --quick --numprocesses $(JOBS) --dist worksteal tests/unit tests/scenario tests/property
+	@$(BIN)/python -m pytest --quick --numprocesses $(CORES) --dist worksteal tests/unit tests/scenario tests/property
 
 test: setup ## Run every test
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal

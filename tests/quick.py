@@ -38,6 +38,11 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
         pytest.fail(f"{request.node.nodeid} starts a server: name the server in its parameters, or use its fixture")
 
 
+def at_most(examples: int) -> settings:
+    """Settings of a property whose examples are large, or which has many cases: no more than the profile wants."""
+    return settings(max_examples=min(examples, settings().max_examples))
+
+
 def is_slow(item: pytest.Item) -> bool:
     """True if this test is marked `slow`."""
     return item.get_closest_marker("slow") is not None

@@ -11,7 +11,7 @@ from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import AgentInfo
@@ -42,6 +42,7 @@ from sokovan.domain.session import KernelSpec, Partition, SessionSpec, TopologyC
 from sokovan.domain.slot_notation import parse_amount, parse_slots, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from tests.property.strategies import junk
+from tests.quick import at_most
 
 CPU = ResourceSlot({"cpu": 1000})
 LARGEST_PLUS_1 = ResourceSlot({"mem": 2**53 + 1})
@@ -403,7 +404,7 @@ def test_junk_for_one_amount_is_read_or_refused(slot: Any, amount: Any) -> None:
 
 
 @pytest.mark.parametrize("spec", EVERY_SPEC, ids=lambda spec: type(spec).__name__)
-@settings(max_examples=60)  # for each of many specs
+@at_most(60)  # for each of many specs
 @given(data=st.data())
 def test_junk_in_the_fields_of_a_spec_is_taken_or_refused(spec: Any, data: st.DataObject) -> None:
     names = st.sampled_from([field.name for field in fields(spec)])

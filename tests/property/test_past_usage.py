@@ -6,7 +6,7 @@ import asyncio
 from fractions import Fraction
 
 import sqlalchemy as sa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, SESSIONS
@@ -20,6 +20,7 @@ from sokovan.domain.owners.past_usage import ONE, UsageKey, UsageScope, value_af
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
+from tests.quick import at_most
 from tests.reference.usage import HeldInterval, usage_of
 
 HALF_LIFE_S = 50
@@ -85,7 +86,7 @@ async def compared(cluster: StoredCluster, *, updates: int) -> None:
         assert abs(Fraction(value, ONE) - expected[row.key]) <= updates
 
 
-@settings(max_examples=25, deadline=None)
+@at_most(25)
 @given(STEPS)
 def test_recorded_usage_is_that_of_the_whole_ledger(steps: list[tuple[str, str, int] | str | float]) -> None:
     asyncio.run(lived(steps))

@@ -19,13 +19,15 @@ from sokovan.domain.lifecycle.kernel import KERNEL, FreeProof, KernelStatus, Ker
 from sokovan.domain.owners.past_usage import UsageKey
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Owner, User
-from sokovan.domain.records import Change, KernelMove, KernelRecord
+from sokovan.domain.records import KernelMove, KernelRecord, SessionRecord
 from sokovan.domain.session import KernelSpec, SessionSpec
+from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.sessions.scheduler import Scheduler
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.repositories.catalog import CatalogItem
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
@@ -33,10 +35,21 @@ from sokovan.scheduling.profile import SchedulingProfile, group_of
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.simulator.scenario import Scenario
 from sokovan.testing.clock import VirtualClock
-from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, DEFAULT_GROUP, StoredCluster, submit_all
+from sokovan.testing.stored_cluster import (
+    BY_AGENT,
+    BY_COORDINATOR,
+    BY_USER,
+    DEFAULT_GROUP,
+    StoredCluster,
+    devices_of,
+    submit_all,
+)
 
 # For sessions that are not part of the scenario.
 ELSEWHERE = ScalingGroup(name=ScalingGroupName("elsewhere"))
+_AGENT_ELSEWHERE = AgentInfo(
+    AgentId("elsewhere"), ResourceSlot({"cpu": 2000, "tpu.device": 1}), scaling_group=ELSEWHERE.name
+)
 _OTHER_OWNER = Owner(user="other", access_key=AccessKey("other"))
 _TO_STATUS = {
     AgentStatus.DRAINING: [(AgentTrigger.DRAIN_REQUESTED, BY_USER)],
@@ -44,6 +57,8 @@ _TO_STATUS = {
     AgentStatus.LOST: [(AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR), (AgentTrigger.DECLARED_LOST, BY_COORDINATOR)],
     AgentStatus.TERMINATED: [(AgentTrigger.LEFT, BY_AGENT)],
 }
+# No move to RUNNING leads from these.
+_STARTED = {KernelStatus.RUNNING, KernelStatus.TERMINATING}
 _TO_RUNNING = (
     (KernelTrigger.IMAGE_READY, BY_COORDINATOR),
     (KernelTrigger.CREATION_REQUESTED, BY_COORDINATOR),
@@ -100,20 +115,13 @@ class StoredScenario:
     async def _load(self) -> None:
         """Running sessions come before limits and states of agents, which need not admit them."""
         scenario, stored = self._scenario, self._stored
-        await stored.put(ELSEWHERE, *scenario.queues)
-        for agent in scenario.agents:
-            await self._join(agent)
-        await stored.put(*scenario.hypernodes)
-        await stored.agent("elsewhere", scaling_group=ELSEWHERE.name, slots={"cpu": 2000, "tpu.device": 1})
+        await stored.store.run(self._write_cluster)
         await self._submit_dependencies()
         if scenario.sessions and not scenario.limits:
             await self._use_elsewhere(scenario.sessions[0].owner)
         await submit_all(stored.store, [_spec(session) for session in scenario.sessions])
-        for session in scenario.sessions:
-            await self._place_running(session)
-        await stored.put(*_owners(scenario))
-        for agent in scenario.agents:
-            await self._set_status(agent)
+        await self._place_running()
+        await stored.store.run(self._write_limits_and_statuses)
         if scenario.cursor is not None:
             await stored.snapshots.refresh()
             plan = SchedulingPlan(cursors={DEFAULT_GROUP: scenario.cursor})
@@ -131,23 +139,18 @@ class StoredScenario:
             await stored.store.run(partial(_add_usage, key, record.amount))
         clock.jump((scenario.now_ms - clock.now_ms()) / 1000)
 
-    async def _join(self, agent: AgentInfo) -> None:
-        await self._stored.agent(
-            agent.agent_id,
-            slots=dict(agent.available_slots),
-            architecture=agent.architecture,
-            labels=agent.labels,
-            kernels_max=agent.kernels_max,
-            shard=agent.shard,
-            cached_images=agent.cached_images,
-        )
+    async def _write_cluster(self, unit: UnitOfWork) -> None:
+        scenario = self._scenario
+        await unit.catalog.put(ELSEWHERE, *scenario.queues)
+        for agent in (*map(_joining, scenario.agents), _AGENT_ELSEWHERE):
+            await unit.fleet.enrol(agent, BY_AGENT, devices=devices_of(agent.available_slots))
+        await unit.catalog.put(*scenario.hypernodes)
 
-    async def _set_status(self, agent: AgentInfo) -> None:
-        async def work(unit: UnitOfWork) -> None:
+    async def _write_limits_and_statuses(self, unit: UnitOfWork) -> None:
+        await unit.catalog.put(*_owners(self._scenario))
+        for agent in self._scenario.agents:
             for trigger, change in _TO_STATUS.get(agent.status, ()):
                 await unit.fleet.move(await unit.fleet.get(agent.agent_id), trigger, change)
-
-        await self._stored.store.run(work)
 
     async def _submit_dependencies(self) -> None:
         """Sessions that others depend on: ended as the scenario says, or pending elsewhere."""
@@ -169,27 +172,43 @@ class StoredScenario:
         await self._stored.submit("beside", slots=slots, owner=owner, scaling_group=ELSEWHERE.name)
         await self._stored.place("beside", "elsewhere")
 
-    async def _place_running(self, session: SessionWorkload) -> None:
-        running = tuple((kernel.kernel_id, kernel.agent) for kernel in session.kernels if kernel.agent is not None)
+    async def _place_running(self) -> None:
+        running = [assigned for assigned in map(_running, self._scenario.sessions) if assigned.kernels]
         if not running:
             return
-        result = await self._stored.place_all([Assignment(session.session_id, running, hypernode=session.hypernode)])
+        result = await self._stored.place_all(running)
         for error in result.refused.values():
             raise error
-        await self._start([session.session_id])
-        releasing = {kernel.kernel_id for kernel in session.kernels if kernel.releasing}
-        kernels = [one for one in await self._kernels([session.session_id]) if one.kernel_id in releasing]
-        await self._move(kernels, KernelTrigger.STOP_REQUESTED, BY_COORDINATOR)
+        names = [one.session_id for one in running]
+        await self._start(names)
+        kernels = [kernel for session in self._scenario.sessions for kernel in session.kernels]
+        releasing = {kernel.kernel_id for kernel in kernels if kernel.releasing}
+        moves = [
+            KernelMove(one, KernelTrigger.STOP_REQUESTED)
+            for one in (await self._kernels(names) if releasing else ())
+            if one.kernel_id in releasing
+        ]
+        if moves:
+            await self._stored.store.run(lambda unit: unit.sessions.move_many(moves, BY_COORDINATOR))
 
     async def _kernels(self, sessions: Iterable[SessionId]) -> list[KernelRecord]:
-        found = [await self._stored.session(name) for name in dict.fromkeys(sessions)]
+        wanted = SessionFilter(ids=frozenset(sessions))
+        found = await self._stored.store.read(lambda unit: _records(unit, wanted))
         return [kernel for session in found for kernel in session.kernels]
 
     async def _start(self, sessions: Sequence[SessionId]) -> None:
-        for trigger, change in _TO_RUNNING:
-            kernels = await self._kernels(sessions)
-            new = [one for one in kernels if one.agent_id is not None and one.status is not KernelStatus.RUNNING]
-            await self._move([one for one in new if one.status is not KernelStatus.TERMINATING], trigger, change)
+        """Bring the kernels that have an agent to RUNNING, in one transaction."""
+        if not sessions:
+            return
+        wanted = SessionFilter(ids=frozenset(sessions))
+
+        async def work(unit: UnitOfWork) -> None:
+            for trigger, change in _TO_RUNNING:
+                kernels = [kernel for session in await _records(unit, wanted) for kernel in session.kernels]
+                new = [one for one in kernels if one.agent_id is not None and one.status not in _STARTED]
+                await unit.sessions.move_many([KernelMove(kernel, trigger) for kernel in new], change)
+
+        await self._stored.store.run(work)
 
     async def _free_releasing(self) -> None:
         kernels = await self._kernels(session.session_id for session in self._scenario.sessions)
@@ -198,10 +217,29 @@ class StoredScenario:
             proof = FreeProof.AGENT_TOMBSTONE
             await self._stored.store.run(lambda unit: unit.ledger.free(leaving, proof, BY_COORDINATOR))
 
-    async def _move(self, kernels: Sequence[KernelRecord], trigger: KernelTrigger, change: Change) -> None:
-        if kernels:
-            moves = [KernelMove(kernel, trigger) for kernel in kernels]
-            await self._stored.store.run(lambda unit: unit.sessions.move_many(moves, change))
+
+async def _records(unit: UnitOfWork, wanted: SessionFilter) -> Sequence[SessionRecord]:
+    """Some sessions; none if none is named."""
+    return await unit.sessions.page(wanted, limit=len(wanted.ids)) if wanted.ids else []
+
+
+def _joining(agent: AgentInfo) -> AgentInfo:
+    """The agent as it joins: alive, with nothing on it."""
+    return AgentInfo(
+        agent.agent_id,
+        agent.available_slots,
+        architecture=agent.architecture,
+        labels=agent.labels,
+        kernels_max=agent.kernels_max,
+        shard=agent.shard,
+        cached_images=agent.cached_images,
+    )
+
+
+def _running(session: SessionWorkload) -> Assignment:
+    """The kernels of a session that have an agent from the start."""
+    placed = tuple((kernel.kernel_id, kernel.agent) for kernel in session.kernels if kernel.agent is not None)
+    return Assignment(session.session_id, placed, hypernode=session.hypernode)
 
 
 async def _add_usage(key: UsageKey, amount: int, unit: UnitOfWork) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,16 +18,9 @@ from sokovan.scheduling.trace import Advice, Code
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
 from sokovan.simulator.simulation import SimulationState, initial_state, run
+from tests.scenario.scenario_files import OWN, scenarios_in
 
-FOLDER = Path(__file__).parent
-FILES = sorted(FOLDER.glob("*.yaml"))
-
-
-def read(path: Path) -> list[Scenario]:
-    return list(read_scenarios(path.read_text(encoding="utf-8"), path.name))
-
-
-SCENARIOS = [scenario for path in FILES for scenario in read(path)]
+SCENARIOS = [scenario for path in OWN for scenario in scenarios_in(path)]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.file}: {scenario.name}")

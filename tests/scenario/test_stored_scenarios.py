@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from sokovan.domain.errors import InvalidSpec
 from sokovan.ports.allocation import AllocationRefused, IncompleteGang
 from sokovan.scheduling.profile import ACTIONS
-from sokovan.simulator.scenario import read_scenarios
 from sokovan.simulator.simulation import initial_state
+from tests.scenario.scenario_files import OWN, VOLCANO, scenarios_in
 from tests.scenario.stored_scenario import StoredScenario
 
-FOLDER = Path(__file__).parent
-FILES = sorted([*FOLDER.glob("*.yaml"), *FOLDER.glob("volcano/*.yaml")])
 # Scenarios of one cycle run on: a second cycle sees what the first one left in the store.
 CYCLES_MIN = 3
 
-ALL = [scenario for path in FILES for scenario in read_scenarios(path.read_text(encoding="utf-8"), path.name)]
+ALL = [scenario for path in (*OWN, *VOLCANO) for scenario in scenarios_in(path)]
 RUNNABLE = {scenario.name: scenario for scenario in ALL if set(scenario.profile.actions) <= set(ACTIONS)}
 
 

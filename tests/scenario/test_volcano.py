@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import ACTIONS, UnsupportedAction
 from sokovan.simulator.expectations import differences
-from sokovan.simulator.scenario import Scenario, read_scenarios
+from sokovan.simulator.scenario import Scenario
 from sokovan.simulator.simulation import initial_state, run
+from tests.scenario.scenario_files import VOLCANO, scenarios_in
 
-FOLDER = Path(__file__).parent / "volcano"
 EVICTING = {"preempt", "reclaim"}
 
 # These need preempt or reclaim; they run once the core evicts.
@@ -28,15 +26,11 @@ WAITING_FOR_EVICTION = {
 }
 
 
-def read(path: Path) -> list[Scenario]:
-    return list(read_scenarios(path.read_text(encoding="utf-8"), path.name))
-
-
 def number(scenario: Scenario) -> str:
     return scenario.name.split()[0]
 
 
-ALL = [scenario for path in sorted(FOLDER.glob("*.yaml")) for scenario in read(path)]
+ALL = [scenario for path in VOLCANO for scenario in scenarios_in(path)]
 WAITING = [scenario for scenario in ALL if number(scenario) in WAITING_FOR_EVICTION.get(scenario.file, "").split()]
 RUNNING = [scenario for scenario in ALL if scenario not in WAITING]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sokovan.scheduling.trace import MEANING, Advice
+from sokovan.scheduling.validators.outcomes import OUTCOMES
 
 INTRODUCTION = """\
 # Verdict codes
@@ -22,6 +23,17 @@ The advice says what to do about it.
 |---|---|
 """
 
+OUTCOMES_HEADING = """
+## Validation failures
+
+A session that a validator refuses stays PENDING if it may pass later, and is tried again in every cycle. One that can
+never pass is CANCELLED with the cause `validation-failed` (`dependency-failed` for a dependency) and the reason. An
+elastic session is cancelled only for its minimum.
+
+| Refused because | Session |
+|---|---|
+"""
+
 # The action that each advice recommends.
 ADVICE: dict[Advice, str] = {
     Advice.NOTHING: "nothing: the session is starting",
@@ -36,4 +48,5 @@ def page() -> str:
     """The page of verdict codes and their advice."""
     codes = [f"| `{code}` | {advice} | {meaning} |\n" for code, (advice, meaning) in MEANING.items()]
     advice = [f"| {name} | {ADVICE[name]} |\n" for name in Advice]
-    return "".join((INTRODUCTION, *codes, ADVICE_HEADING, *advice))
+    outcomes = [f"| {meaning} | {outcome.value.upper()} |\n" for outcome, meaning in OUTCOMES.values()]
+    return "".join((INTRODUCTION, *codes, ADVICE_HEADING, *advice, OUTCOMES_HEADING, *outcomes))

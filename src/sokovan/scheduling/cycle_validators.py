@@ -8,7 +8,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.usage.owner_ledger import LedgerEntry
 from sokovan.scheduling.snapshot import SessionWorkload
-from sokovan.scheduling.trace import Check, Code
+from sokovan.scheduling.trace import NEVER, Check, Code
 from sokovan.scheduling.validators import MANDATORY_VALIDATORS
 from sokovan.scheduling.validators.base import (
     ResourceLimitRule,
@@ -17,6 +17,7 @@ from sokovan.scheduling.validators.base import (
     ValidatorRule,
 )
 from sokovan.scheduling.validators.concurrency import ConcurrencyValidator
+from sokovan.scheduling.validators.outcomes import is_final
 
 
 class CycleValidators:
@@ -52,12 +53,15 @@ class CycleValidators:
         entry = pending.ledger_entry
         if entry is not None and pending.rules is entry.rules and _all_clear(entry, request, starts=context.starts):
             return []
+        # An elastic session may start with fewer kernels than this request has.
+        elastic = pending.need() < pending.waiting
         found = []
         for rule in pending.rules:
             try:
                 rule.validate(session, context)
             except SchedulingValidationError as error:
-                found.append((error.verdict_code, Check(_name(rule), "no", error.message)))
+                result = NEVER if is_final(error.refusal) and not elastic else "no"
+                found.append((error.verdict_code, Check(_name(rule), result, error.message)))
             except Exception as error:  # noqa: BLE001  # a failing rule must not stop the cycle
                 text = f"validator {_name(rule)} failed: {type(error).__name__}: {error}"
                 found.append((Code.PLUGIN_FAILED, Check(_name(rule), "no", text)))

@@ -121,8 +121,12 @@ MEANING: dict[Code, tuple[Advice, str]] = {
 }
 
 
+# The result of a check that the session can never pass, so that it is cancelled.
+NEVER = "never"
+
+
 class Check(NamedTuple):
-    """One check and its result: ok, no, or short (of something)."""
+    """One check and its result: ok, no, never, or short (of something)."""
 
     name: str
     result: str
@@ -175,8 +179,13 @@ class Verdict(NamedTuple):
 
     @property
     def advice(self) -> Advice:
-        """The action that the code suggests."""
-        return MEANING[self.code][0]
+        """The action that the code suggests; waiting does not help if it can never pass."""
+        return Advice.CHANGE if self.never else MEANING[self.code][0]
+
+    @property
+    def never(self) -> tuple[Check, ...]:
+        """The checks that the session can never pass."""
+        return tuple(check for check in self.checks if check.result == NEVER)
 
 
 class DecisionTrace(Mapping[SessionId, Verdict]):
@@ -197,3 +206,16 @@ class DecisionTrace(Mapping[SessionId, Verdict]):
     @cached_property
     def _by_session(self) -> dict[SessionId, Verdict]:
         return {verdict.session_id: verdict for verdict in self.verdicts}
+
+
+def final_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts of sessions that can never pass; equal checks are examined once."""
+    final: dict[int, bool] = {}
+    found = []
+    for verdict in verdicts:
+        key = id(verdict.checks)
+        if key not in final:
+            final[key] = bool(verdict.never)
+        if final[key]:
+            found.append(verdict)
+    return found

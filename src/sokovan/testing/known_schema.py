@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,26 +12,28 @@ import sqlalchemy as sa
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database
 
-# The schema after the first upgrade of an empty SQLite database in this process, as a script.
-_known: list[str] = []
+# An in-memory copy of the first empty SQLite database that was upgraded in this process.
+_known: list[sqlite3.Connection] = []
 
 
 async def bring_to_newest(database: Database) -> None:
     """Upgrade a database to the newest schema, like `migration.upgrade`.
 
-    An empty SQLite database gets the schema of an earlier upgrade, verbatim and in a
-    tenth of the time. Other databases are upgraded.
+    An empty SQLite database gets a copy of an earlier upgrade, page by page and in a
+    fraction of the time. Other databases are upgraded.
     """
     if database.is_postgresql or not await _is_empty(database):
         await migration.upgrade(database)
         return
-    if _known:
+    if not _known:
+        await migration.upgrade(database)
+        copy = sqlite3.connect(":memory:", check_same_thread=False)
         async with _driver(database) as driver:
-            await driver.executescript(_known[0])
+            await driver.backup(copy)
+        _known.append(copy)
         return
-    await migration.upgrade(database)
     async with _driver(database) as driver:
-        _known.append("\n".join([line async for line in driver.iterdump()]))
+        _known[0].backup(driver._conn)
 
 
 async def _is_empty(database: Database) -> bool:
@@ -40,6 +43,6 @@ async def _is_empty(database: Database) -> bool:
 
 @asynccontextmanager
 async def _driver(database: Database) -> AsyncIterator[Any]:
-    """The driver's connection, which can execute scripts."""
+    """The driver's connection, which can copy databases."""
     async with database.engine.connect() as connection:
         yield (await connection.get_raw_connection()).driver_connection

@@ -88,8 +88,7 @@ class StoredCluster:
     async def agent(self, name: str, *, devices: bool = True, **options: Any) -> AgentRecord:
         """Enrol an agent with the usual capacity or `slots`; options are AgentInfo's."""
         slots: Mapping[str, int] = options.pop("slots", CAPACITY)
-        count = slots.get("cuda.device", 0) if devices else 0
-        cards = [Device(f"gpu{index}", "cuda.device") for index in range(count)]
+        cards = devices_of(slots) if devices else []
         info = AgentInfo(AgentId(name), ResourceSlot(slots), **options)
         return await self.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, devices=cards))
 
@@ -145,6 +144,11 @@ class StoredCluster:
         placed = [kernel for kernel in session.kernels if kernel.agent_id is not None]
         await self.store.run(lambda unit: unit.ledger.free(placed, proof, BY_COORDINATOR))
         return await self.session(name)
+
+
+def devices_of(slots: Mapping[str, int]) -> list[Device]:
+    """A device for each unit of `cuda.device`."""
+    return [Device(f"gpu{index}", "cuda.device") for index in range(slots.get("cuda.device", 0))]
 
 
 def session_spec(

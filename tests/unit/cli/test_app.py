@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from functools import cache
 from importlib import import_module
+from io import StringIO
 
 import pytest
 
@@ -11,10 +14,18 @@ from sokovan.cli.command_table import COMMANDS
 from sokovan.cli.errors import CommandError
 
 
+@cache
+def help_of(words: str) -> str:
+    """The help of a command on a terminal so wide that the parser wraps nothing."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
+        patch.setenv("COLUMNS", "300")
+        assert run_command([*words.split(), "--help"]) == 0
+    return out.getvalue()
+
+
 @pytest.mark.parametrize("words", sorted(COMMANDS))
-def test_every_command_has_help_with_a_summary_and_examples(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command([*words.split(), "--help"]) == 0
-    out, _ = capsys.readouterr()
+def test_every_command_has_help_with_a_summary_and_examples(words: str) -> None:
+    out = help_of(words)
     place, summary = COMMANDS[words]
     assert out.startswith(f"Usage: sokovan {words}")
     assert summary in " ".join(out.split())
@@ -25,12 +36,8 @@ def test_every_command_has_help_with_a_summary_and_examples(words: str, capsys: 
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))
-def test_help_fits_a_terminal_of_80_columns(
-    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")  # so that the parser wraps nothing
-    run_command([*words.split(), "--help"])
-    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+def test_help_fits_a_terminal_of_80_columns(words: str) -> None:
+    assert [line for line in help_of(words).splitlines() if len(line) > 80] == []
 
 
 def _options() -> list[tuple[str, str, str]]:

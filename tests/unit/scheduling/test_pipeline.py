@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.domain.cluster.queue import Queue, QueueState
@@ -23,6 +23,7 @@ from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, Unsup
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.scheduling.trace import Code
+from tests.quick import at_most
 from tests.unit.scheduling.little_cluster import (
     agent,
     decide,
@@ -85,7 +86,7 @@ def test_the_same_snapshot_gives_the_same_plan_and_is_not_touched(selector: str,
 
 
 @pytest.mark.parametrize("selector", BUILT_IN.selectors)
-@settings(max_examples=25)
+@at_most(25)
 @given(order=st.permutations(range(6)))
 def test_the_order_in_which_agents_are_listed_decides_nothing(selector: str, order: list[int]) -> None:
     seen = mixed()
@@ -93,7 +94,7 @@ def test_the_order_in_which_agents_are_listed_decides_nothing(selector: str, ord
     assert decide(shuffled, selector=selector) == decide(seen, selector=selector)
 
 
-@settings(max_examples=25)
+@at_most(25)
 @given(order=st.permutations(range(12)))
 def test_the_order_in_which_sessions_are_listed_decides_nothing_where_their_age_is_known(order: list[int]) -> None:
     seen = mixed()

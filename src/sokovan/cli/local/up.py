@@ -42,7 +42,7 @@ class BackgroundOptions:
         Parameter(name=["--detach", "-d"], negative=(), help="Run in the background; return when the server is ready."),
     ] = False
     install_service: Annotated[
-        bool, Parameter(negative=(), help="Install and start a systemd user service with these options.")
+        bool, Parameter(negative=(), help="Install this command as a systemd user service; start it.")
     ] = False
     uninstall_service: Annotated[bool, Parameter(negative=(), help="Stop and remove that service.")] = False
 

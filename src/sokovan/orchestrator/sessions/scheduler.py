@@ -21,7 +21,7 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
-from sokovan.scheduling.trace import Check, Code, Verdict
+from sokovan.scheduling.trace import Check, Code, Verdict, final_verdicts
 
 # The core is pure and may take long; the caller chooses where it runs (in a server, a thread).
 Decide: TypeAlias = Callable[[SystemSnapshot, SchedulingProfile], Awaitable[SchedulingPlan]]
@@ -42,6 +42,7 @@ class CycleReport:
 
     `evicted` maps each victim to the session it makes room for. `failed_groups` are groups
     that could not be scheduled, with the error, and `blocked` their pending sessions.
+    `never` are the verdicts of sessions that no validator will ever pass.
     """
 
     placed: int = 0
@@ -50,6 +51,7 @@ class CycleReport:
     refused: dict[SessionId, AllocationError] = field(default_factory=dict)
     evicted: dict[SessionId, SessionId] = field(default_factory=dict)
     failed_groups: dict[ScalingGroupName, str] = field(default_factory=dict)
+    never: dict[SessionId, Verdict] = field(default_factory=dict)
     blocked: dict[ScalingGroupName, list[SessionId]] = field(default_factory=dict)
 
 
@@ -150,6 +152,7 @@ class Scheduler:
         await self._snapshots.record_plan(group, plan, fence=fence)
         verdicts = with_refusals(plan.verdicts, report.refused)
         await self._verdicts.write(group, verdicts)
+        report.never.update({one.session_id: one for one in final_verdicts(verdicts)})
         report.waiting += sum(verdict.code is not Code.PLACED for verdict in verdicts)
         report.evicted.update({one.session_id: one.for_session for one in plan.evictions})
         times = [at_ms for at_ms in _times(snapshot.sessions) if at_ms > snapshot.now_ms]

@@ -25,6 +25,7 @@ from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import Accounts, OwnerAccount, OwnerLedger
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
+from sokovan.scheduling.validators.outcomes import ValidationFailure
 
 
 class SchedulingValidationError(SokovanError):
@@ -34,9 +35,17 @@ class SchedulingValidationError(SokovanError):
     hint = "see the reason above; the session is retried in the next cycle"
     reason: ClassVar[Code] = Code.REFUSED_BY_PLUGIN
 
-    def __init__(self, message: str, *, session_id: SessionId | None = None, hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, session_id: SessionId | None = None, hint: str = "", final: bool = False
+    ) -> None:
         self.session_id = session_id
+        self._refusal = ValidationFailure.CUSTOM_FINAL if final else ValidationFailure.CUSTOM
         super().__init__(message, hint=hint)
+
+    @property
+    def refusal(self) -> ValidationFailure:
+        """The case, which says whether the session waits or is cancelled."""
+        return self._refusal
 
     @property
     def verdict_code(self) -> Code:
@@ -60,12 +69,19 @@ class ResourceLimitExceeded(SchedulingValidationError):
         """The code by scope."""
         return Code(f"QUOTA_{self.scope.name}")
 
+    @property
+    def refusal(self) -> ValidationFailure:
+        """Whether the request alone exceeds a limit."""
+        alone = any(request > limit for _, request, _, limit in self.excess)
+        return ValidationFailure.LIMIT_EXCEEDED_ALONE if alone else ValidationFailure.LIMIT_IN_USE
+
 
 class ConcurrencyLimitExceeded(SchedulingValidationError):
     """An owner has reached its limit of concurrent sessions."""
 
     code = "concurrency-limit"
     reason = Code.CONCURRENCY_LIMIT
+    refusal = ValidationFailure.SESSION_LIMIT
 
 
 class PendingLimitExceeded(SchedulingValidationError):
@@ -73,6 +89,12 @@ class PendingLimitExceeded(SchedulingValidationError):
 
     code = "pending-limit"
     reason = Code.PENDING_LIMIT
+
+    @property
+    def refusal(self) -> ValidationFailure:
+        """Whether the request alone exceeds the limit."""
+        alone = self._refusal is ValidationFailure.CUSTOM_FINAL
+        return ValidationFailure.PENDING_LIMIT_EXCEEDED_ALONE if alone else ValidationFailure.PENDING_LIMIT
 
 
 class ArrayLimitReached(SchedulingValidationError):
@@ -89,12 +111,19 @@ class DependencyUnmet(SchedulingValidationError):
     code = "dependency-unmet"
     reason = Code.DEPENDENCY
 
+    @property
+    def refusal(self) -> ValidationFailure:
+        """Whether a dependency has failed."""
+        failed = self._refusal is ValidationFailure.CUSTOM_FINAL
+        return ValidationFailure.DEPENDENCY_FAILED if failed else ValidationFailure.DEPENDENCY_NOT_ENDED
+
 
 class NotYetBegun(SchedulingValidationError):
     """The start time of the session has not come yet."""
 
     code = "not-yet-begun"
     reason = Code.NOT_YET_BEGIN
+    refusal = ValidationFailure.NOT_YET_BEGUN
 
 
 @dataclass(slots=True)

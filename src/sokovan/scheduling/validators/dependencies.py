@@ -21,6 +21,7 @@ class DependenciesValidator(ValidatorRule):
                 f"{', '.join(failed)} failed, so this session will not start",
                 session_id=session.session_id,
                 hint="rerun the failed session and submit again, or remove the dependency",
+                final=True,
             )
         waiting = [name for name in session.dependencies if name not in outcomes]
         if waiting:

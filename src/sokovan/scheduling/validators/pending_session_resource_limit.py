@@ -38,6 +38,7 @@ class PendingSessionResourceLimitValidator(ValidatorRule):
                 raise PendingLimitExceeded(
                     f"waiting sessions of {scope} {name} would exceed their limit by {format_slots(excess)}",
                     session_id=session.session_id,
+                    final=bool(limits.exceeded_by(context.request)),
                 )
 
 

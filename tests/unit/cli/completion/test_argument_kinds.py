@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cyclopts import App
+
 from sokovan.cli.app import make_app
 from sokovan.cli.command_table import COMMANDS, first_words
 from sokovan.cli.completion.argument_kinds import (
@@ -19,16 +21,16 @@ from sokovan.cli.completion.scripts import SCRIPTS
 _NEW = {"agent run", "init", "context add", "key add", "key rm"}
 
 
-def takes_arguments(command: str) -> bool:
+def takes_arguments(app: App, command: str) -> bool:
     """Whether the parser takes positional arguments after a command."""
-    app = make_app()
     for word in command.split():
         app = app[word]
     return any(one.index is not None for one in app.assemble_argument_collection(parse_docstring=False))
 
 
 def test_every_command_with_arguments_has_a_kind_for_them() -> None:
-    assert {command for command in COMMANDS if takes_arguments(command)} - _NEW == set(ARGUMENT_KINDS)
+    app = make_app()
+    assert {command for command in COMMANDS if takes_arguments(app, command)} - _NEW == set(ARGUMENT_KINDS)
     assert set(ARGUMENT_KINDS) >= REPEATED
 
 

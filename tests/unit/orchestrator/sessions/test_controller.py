@@ -265,7 +265,7 @@ async def test_a_client_that_leaves_at_any_moment_leaves_a_hint_for_what_it_comm
         stored, earlier = await harness.stored(), asyncio.all_tasks()
         client = asyncio.ensure_future(acts[act](before.session_id))
         for _ in range(turns):
-            await harness.cluster.elapse(0)
+            await harness.clock.sleep(0)
         client.cancel()
         await asyncio.gather(*(asyncio.all_tasks() - earlier), return_exceptions=True)
         await asyncio.gather(*(asyncio.all_tasks() - earlier), return_exceptions=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.scheduling.engine.agent_choice import KeyedChoice
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.selectors.dispersed import DispersedSelector
+from tests.quick import at_most
 from tests.unit.scheduling.engine.builders import EngineParts, agent, kernel
 
 ANY = kernel("any", "cpu=1")
@@ -108,7 +109,7 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=80)
+@at_most(80)
 @given(moves=moves)
 def test_keys_brought_up_to_date_from_the_log_equal_keys_computed_anew(moves: list[tuple[str, int, str]]) -> None:
     engine = EngineParts(

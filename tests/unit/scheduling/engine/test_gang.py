@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import AgentInfo
@@ -15,6 +15,7 @@ from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
+from tests.quick import at_most
 from tests.unit.scheduling.engine.builders import EngineParts, agent, agents, gang, kernel, queue, session
 
 
@@ -222,7 +223,7 @@ def test_a_shape_in_the_fit_error_cache_is_not_tried_again() -> None:
 sizes = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20), st.booleans()), min_size=1, max_size=8)
 
 
-@settings(max_examples=80)
+@at_most(80)
 @given(sizes=sizes, count=st.integers(32, 70), held_first=st.booleans())
 def test_filling_many_kernels_by_array_equals_placing_them_one_by_one(
     sizes: list[tuple[int, int, bool]], count: int, held_first: bool

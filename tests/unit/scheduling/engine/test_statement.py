@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.scheduling.engine.statement import Statement
@@ -14,6 +14,7 @@ from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions
 from sokovan.scheduling.selection import choice_for
 from sokovan.scheduling.selectors.roundrobin import RoundRobinSelector
+from tests.quick import at_most
 from tests.unit.scheduling.engine.builders import EngineParts, agent, agents
 
 
@@ -46,6 +47,7 @@ steps = st.lists(
     ),
     max_size=12,
 )
+
 Steps = list[tuple[str, str, list[int]]]
 
 
@@ -65,7 +67,7 @@ def apply(statement: Statement, engine: EngineParts, taken: Steps) -> None:
             statement.evict(engine.shape(slots), row)
 
 
-@settings(max_examples=60)
+@at_most(60)
 @given(before=steps, after=steps)
 def test_a_rollback_restores_the_workspace_exactly_to_the_checkpoint(before: Steps, after: Steps) -> None:
     engine = cluster()
@@ -80,7 +82,7 @@ def test_a_rollback_restores_the_workspace_exactly_to_the_checkpoint(before: Ste
     assert state_of(engine.workspace) == untouched
 
 
-@settings(max_examples=60)
+@at_most(60)
 @given(taken=steps)
 def test_after_a_commit_or_a_rollback_another_rollback_changes_nothing(taken: Steps) -> None:
     engine = cluster()
@@ -93,7 +95,7 @@ def test_after_a_commit_or_a_rollback_another_rollback_changes_nothing(taken: St
     assert statement.commit() == ()
 
 
-@settings(max_examples=60)
+@at_most(60)
 @given(taken=steps)
 def test_the_same_steps_after_a_rollback_come_to_the_same(taken: Steps) -> None:
     engine = cluster()
@@ -105,7 +107,7 @@ def test_the_same_steps_after_a_rollback_come_to_the_same(taken: Steps) -> None:
     assert state_of(engine.workspace) == first
 
 
-@settings(max_examples=60)
+@at_most(60)
 @given(taken=steps, more=steps)
 def test_a_statement_takes_back_its_own_steps_only(taken: Steps, more: Steps) -> None:
     engine = cluster()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import AgentInfo
@@ -12,6 +12,7 @@ from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.workspace import NO_LIMIT, ONE, Workspace
+from tests.quick import at_most
 from tests.unit.scheduling.engine.builders import EngineParts, agent, rack
 
 TIB = 2**40
@@ -153,7 +154,7 @@ machines = st.lists(
 )
 
 
-@settings(max_examples=80)
+@at_most(80)
 @given(sizes=machines, amount=st.tuples(st.integers(0, 3000), st.integers(0, 2**45)), counts=st.data())
 def test_taking_from_many_agents_at_once_equals_taking_one_by_one(
     sizes: list[tuple[int, int]], amount: tuple[int, int], counts: st.DataObject

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import AgentInfo
@@ -27,6 +27,7 @@ from sokovan.scheduling.selectors.base import (
     unused_accelerators,
 )
 from sokovan.scheduling.selectors.exceptions import AgentSelectionError, NoAvailableAgentError
+from tests.quick import at_most
 from tests.unit.scheduling.little_cluster import agent, decide, kernel, registry_with, session, snapshot, where
 from tests.unit.scheduling.selectors.two_forms import chosen
 
@@ -140,7 +141,7 @@ def _written(amounts: dict[str, int]) -> str:
 
 
 @pytest.mark.parametrize("selector", BUILT_IN.selectors)
-@settings(max_examples=50)
+@at_most(50)
 @given(agents=some_agents(), last=st.sampled_from([None, "a", "b", "m", "q", "z"]))
 def test_the_plain_and_the_vector_form_agree_on_any_agents(
     selector: str, agents: list[AgentInfo], last: str | None

@@ -98,7 +98,7 @@ def test_all_objections_are_reported_and_the_first_gives_the_code() -> None:
     }
     late = session("s", "cpu=2", user="alice", dependencies=(SessionId("p"),), starts_at_ms=9000)
     verdict = verdict_of(decide(snapshot([agent("a")], [late], limits=bounds)), "s")
-    refused = [check.name for check in verdict.checks if check.result == "no"]
+    refused = [check.name for check in verdict.checks if check.result in {"no", "never"}]
     assert refused == [
         "keypair-resource-limit", "domain-resource-limit", "concurrency", "dependencies", "reserved-batch-session",
     ]  # fmt: skip

@@ -154,13 +154,13 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "slot_priority",
-            "Slot in the order of the legacy selector. Repeatable; replaces all.",
+            "Slot of the legacy selector. Repeatable; replaces all.",
             "slot_priority",
             repeatable=True,
         ),
         CatalogOption(
             "session_type",
-            "Session type that it takes, or all. Repeatable; replaces all.",
+            "Session type taken, or all. Repeatable; replaces all.",
             "session_types",
             repeatable=True,
             read=_all_or_some("all"),
@@ -168,7 +168,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("public", "Whether every owner may use it.", "public", type=bool, negative="--private"),
         CatalogOption(
             "assign",
-            "Owner that may use a private one: group:nlp, or none. Repeatable; replaces all.",
+            "Owner it serves: group:nlp or none. Repeatable; replaces all.",
             "assigned_to",
             repeatable=True,
             read=_all_or_some("none"),
@@ -214,8 +214,9 @@ _SCALING_GROUP = CatalogNoun(
         "gpu --option agent_selector=dispersed",
         "gpu --scheduler fair-share --usage-half-life 14d",
         "gpu --mem-per-gpu 64GiB --mem-per-cpu 4GiB",
-        "lab --private --assign group:nlp --assign domain:physics",
-        "night --session-type batch --default-queue night --max-lifetime 12h",
+        "lab --private --assign group:nlp --assign domain:ai",
+        "night --session-type batch --default-queue night",
+        "night --max-lifetime 12h",
     ),
     details={
         "set": "Without --scaling-group a session goes to one that takes its type, owner, slots and architecture, "

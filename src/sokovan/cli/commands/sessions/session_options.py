@@ -90,7 +90,7 @@ class SessionFlags:
     ] = ()
     workdir: Annotated[
         str | None,
-        Parameter(help="Working directory on the agent, or none; default: this one, on a server of this machine."),
+        Parameter(help="Directory on the agent, or none; default: this one, if local."),
     ] = None
     ports: Annotated[
         tuple[str, ...],

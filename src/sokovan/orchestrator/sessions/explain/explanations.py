@@ -40,6 +40,7 @@ class Stage(StrEnum):
     COMMAND_FAILED = "COMMAND_FAILED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
+    VALIDATION_FAILED = "VALIDATION_FAILED"
 
 
 # Advice and meaning of each stage, beside the table of the scheduler's codes.
@@ -61,11 +62,8 @@ STAGES: Mapping[Stage, tuple[Advice, str]] = {
     Stage.COMMAND_FAILED: (Advice.CHANGE, "its command failed or was killed by a signal; see its log"),
     Stage.FAILED: (Advice.BROKEN, "it failed"),
     Stage.CANCELLED: (Advice.NOTHING, "it was cancelled before it started"),
+    Stage.VALIDATION_FAILED: (Advice.CHANGE, "it could never pass a validator, and was cancelled"),
 }
-
-
-# Added to the summary if the limit is below the gang's total, so that waiting does not help.
-ABOVE_LIMIT = "that exceeds the limit itself"
 
 
 def meaning_of(code: str) -> tuple[Advice, str]:

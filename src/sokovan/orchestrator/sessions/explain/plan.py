@@ -11,7 +11,7 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.orchestrator.sessions.explain.explanations import ABOVE_LIMIT, PlannedSession, When
+from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, When
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
@@ -88,12 +88,6 @@ class DryRuns:
                 return []
             return [await self._outcome(replace(snapshot, sessions=(*others, one)), one) for one in variants]
 
-    async def is_above_limits(self, record: SessionRecord) -> bool:
-        """Whether a session exceeds the limits of its owner, whatever is in use."""
-        async with self._limited():
-            snapshot = await self._snapshot(record.spec.scaling_group)
-            return _above_limits(snapshot, workload_of(record.spec, submitted=record.place))
-
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
         limits = self._limits
@@ -118,7 +112,7 @@ class DryRuns:
         verdict = plan.trace[session.session_id]
         index = {kernel.kernel_id: number for number, kernel in enumerate(session.kernels)}
         agents = [(index[one.kernel_id], one.agent_id) for one in plan.placements if one.kernel_id in index]
-        return DryRunOutcome(verdict, when_of(verdict, snapshot, session), tuple(sorted(agents)))
+        return DryRunOutcome(verdict, when_of(verdict), tuple(sorted(agents)))
 
     async def _plan(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         """Run one cycle; a thread cannot be cancelled, so it keeps the semaphore until it ends."""
@@ -130,14 +124,12 @@ class DryRuns:
 
 def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str = "") -> PlannedSession:
     """The result of a dry run, and why the session got its scaling group."""
-    verdict, never = outcome.verdict, outcome.when is When.NEVER
-    # A session blocked by a limit usually waits for others; not if it exceeds the limit alone.
-    above = never and verdict.advice is not Advice.CHANGE
+    verdict = outcome.verdict
     return PlannedSession(
         would_start=outcome.when,
         code=verdict.code.value,
-        summary=f"{verdict.summary}; {ABOVE_LIMIT}" if above else verdict.summary,
-        verdict=Advice.CHANGE if never else verdict.advice,
+        summary=verdict.summary,
+        verdict=verdict.advice,
         slots=spec.requested_slots(),
         size=len(spec.kernels),
         scaling_group=spec.scaling_group,
@@ -155,23 +147,8 @@ def group_check(why_group: str) -> tuple[Check, ...]:
     return (Check("scaling-group", "ok", why_group),) if why_group else ()
 
 
-def when_of(verdict: Verdict, snapshot: SystemSnapshot, session: SessionWorkload) -> When:
+def when_of(verdict: Verdict) -> When:
     """Now, later, or never: only another request would help."""
     if verdict.code is Code.PLACED:
         return When.NOW
-    if verdict.advice is Advice.CHANGE or _above_limits(snapshot, session):
-        return When.NEVER
-    return When.WAITS
-
-
-def _above_limits(snapshot: SystemSnapshot, session: SessionWorkload) -> bool:
-    """Whether the gang alone exceeds a limit of its owner."""
-    if session.gang_size < len(session.kernels):
-        return False
-    slots = [kernel.slots for kernel in session.kernels]
-    total = sum(slots[1:], slots[0])
-    for scope, name in session.owner.scopes:
-        policy = snapshot.limits.get(scope, {}).get(name)
-        if policy is not None and policy.slots_max.exceeded_by(total):
-            return True
-    return False
+    return When.NEVER if verdict.advice is Advice.CHANGE else When.WAITS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -12,7 +11,6 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import ArrayRecord, HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.orchestrator.sessions.endings import FAILED
 from sokovan.orchestrator.sessions.explain.explanations import (
-    ABOVE_LIMIT,
     Ahead,
     Explanation,
     PastReason,
@@ -20,6 +18,7 @@ from sokovan.orchestrator.sessions.explain.explanations import (
     meaning_of,
 )
 from sokovan.orchestrator.sessions.handlers.deadlines import LIFETIME_LIMIT, TIME_LIMIT
+from sokovan.orchestrator.sessions.handlers.schedule import VALIDATION_FAILED
 from sokovan.orchestrator.sessions.intake.submissions import SUBMITTED
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.runtime import OUT_OF_MEMORY
@@ -107,11 +106,6 @@ def explain_waiting(
         ahead=tuple(_ahead(session, other) for other in ahead),
         as_of_ms=as_of_ms,
     )
-
-
-def above_its_limit(explanation: Explanation) -> Explanation:
-    """Adds that the request exceeds a limit, so that waiting does not help."""
-    return replace(explanation, verdict=Advice.CHANGE, summary=f"{explanation.summary}; {ABOVE_LIMIT}")
 
 
 def explain_stage(session: SessionRecord, history: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
@@ -208,6 +202,8 @@ def _last_note(session: SessionRecord, history: Sequence[HistoryEntry]) -> Histo
 
 
 def _stage(session: SessionRecord, problem: Stage | None) -> Stage:
+    if session.status is SessionStatus.CANCELLED and session.cause == VALIDATION_FAILED:
+        return Stage.VALIDATION_FAILED
     if session.status is SessionStatus.TERMINATED:
         if session.cause in _STOPPED:
             return Stage.STOPPED

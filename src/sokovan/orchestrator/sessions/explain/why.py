@@ -20,7 +20,6 @@ from sokovan.orchestrator.sessions.explain.explanations import (
 )
 from sokovan.orchestrator.sessions.explain.plan import DryRunBusy, DryRuns, group_check
 from sokovan.orchestrator.sessions.explain.reasons import (
-    above_its_limit,
     explain_stage,
     explain_waiting,
     past_reasons,
@@ -96,8 +95,6 @@ class WhyService:
             arrays=facts.arrays,
         )
         waiting = replace(waiting, checks=(*chosen, *waiting.checks, *facts.order))
-        if await self._is_above_limits(session, verdict):
-            waiting = above_its_limit(waiting)
         return replace(
             waiting,
             name=_name(session),
@@ -123,15 +120,6 @@ class WhyService:
                 )
             )
         return sorted(found, key=lambda one: (-one.sessions, one.code))
-
-    async def _is_above_limits(self, session: SessionRecord, verdict: Verdict) -> bool:
-        """Whether the session exceeds the limit that blocks it, whatever is in use."""
-        if self._dry_runs is None or not verdict.code.startswith("QUOTA_"):
-            return False
-        try:
-            return await self._dry_runs.is_above_limits(session)
-        except DryRunBusy:  # then the verdict alone explains it
-            return False
 
     async def _would_start(self, session: SessionRecord, verdict: Verdict) -> tuple[WouldStart, ...]:
         """When it would start with small changes, as dry runs."""

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from sokovan.domain.lifecycle.session import Goal
+from collections.abc import Mapping
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
+from sokovan.orchestrator.sessions.endings import pending_kernels
 from sokovan.orchestrator.sessions.session_cache import Need
-from sokovan.orchestrator.sessions.session_writer import by_coordinator
+from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
+from sokovan.scheduling.trace import Verdict
 
 PREEMPTED = "preempted"
+VALIDATION_FAILED = "validation-failed"
+# Sessions cancelled in one cycle; the rest follows in the next.
+_CANCELLED_AT_ONCE_MAX = 1_000
 
 
 class ScheduleSessions:
@@ -44,6 +54,24 @@ class ScheduleSessions:
         for session_id, beneficiary in report.evicted.items():
             change = by_coordinator(PREEMPTED, f"it makes room for {beneficiary}")
             await self._writer.set_goal(self.name, [session_id], Goal.STOP, change)
+        cancelled = await self._cancel(report.never)
         if report.placed:
             await self._reader.refresh()
-        return bool(report.placed or report.evicted)
+        return bool(report.placed or report.evicted or cancelled)
+
+    async def _cancel(self, never: Mapping[SessionId, Verdict]) -> bool:
+        """Cancel sessions that can never start; one that runs already only stops growing."""
+        found = [session for one in never if (session := self._sessions.get(one)) is not None]
+        pending = [session for session in found if session.status is SessionStatus.PENDING]
+        plans = self._writer.decide(
+            self.name,
+            pending[:_CANCELLED_AT_ONCE_MAX],
+            lambda session: _withdrawal(session, never[session.session_id]),
+        )
+        return bool(await self._writer.move(self.name, plans))
+
+
+def _withdrawal(session: SessionRecord, verdict: Verdict) -> list[SessionStep]:
+    detail = "; ".join(f"{check.name}: {check.detail}" for check in verdict.never)
+    change = by_coordinator(VALIDATION_FAILED, f"it can never start: {detail}"[:DETAIL_MAX])
+    return [SessionStep(KernelTrigger.WITHDRAWN, change, pending_kernels(session))]

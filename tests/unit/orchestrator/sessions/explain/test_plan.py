@@ -93,7 +93,7 @@ async def test_what_is_more_than_the_owner_may_ever_use_would_never_start(harnes
     assert (await planned(harness, resources={"gpu": 2})).would_start is When.NOW
     too_much = await planned(harness, resources={"gpu": 3})
     assert (too_much.would_start, too_much.code, too_much.verdict) == (When.NEVER, "QUOTA_USER", Advice.CHANGE)
-    assert too_much.summary.endswith("; that exceeds the limit itself")
+    assert ("user-resource-limit", "never") in [(check.name, check.result) for check in too_much.checks]
 
 
 async def test_a_limit_that_is_only_full_now_is_waited_for(harness: ControllerHarness) -> None:
@@ -107,7 +107,7 @@ async def test_a_limit_that_is_only_full_now_is_waited_for(harness: ControllerHa
     answer = await planned(harness, resources={"gpu": 1})
 
     assert (answer.would_start, answer.code, answer.verdict) == (When.WAITS, "QUOTA_USER", Advice.WAIT)
-    assert "limit itself" not in answer.summary
+    assert ("user-resource-limit", "no") in [(check.name, check.result) for check in answer.checks]
 
 
 async def test_nothing_starts_without_agents_but_one_may_join() -> None:

@@ -98,7 +98,7 @@ async def test_a_limit_below_the_request_needs_another_request_and_a_full_one_do
     never, later = [await harness.controller.why(one.session_id) for one in (above, full)]
 
     assert (never.code, never.verdict) == ("QUOTA_USER", Advice.CHANGE)
-    assert never.summary.endswith("3 cuda.device with 2 of 2 in use; that exceeds the limit itself")
+    assert never.summary.endswith("3 cuda.device with 2 of 2 in use")
     assert (later.code, later.verdict) == ("QUOTA_USER", Advice.WAIT)
     assert later.summary.endswith("1 cuda.device with 2 of 2 in use")
 

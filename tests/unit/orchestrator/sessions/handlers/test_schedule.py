@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Domain, User
+from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.scheduling.codec import verdict_from_json
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
-from sokovan.scheduling.trace import Code, Verdict
+from sokovan.scheduling.trace import Advice, Code, Verdict
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 
@@ -85,3 +87,27 @@ async def test_a_refused_allocation_is_counted_and_explains_why_the_session_wait
     why = await WhyService(cluster.store).why(SessionId("second"))
     assert (why.code, why.summary) == ("ALLOCATION_REFUSED", verdict.summary)
     assert [(one.code, one.count) for one in why.history] == [("ALLOCATION_REFUSED", refused)]
+
+
+async def test_what_can_never_pass_a_validator_is_cancelled_and_what_may_pass_waits(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.stored.put(
+        ResourcePolicy("two", slots_max=SlotLimits({"cpu": 2000})),
+        Domain("default"),
+        User("default", "default", policy="two"),
+    )
+    await cluster.agent("a1")
+    await cluster.submit("runs", slots={"cpu": 2000})
+    await cluster.submit("later", slots={"cpu": 1000})
+    await cluster.submit("never", slots={"cpu": 3000})
+    await cluster.submit("elastic", kernels=3, slots={"cpu": 1000}, min_kernels=1)
+    await cluster.settle()
+    refused = await cluster.session("never")
+    assert (refused.status.value, refused.cause) == ("cancelled", "validation-failed")
+    limit = "user-resource-limit: user default requests 3 cpu with 2 of 2 in use"
+    assert refused.cause_detail == f"it can never start: {limit}"
+    why = await WhyService(cluster.store).why(SessionId("never"))
+    assert (why.code, why.verdict) == ("VALIDATION_FAILED", Advice.CHANGE)
+    assert [await cluster.status(name) for name in ("runs", "later", "elastic")] == ["running", "pending", "pending"]
+    assert not cluster.failures

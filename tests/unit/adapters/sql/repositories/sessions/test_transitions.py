@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 from itertools import combinations_with_replacement, product
 
 import pytest
@@ -26,8 +26,10 @@ Kernels = tuple[KernelStatus, ...]
 Step = tuple[Kernels, tuple[KernelTrigger, ...], Kernels]
 
 
-def steps(count: int) -> Iterator[Step]:
+@cache
+def steps(count: int) -> list[Step]:
     """Every way in which some of `count` kernels make one legal move each, in one call."""
+    found: list[Step] = []
     ways: dict[KernelStatus, list[tuple[KernelTrigger | None, KernelStatus]]] = {
         status: [(None, status), *((move.trigger, move.after) for move in KERNEL.moves if move.before is status)]
         for status in KernelStatus
@@ -36,7 +38,8 @@ def steps(count: int) -> Iterator[Step]:
         for chosen in product(*(ways[status] for status in before)):
             triggers = tuple(trigger for trigger, _ in chosen if trigger is not None)
             if triggers:
-                yield before, triggers, tuple(after for _, after in chosen)
+                found.append((before, triggers, tuple(after for _, after in chosen)))
+    return found
 
 
 def misses(goal: Goal, required: int, count: int) -> list[Step]:
