@@ -27,10 +27,15 @@ SHARDS = Theme(shards=True, picky=True, busy=True, releasing=True, selectors=SEL
 CHOICE = Theme(selectors=SELECTORS, busy=True, releasing=True, mixed=True, nominated=True, overcommitted=True)
 ORDER = Theme(sequencers=SEQUENCERS, owners=3, elastic=True, mixed=True, queues=2, policies=BOTH, agents=5)
 WIDE = Theme(kernels=45, sessions=3, selectors=SELECTORS, elastic=True, busy=True, releasing=True, tiers=1)
+CONSTRAINTS = Theme(
+    constrained=True, tiers=2, busy=True, running=True, elastic=True, mixed=True, best_effort=True, releasing=True,
+    nominated=True, selectors=SELECTORS, actions=ACTIONS,
+)  # fmt: skip
+WIDE_CONSTRAINTS = Theme(constrained=True, kernels=45, sessions=3, selectors=SELECTORS, elastic=True, tiers=1)
 EVERYTHING = Theme(
     busy=True, releasing=True, picky=True, mixed=True, elastic=True, groups=True, partitions=True, running=True,
-    best_effort=True, nominated=True, promised=True, tiers=2, queues=3, limits=True, arrays=True, shards=True, owners=3,
-    selectors=SELECTORS, sequencers=SEQUENCERS, policies=BOTH, actions=ACTIONS,
+    constrained=True, best_effort=True, nominated=True, promised=True, tiers=2, queues=3, limits=True, arrays=True,
+    shards=True, owners=3, selectors=SELECTORS, sequencers=SEQUENCERS, policies=BOTH, actions=ACTIONS,
 )  # fmt: skip
 
 
@@ -108,6 +113,16 @@ def test_every_selector_chooses_the_same_agents(snapshot: SystemSnapshot, profil
 
 @given(clusters(ORDER), profiles(ORDER))
 def test_every_sequencer_gives_the_same_order(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
+    check(snapshot, profile)
+
+
+@given(clusters(CONSTRAINTS), profiles(CONSTRAINTS))
+def test_taints_label_expressions_and_affinity_hold(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
+    check(snapshot, profile)
+
+
+@given(clusters(WIDE_CONSTRAINTS), profiles(WIDE_CONSTRAINTS))
+def test_affinity_holds_among_many_equal_kernels(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 

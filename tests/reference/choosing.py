@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
+from tests.reference.affinity import Affinity
 from tests.reference.machines import ONE, ClusterState, Machine, largest_amounts
 
 
@@ -16,6 +17,7 @@ class Chooser:
         self._profile, self._cluster, self._now_ms = profile, cluster, snapshot.now_ms
         self._priority = snapshot.scaling_group.slot_priority
         self._largest = largest_amounts(snapshot.agents)
+        self._affinity = Affinity(snapshot, cluster)
 
     def eligible(self, machine: Machine, kernel: KernelWorkload) -> bool:
         """Whether the machine passes every predicate except room."""
@@ -38,7 +40,12 @@ class Chooser:
     def _eligible(self, kernel: KernelWorkload, domain: Iterable[str]) -> list[Machine]:
         inside = set(domain)
         machines = self._cluster.machines.values()
-        return [m for m in machines if m.info.agent_id in inside and self.eligible(m, kernel)]
+        found = [m for m in machines if m.info.agent_id in inside and self.eligible(m, kernel)]
+        return [m for m in found if self._affinity.allows(m, kernel)]
+
+    def concerned(self, kernel: KernelWorkload) -> bool:
+        """Whether affinity, of its session or of another, may keep the kernel off machines."""
+        return self._affinity.concerned(kernel)
 
     def _best(self, fitting: list[Machine], kernel: KernelWorkload, nominated: str | None) -> str | None:
         if nominated in {machine.info.agent_id for machine in fitting}:

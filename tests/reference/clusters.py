@@ -12,6 +12,10 @@ from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.constraints.affinity import AffinityTerm
+from sokovan.domain.constraints.label_expression import LabelExpression, LabelOperator
+from sokovan.domain.constraints.placement import PlacementConstraints
+from sokovan.domain.constraints.taint import TAINT_PREFIX, Toleration
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.owners.past_usage import UsageScope
@@ -79,6 +83,7 @@ class Theme:
     partitions: bool = False
     running: bool = False
     best_effort: bool = False
+    constrained: bool = False  # taints, label expressions, affinity between sessions
     nominated: bool = False
     promised: bool = False
     tiers: int = 0
@@ -208,11 +213,17 @@ def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
     )
     if theme.shards and dice.chance(8):
         info = replace(info, shard=dice.one_of("east", "west"))
+    if theme.constrained and dice.chance(4):
+        info = replace(info, labels={"zone": dice.one_of("a", "b"), TAINT_PREFIX + "team": dice.one_of("x", "y")})
     if not theme.picky:
         return info
     return replace(
         info,
-        labels={PORTS_LABEL: "8080-8082", **({"zone": dice.one_of("a", "b")} if dice.chance(7) else {})},
+        labels={
+            **info.labels,
+            PORTS_LABEL: "8080-8082",
+            **({"zone": dice.one_of("a", "b")} if dice.chance(7) else {}),
+        },
         leased_ports=((8080, FOREVER_MS), (8081, 0), (9090, FOREVER_MS)) if dice.chance(4) else (),
         kernels_max=dice.number(0, 4) if dice.chance(4) else None,
         status=AgentStatus.DRAINING if dice.chance(2) else AgentStatus.ALIVE,
@@ -228,11 +239,15 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
     kernels = [replace(kernel, kernel_id=KernelId(f"{name}.{i}")) for i, kernel in enumerate(kernels)]
     if theme.running and dice.chance(4):
         kernels = [_perhaps_running(dice, kernel, hosts, theme) for kernel in kernels]
+    owner = _owner(dice, theme)
+    if theme.constrained:
+        constraints = _constraints(dice, owner, tiers=theme.tiers)
+        kernels = [replace(kernel, constraints=constraints) for kernel in kernels]
     session = SessionWorkload(
         SessionId(name),
         tuple(kernels),
         submitted=dice.number(0, 4),
-        owner=_owner(dice, theme),
+        owner=owner,
         queue=QueueName(dice.one_of(*(str(q.name) for q in queues if q.name != ROOT_QUEUE), "other"))
         if theme.queues
         else queues[0].name,
@@ -301,6 +316,24 @@ def _kernel(dice: Dice, theme: Theme, session: str, index: int) -> KernelWorkloa
         avoided = AgentId(dice.one_of("n01", "n05", "n12"))
         kernel = replace(kernel, avoid=((avoided, NOW_MS + 1), (AgentId("n02"), NOW_MS)))
     return kernel
+
+
+def _constraints(dice: Dice, owner: Owner, *, tiers: int) -> PlacementConstraints:
+    where = LabelExpression("zone", LabelOperator.NOT_IN, (dice.one_of("a", "b"),))
+    labels = {"app": dice.one_of("web", "db")} if dice.chance(7) else {}
+    return PlacementConstraints(
+        project=(owner.domain, owner.group),
+        labels=tuple(labels.items()),
+        where=(where,) if dice.chance(3) else (),
+        tolerations=(Toleration("team", dice.one_of("x", "y") if dice.chance(5) else None),) if dice.chance(6) else (),
+        affinity=(_term(dice, tiers),) if dice.chance(3) else (),
+        anti_affinity=(_term(dice, tiers),) if dice.chance(4) else (),
+    )
+
+
+def _term(dice: Dice, tiers: int) -> AffinityTerm:
+    within = dice.one_of("agent", "rack", "row", "unheard-of") if tiers else "agent"
+    return AffinityTerm((("app", dice.one_of("web", "db")),), dice.number(1, 4) if tiers and dice.chance(3) else within)
 
 
 def _perhaps_running(dice: Dice, kernel: KernelWorkload, hosts: list[Host], theme: Theme) -> KernelWorkload:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo, port_range
+from sokovan.domain.constraints.taint import taints_of, untolerated
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
-from sokovan.scheduling.snapshot import KernelWorkload
+from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
 
 ONE = 2**20
 Kind = tuple[object, ...]
@@ -49,10 +50,12 @@ class Machine:
     ports: Ports
     ports_later: Ports
     held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
+    present: list[KernelWorkload] = field(default_factory=list)  # kernels of sessions that run, start or wait here
 
     def copy(self) -> Machine:
         amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
-        return Machine(self.info, *amounts, self.ports.copy(), self.ports_later.copy(), list(self.held))
+        ports = (self.ports.copy(), self.ports_later.copy())
+        return Machine(self.info, *amounts, *ports, list(self.held), list(self.present))
 
     def fits_without_holders(self, kernel: KernelWorkload) -> bool:
         """Whether there would be idle room if no waiting session held some."""
@@ -91,13 +94,26 @@ class Machine:
         for slot, amount in kernel.slots.items():
             self.future[slot] -= amount
         self.kernels_later -= 1
+        self.present.append(kernel)
 
     def suits(self, kernel: KernelWorkload) -> bool:
+        """Whether architecture and labels match, and every taint is tolerated."""
+        return self.has_labels(kernel) and not self.repels(kernel)
+
+    def has_labels(self, kernel: KernelWorkload) -> bool:
         """Whether architecture and labels match."""
         labels = self.info.labels
-        return self.info.architecture == kernel.architecture and all(
-            labels.get(name) == value for name, value in kernel.require.items()
+        where = kernel.constraints.where if kernel.constraints is not None else ()
+        return (
+            self.info.architecture == kernel.architecture
+            and all(labels.get(name) == value for name, value in kernel.require.items())
+            and all(condition.holds(labels) for condition in where)
         )
+
+    def repels(self, kernel: KernelWorkload) -> bool:
+        """Whether the machine has a taint that the kernel does not tolerate."""
+        tolerations = kernel.constraints.tolerations if kernel.constraints is not None else ()
+        return bool(untolerated(taints_of(self.info.labels), tolerations))
 
     def held_if_empty(self, kernel: KernelWorkload) -> float:
         """How many such kernels the machine could hold if it were empty."""
@@ -114,17 +130,18 @@ class Machine:
         return min(ONE, max([0, *((total - self.idle[slot]) * ONE // total for slot, total in slots)]))
 
 
-def machine_of(info: AgentInfo, now_ms: int = 0) -> Machine:
+def machine_of(info: AgentInfo, snapshot: SystemSnapshot) -> Machine:
     """A machine at the start of the cycle."""
     names = {*info.available_slots, *info.occupied_slots}
     idle = {slot: info.available_slots[slot] - info.occupied_slots[slot] for slot in names}
     future = {slot: idle[slot] + info.releasing_slots[slot] for slot in names}
     limit = math.inf if info.kernels_max is None else info.kernels_max
     kernels_left = limit - info.kernel_count
-    taken = {port for port, until_ms in info.leased_ports if until_ms > now_ms}
+    taken = {port for port, until_ms in info.leased_ports if until_ms > snapshot.now_ms}
     ports = Ports(sum(port not in taken for port in port_range(info.labels)), taken)
     kernels_later = kernels_left + info.releasing_count
-    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy())
+    running = [kernel for session in snapshot.sessions for kernel in session.kernels if kernel.agent == info.agent_id]
+    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy(), [], running)
 
 
 @dataclass
@@ -148,7 +165,8 @@ def fails(machine: Machine) -> bool:
 
 def kind_of(kernel: KernelWorkload) -> Kind:
     """The kind of a kernel: kernels of one kind fit the same machines."""
-    return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())), kernel.avoid, kernel.ports)
+    require = tuple(sorted(kernel.require.items()))
+    return (kernel.slots, kernel.architecture, require, kernel.avoid, kernel.ports, kernel.constraints)
 
 
 def largest_amounts(agents: Iterable[AgentInfo]) -> dict[str, int]:

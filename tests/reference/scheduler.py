@@ -44,7 +44,7 @@ class Cycle:
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
         self._snapshot, self._profile = snapshot, profile
         self._cluster = ClusterState(
-            {str(info.agent_id): machine_of(info, snapshot.now_ms) for info in snapshot.agents},
+            {str(info.agent_id): machine_of(info, snapshot) for info in snapshot.agents},
             snapshot.cursors.get(snapshot.scaling_group.name),
         )
         self._chooser = Chooser(snapshot, profile, self._cluster)
@@ -178,8 +178,11 @@ class Cycle:
             return Code.AGENTS_FAILING if any(fails(machine) for machine in suited) else Code.NODES_DRAINING
         if alive and not same:
             return Code.NO_ARCH_MATCH
-        if same and not any(machine.suits(kernel) for machine in same):
+        if same and not any(machine.has_labels(kernel) for machine in same):
             return Code.NO_LABEL_MATCH
+        able = [machine for machine in alive if machine.has_labels(kernel) and machine.held_if_empty(kernel)]
+        if able and all(machine.repels(kernel) for machine in able):
+            return Code.AGENTS_TAINTED
         return Code.NEVER_FITS
 
     def _code(self, pending: WaitingSession) -> Code | None:
@@ -198,6 +201,8 @@ class Cycle:
             return self._never(kernel)
         # If the queue may use all that the cluster has, the cluster is what is short.
         eligible = [machine for machine in machines if self._chooser.eligible(machine, kernel)]
+        if self._chooser.concerned(kernel):
+            return None
         if any(machine.fits_now(kernel) for machine in eligible):
             return Code.FRAGMENTED
         if any(machine.fits_without_holders(kernel) for machine in eligible):

@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import KERNEL, FreeProof, KernelStatus, KernelTrigger
@@ -262,7 +264,16 @@ def _spec(session: SessionWorkload) -> SessionSpec:
         starts_at_ms=session.starts_at_ms,
         preemptible=session.preemptible,
         preemption=session.preemption,
+        **_options(session.kernels[0].constraints),
     )
+
+
+def _options(constraints: PlacementConstraints | None) -> dict[str, Any]:
+    """The options of a session that its kernels carry as constraints."""
+    if constraints is None:
+        return {}
+    names = ("where", "tolerations", "affinity", "anti_affinity")
+    return {"labels": dict(constraints.labels), **{name: getattr(constraints, name) for name in names}}
 
 
 def _kernel_spec(kernel: KernelWorkload) -> KernelSpec:

@@ -29,7 +29,7 @@ class LabelSelector:
     value: str | None = None
 
     def __post_init__(self) -> None:
-        _require_label(self.name, self.value or "", what="listing", field="label", hint="write NAME or NAME=VALUE")
+        require_label(self.name, self.value or "", what="listing", field="label", hint="write NAME or NAME=VALUE")
 
 
 def require_session_labels(labels: object, *, what: str, field: str = "labels") -> None:
@@ -38,7 +38,7 @@ def require_session_labels(labels: object, *, what: str, field: str = "labels") 
         problem = f"must be a mapping of at most {SESSION_LABELS_MAX} labels"
         raise InvalidSpec(what=what, field=field, value=_size_of(labels), problem=problem)
     for name, value in labels.items():
-        _require_label(name, value, what=what, field=field)
+        require_label(name, value, what=what, field=field)
 
 
 def read_selectors(texts: Iterable[str]) -> tuple[LabelSelector, ...]:
@@ -64,7 +64,8 @@ def _size_of(labels: object) -> object:
     return len(labels) if isinstance(labels, Mapping) else labels
 
 
-def _require_label(name: object, value: object, *, what: str, field: str, hint: str = "") -> None:
+def require_label(name: object, value: object, *, what: str, field: str, hint: str = "") -> None:
+    """Require a valid name and value of a label. Raises InvalidSpec."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidSpec(what=what, field=field, value=name, problem=_NAME_RULE, hint=hint)
     if not isinstance(value, str) or not _VALUE.fullmatch(value):

@@ -10,6 +10,10 @@ from enum import StrEnum, auto
 from sokovan.domain.arrays import ArrayMember, array_name
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots, require_tuple
 from sokovan.domain.commands import is_plain_path, require_command, require_environment
+from sokovan.domain.constraints.affinity import AffinityTerm
+from sokovan.domain.constraints.label_expression import LabelExpression
+from sokovan.domain.constraints.placement import require_constraints
+from sokovan.domain.constraints.taint import Toleration
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import (
     ARCHITECTURE_DEFAULT,
@@ -221,6 +225,10 @@ class SessionOptions:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     tolerates_failures: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    where: tuple[LabelExpression, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +308,13 @@ class SessionSpec(SessionOptions):
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")
         require_kind(self.tolerates_failures, bool, what=what, field="tolerates_failures")
         require_session_labels(self.labels, what=what)
+        require_constraints(
+            what=what,
+            where=self.where,
+            tolerations=self.tolerations,
+            affinity=self.affinity,
+            anti_affinity=self.anti_affinity,
+        )
         require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
         require_tuple(self.array_dependencies, str, what=what, field="array_dependencies")
         if self.array is not None:

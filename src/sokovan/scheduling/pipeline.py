@@ -20,6 +20,7 @@ from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
@@ -84,7 +85,7 @@ class SchedulingCycle:
             ports=(port for session in snapshot.sessions for kernel in session.kernels for port in kernel.ports),
             now_ms=snapshot.now_ms,
         )
-        self._table = _shape_table(self._workspace, profile, now_ms=snapshot.now_ms)
+        self._table = _shape_table(self._workspace, profile, snapshot)
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
         self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key
         self._ledger = OwnerLedger(snapshot, watch_all=not built_in, watch_users=self._has_fairness_keys)
@@ -285,11 +286,15 @@ def _refuse_duplicates(snapshot: SystemSnapshot) -> None:
             raise InvalidSpec(what="snapshot", field=field, value=duplicate, problem="occurs more than once")
 
 
-def _shape_table(workspace: Workspace, profile: SchedulingProfile, *, now_ms: int) -> ShapeTable:
-    if profile.shard_mode == "none":
-        return ShapeTable(workspace, now_ms=now_ms)
-    hard = profile.shard_mode == "hard"
-    return ShapeTable(workspace, own_shard=profile.shard, hard_shards=hard, now_ms=now_ms)
+def _shape_table(workspace: Workspace, profile: SchedulingProfile, snapshot: SystemSnapshot) -> ShapeTable:
+    sharded = profile.shard_mode != "none"
+    return ShapeTable(
+        workspace,
+        own_shard=profile.shard if sharded else None,
+        hard_shards=profile.shard_mode == "hard",
+        now_ms=snapshot.now_ms,
+        affinity=AffinityIndex(snapshot.sessions, workspace),
+    )
 
 
 def _requested_slots(sessions: Sequence[SessionWorkload]) -> set[str]:

@@ -10,6 +10,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
+from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, UsageScope
@@ -25,6 +26,7 @@ class KernelWorkload:
 
     `ports` are the ports that it needs on its agent, 0 for any of the agent's range.
     `avoid` are agents that failed to start it, each with the end of the time to avoid it.
+    `constraints` are those of its session.
     """
 
     kernel_id: KernelId
@@ -41,6 +43,7 @@ class KernelWorkload:
     releasing: bool = False
     ports: tuple[int, ...] = ()
     avoid: tuple[tuple[AgentId, int], ...] = ()
+    constraints: PlacementConstraints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,14 @@ class SystemSnapshot:
 
 def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
     """A session as it was submitted, before any of its kernels runs."""
+    constraints = PlacementConstraints(
+        project=(spec.owner.domain, spec.owner.group),
+        labels=tuple(sorted(spec.labels.items())),
+        where=spec.where,
+        tolerations=spec.tolerations,
+        affinity=spec.affinity,
+        anti_affinity=spec.anti_affinity,
+    )
     kernels = tuple(
         KernelWorkload(
             kernel_id=kernel.kernel_id,
@@ -194,6 +205,7 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
             priority=kernel.priority,
             preemptible=kernel.preemptible,
             nominated=kernel.nominated,
+            constraints=constraints if constraints.matter else None,
             ports=() if index else tuple(sorted(port.port for port in spec.ports)),
         )
         for index, kernel in enumerate(spec.kernels)

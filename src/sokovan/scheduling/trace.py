@@ -50,6 +50,8 @@ class Code(StrEnum):
     NODES_DRAINING = "NODES_DRAINING"
     NO_ARCH_MATCH = "NO_ARCH_MATCH"
     NO_LABEL_MATCH = "NO_LABEL_MATCH"
+    AGENTS_TAINTED = "AGENTS_TAINTED"
+    AFFINITY = "AFFINITY"
     NEVER_FITS = "NEVER_FITS"
     PORTS_TAKEN = "PORTS_TAKEN"
     NOT_ENOUGH_FREE = "NOT_ENOUGH_FREE"
@@ -99,6 +101,11 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining or not reachable"),
     Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the requested architecture"),
     Code.NO_LABEL_MATCH: (Advice.CHANGE, "no agent has the required labels"),
+    Code.AGENTS_TAINTED: (Advice.CHANGE, "the agents that could hold it have taints that it does not tolerate"),
+    Code.AFFINITY: (
+        Advice.WAIT,
+        "affinity or anti-affinity to other sessions excludes the agents with room",
+    ),
     Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster could not hold it"),
     Code.PORTS_TAKEN: (Advice.WAIT, "agents have room for it, but a port that it needs is leased or rests on each"),
     Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free resources for one of its kernels"),
@@ -145,6 +152,8 @@ class Funnel(NamedTuple):
     topology: int
     # Agents that failed to start the session lately: they are not tried for a while.
     avoided: int = 0
+    # Agents that could hold the kernel, but for a taint that the session does not tolerate.
+    tainted: int = 0
     # Agents that would hold it, and get no kernels because sessions could not be started there.
     failing: int = 0
 
@@ -152,7 +161,8 @@ class Funnel(NamedTuple):
         """`agents 128 → alive 121 → …`, as it is shown to users."""
         names = ("agents", "alive", "architecture", "labels", "could ever fit", "fits now", "topology")
         text = " → ".join(f"{name} {count}" for name, count in zip(names, self, strict=False))
-        apart = [f"{count} {what}" for count, what in ((self.avoided, "avoided"), (self.failing, "failing")) if count]
+        counts = ((self.tainted, "tainted"), (self.avoided, "avoided"), (self.failing, "failing"))
+        apart = [f"{count} {what}" for count, what in counts if count]
         return f"{text} ({', '.join(apart)})" if apart else text
 
 

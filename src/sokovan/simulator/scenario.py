@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from sokovan.domain.slot_notation import parse_amount, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.scheduling.profile import SchedulingProfile, profile_from
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
+from sokovan.simulator.constraints import read_constraints
 from sokovan.simulator.documents import ScenarioLocation, ScenarioValue, read_documents
 
 E = TypeVar("E", bound=StrEnum)
@@ -36,6 +37,7 @@ _QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", 
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
     "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "kernels",
+    "labels", "where", "tolerations", "affinity", "anti_affinity",
 )  # fmt: skip
 _KERNEL = (
     "group", "slots", "require", "labels", "arch", "at", "nominated", "priority", "preemptible", "releasing", "image",
@@ -172,14 +174,16 @@ class _Reader:
             raise hypernode.location.error(f"there is no hypernode {hypernode.text()!r}")
         starts = given["starts_at"].number(least=0) * 1000 if "starts_at" in given else None
         partitions = given["partitions"].sequence() if "partitions" in given else []
+        owner = _checked(value, lambda: _owner(given))
+        constraints = _checked(value, lambda: read_constraints(given, owner))
         return SessionWorkload(
             session_id=SessionId(name),
-            kernels=tuple(kernels),
+            kernels=tuple(replace(kernel, constraints=constraints) for kernel in kernels),
             submitted=index,
             session_type=_choice(
                 given.get("type"), SessionType, SessionType.BATCH if starts else SessionType.INTERACTIVE
             ),
-            owner=_checked(value, lambda: _owner(given)),
+            owner=owner,
             queue=QueueName(given["queue"].text()) if "queue" in given else QueueName("default"),
             priority=given["priority"].number() if "priority" in given else 0,
             min_kernels=given["min_kernels"].number(least=0) if "min_kernels" in given else None,

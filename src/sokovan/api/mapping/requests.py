@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
 from sokovan.api.mapping.times import read_duration, read_time
 from sokovan.domain.arrays import read_array
+from sokovan.domain.constraints.affinity import read_affinity
+from sokovan.domain.constraints.label_expression import read_expression
+from sokovan.domain.constraints.taint import read_toleration
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.problems import InvalidRequest, Problem, problem_text
@@ -30,7 +33,8 @@ T = TypeVar("T")
 # Fields of the body that are converted; all others have the same name and value in the request.
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
-     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry", "array"}
+     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry",
+     "where", "tolerations", "affinity", "anti_affinity", "array"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -46,6 +50,10 @@ def session_request(body: SessionBody) -> SessionRequest:
         groups=tuple(_group(group) for group in body.groups),
         mounts=tuple(_at(f"mounts/{index}", _mount, mount) for index, mount in enumerate(body.mounts)),
         ports=tuple(_at(f"ports/{index}", _port, port) for index, port in enumerate(body.ports)),
+        where=_texts("where", read_expression, body.where),
+        tolerations=_texts("tolerations", read_toleration, body.tolerations),
+        affinity=_texts("affinity", read_affinity, body.affinity),
+        anti_affinity=_texts("anti_affinity", read_affinity, body.anti_affinity),
         architecture=_named(body.architecture, "architecture"),
         scaling_group=_named(body.scaling_group, "scaling_group"),
         queue=_named(body.queue, "queue"),
@@ -108,6 +116,17 @@ def _retry(body: RetryBody) -> RetryPolicy:
 
 def _port(body: ServicePortBody) -> ServicePort:
     return ServicePort(body.name, body.port, ServiceProtocol(body.protocol))
+
+
+def _texts(field: str, read: Callable[[str], T], texts: Sequence[str]) -> tuple[T, ...]:
+    """Read each text of a field; an error names its position."""
+    found = []
+    for index, text in enumerate(texts):
+        try:
+            found.append(read(text))
+        except InvalidSpec as error:
+            raise InvalidRequest([Problem(f"{field}/{index}", problem_text(error))]) from error
+    return tuple(found)
 
 
 def _at(where: str, make: Callable[[B], T], body: B) -> T:

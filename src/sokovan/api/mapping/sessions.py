@@ -27,7 +27,7 @@ WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
 # 128 + SIGKILL and SIGTERM: exit codes of kernels stopped because another one failed.
 _STOPPED = frozenset({137, 143})
 # Options that have another form in the view; all others are shown as they are, under their own name.
-CONVERTED = frozenset({"name", "retry", "topology"})
+CONVERTED = frozenset({"name", "retry", "topology", "where", "tolerations", "affinity", "anti_affinity"})
 _SAME = tuple(
     sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
 )
@@ -41,6 +41,10 @@ def session_view(
     waits = verdict if record.status in WAITING else None
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
+        where=[str(one) for one in spec.where],
+        tolerations=[str(one) for one in spec.tolerations],
+        affinity=[str(one) for one in spec.affinity],
+        anti_affinity=[str(one) for one in spec.anti_affinity],
         id=record.session_id,
         name=spec.name or record.session_id,
         type=spec.session_type.value,

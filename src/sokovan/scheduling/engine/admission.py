@@ -52,9 +52,7 @@ class SessionAdmission:
         problem = _too_few_kernels(pending)
         if problem:
             return PendingReason(Code.NOT_ENOUGH_KERNELS, problem)
-        waiting: Counter[Shape] = Counter()
-        for batch in pending.batches:
-            waiting[batch.shape] += len(batch.kernels)
+        waiting = _kernels_by_shape(pending)
         need = pending.minimum - pending.have
         if sum(min(count, shape.ever_total) for shape, count in waiting.items()) >= need:
             return None
@@ -98,13 +96,12 @@ class SessionAdmission:
         need = pending.need()
         if need >= pending.waiting:
             return False
+        waiting = _kernels_by_shape(pending)
         excluded = {
-            batch.shape
-            for batch in pending.batches
-            if self._rules.objections(pending, batch.shape.slots * min(need, len(batch.kernels)))
+            shape for shape, count in waiting.items() if self._rules.objections(pending, shape.slots * min(need, count))
         }
         pending.excluded_shapes = frozenset(excluded)
-        return sum(len(batch.kernels) for batch in pending.batches if batch.shape not in excluded) >= need
+        return sum(count for shape, count in waiting.items() if shape not in excluded) >= need
 
     def over_limit(self, pending: PendingSession, slots: ResourceSlot) -> PendingReason | None:
         """The objections to exactly the slots that an attempt would take."""
@@ -123,6 +120,14 @@ class SessionAdmission:
         if first:
             self._backlogs.remove(pending.session)
             self._arrays.start(pending.session)
+
+
+def _kernels_by_shape(pending: PendingSession) -> Counter[Shape]:
+    """How many kernels of each shape wait, whatever batches they are in."""
+    waiting: Counter[Shape] = Counter()
+    for batch in pending.batches:
+        waiting[batch.shape] += len(batch.kernels)
+    return waiting
 
 
 def _too_few_kernels(pending: PendingSession) -> str:

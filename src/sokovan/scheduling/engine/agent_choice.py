@@ -104,7 +104,7 @@ class KeyedChoice:
                 agents = np.array(changed, np.int64)
                 keys[agents] = self._computed(shape, agents)
         shape.seen = len(log)
-        return keys
+        return keys if shape.affinity is None else np.asarray(np.where(shape.allowed(), keys, -1), np.int64)
 
     def weighed(self, shape: Shape, agents: Ints) -> Ints:
         """The keys of agents that are known to fit."""
@@ -129,7 +129,7 @@ class KeyedChoice:
 
     def _future_keys(self, shape: Shape) -> Ints:
         fits: Flags = np.asarray((self._workspace.future[:, shape.columns] >= shape.amounts).all(axis=1))
-        return self._weighed(shape, fits, slice(None))
+        return self._weighed(shape, fits if shape.affinity is None else fits & shape.allowed(), slice(None))
 
     def _weighed(self, shape: Shape, fits: Flags, agents: Ints | slice) -> Ints:
         base = self._base(shape)[agents]

@@ -107,7 +107,7 @@ class Allocate:
         Checked per shape, because thousands of equal sessions may wait.
         """
         context, shape = self._context, pending.batches[0].shape
-        if not pending.single or context.workspace.releases:
+        if not pending.single or context.workspace.releases or shape.affinity is not None:
             return False
         if context.queue_usage.refusal(pending.node, shape.slot_pairs) is not None:
             return True
@@ -200,7 +200,8 @@ class Allocate:
         if refusal is not None:
             pending.reason = PendingReason(refusal.code, shape=shape, refusal=refusal)
             return False
-        cache = context.fit_error_cache
+        # With affinity, kernels placed later in the cycle may open agents.
+        cache = context.fit_error_cache if shape.affinity is None else None
         misfit = cache is not None and shape in cache
         agent = -1 if misfit else context.choice.now(shape, 0, len(workspace.ids), kernel)
         if agent < 0:
@@ -209,6 +210,8 @@ class Allocate:
             pending.reason = PendingReason(None, shape=shape)
             return False
         workspace.take(agent, shape.both)
+        if shape.affinity is not None:
+            shape.affinity.count(agent, 1)
         context.choice.chosen(agent)
         self._admission.count(pending, ((shape.slots, 1),))
         context.queue_usage.charge(pending.node, shape.slot_pairs)

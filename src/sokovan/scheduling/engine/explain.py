@@ -19,9 +19,10 @@ from sokovan.scheduling.engine.pending_session import PendingReason, PendingSess
 from sokovan.scheduling.engine.shapes import FitError, Shape
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
-from sokovan.scheduling.trace import MEANING, Advice, Check, Code, DecisionTrace, Verdict
+from sokovan.scheduling.trace import MEANING, Advice, Check, Code, DecisionTrace, Funnel, Verdict
 
 AHEAD_SHOWN = 3
+AFFINITY_TEXT = "affinity or anti-affinity to other sessions excludes them now"
 
 
 class Explainer:
@@ -153,15 +154,13 @@ class Explainer:
         if code is Code.OTHER_SHARD:
             return code, f"only agents of another shard could hold {slots}, and shards are hard"
         if code is Code.AGENTS_AVOIDED:
-            return code, f"{', '.join(shape.avoid)} failed to start it, and no other agent could hold {slots}"
+            return code, f"{', '.join(shape.key.avoid)} failed to start it, and no other agent could hold {slots}"
         if code in {Code.NODES_DRAINING, Code.AGENTS_FAILING} or (not funnel.alive and shape.possible_total):
             failing = Code.AGENTS_FAILING if shape.reachable_total else Code.NODES_DRAINING
             return code or failing, self._unavailable(pending, shape, error)
-        if funnel.alive and not funnel.architecture:
-            return Code.NO_ARCH_MATCH, f"none of {funnel.alive} agents has the architecture {shape.architecture}"
-        if funnel.architecture and not funnel.labels:
-            labels = ", ".join(f"{name}={value}" for name, value in shape.require)
-            return Code.NO_LABEL_MATCH, f"none of {funnel.architecture} agents has the labels {labels}"
+        unmatched = _unmatched(shape, funnel)
+        if unmatched is not None:
+            return unmatched
         if not shape.possible_total:
             lacks = format_slots(error.largest_shortfall) or "room for one more kernel"
             text = f"no agent could ever hold {slots}; the largest candidate {error.largest_agent} lacks {lacks}"
@@ -190,6 +189,10 @@ class Explainer:
         if error.held_agent is not None:
             room = f"the room for {slots} on {error.held_agent}"
             return Code.RESERVED_FOR_GANG, f"{room} is reserved for session {error.holder}"
+        if error.by_affinity and shape.affinity is not None:
+            if shape.affinity.problem:
+                return Code.TOPOLOGY_IMPOSSIBLE, f"its affinity cannot be met: {shape.affinity.problem}"
+            return Code.AFFINITY, f"agents have room for {slots}, but {AFFINITY_TEXT}"
         if error.by_ports:
             ports = ", ".join(str(port) for port in shape.ports if port != ANY_PORT) or "a port of the range"
             return Code.PORTS_TAKEN, f"every agent with room for {slots} has leased {ports}, or until recently"
@@ -223,6 +226,19 @@ class Explainer:
         if shape not in self._fit_errors:
             self._fit_errors[shape] = shape.fit_error(self._workspace)
         return self._fit_errors[shape]
+
+
+def _unmatched(shape: Shape, funnel: Funnel) -> tuple[Code, str] | None:
+    """The verdict if no agent has the architecture, the labels, or only tolerated taints."""
+    if funnel.alive and not funnel.architecture:
+        return Code.NO_ARCH_MATCH, f"none of {funnel.alive} agents has the architecture {shape.architecture}"
+    if funnel.architecture and not funnel.labels:
+        labels = [*(f"{name}={value}" for name, value in shape.key.require), *map(str, shape.key.where)]
+        return Code.NO_LABEL_MATCH, f"none of {funnel.architecture} agents has the labels {', '.join(labels)}"
+    if funnel.tainted and not funnel.could_ever_fit:
+        text = f"{funnel.tainted} agents could hold {_request(shape)}, but have taints that it does not tolerate"
+        return Code.AGENTS_TAINTED, text
+    return None
 
 
 def _not_served(pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:

@@ -104,15 +104,16 @@ class KernelPlacer:
         if cache is not None and batch.shape in cache:
             self.misfit = self.misfit or batch.shape
             return 0
-        if self._choice.fills and len(kernels) >= _MANY:
-            return self._place_many(batch, kernels, agents)
         got, shape, choice = 0, batch.shape, self._choice
+        one_by_one = not choice.fills or (shape.affinity is not None and shape.affinity.changes_itself)
+        if not one_by_one and len(kernels) >= _MANY:
+            return self._place_many(batch, kernels, agents)
         while got < len(kernels):
             agent = choice.now(shape, agents.start, agents.stop, kernels[got])
             if agent < 0:
                 self._remember_misfit(shape, agents)
                 break
-            count = min(len(kernels) - got, self._room(shape, agent)) if choice.fills and len(kernels) > 1 else 1
+            count = 1 if one_by_one or len(kernels) == 1 else min(len(kernels) - got, self._room(shape, agent))
             self._statement.place(batch, kernels[got : got + count], agent)
             got += count
         return got
@@ -176,7 +177,8 @@ class KernelPlacer:
 
     def _remember_misfit(self, shape: Shape, agents: range) -> None:
         self.misfit = self.misfit or shape
-        cache = self._context.fit_error_cache
+        # With affinity, kernels placed later in the cycle may open agents.
+        cache = self._context.fit_error_cache if shape.affinity is None else None
         if cache is not None and agents == self._context.all_agents and not self._statement.checkpoint():
             cache.add(shape)
 
@@ -191,7 +193,7 @@ class KernelPlacer:
     def _nomination_allowed(self, batch: KernelBatch, kernel: KernelWorkload, agents: range) -> bool:
         """Whether the nominated agent is in range and passes every predicate except room."""
         agent = batch.nominated
-        return agent in agents and bool(batch.shape.eligible[agent]) and self._choice.allows(kernel, agent)
+        return agent in agents and bool(batch.shape.allowed()[agent]) and self._choice.allows(kernel, agent)
 
     def _place_nominated(self, batch: KernelBatch, kernel: KernelWorkload, agents: range) -> bool:
         """Place a kernel on its nominated agent if that has room now."""

@@ -1,8 +1,8 @@
 """Shapes: equal kernel requests, evaluated once against all agents.
 
-Takes kernels and the workspace. Gives one Shape per distinct request (slots,
-architecture, required labels, avoided agents), with the agents that could ever hold it, how many
-kernels each agent can take, and the FitError of a shape that does not fit.
+Takes kernels and the workspace. Gives one Shape per distinct request (ShapeKey), with the
+agents that could ever hold it, how many kernels each agent can take, and the FitError of a
+shape that does not fit.
 `agent_choice` stores its keys on the shape.
 """
 
@@ -13,12 +13,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sokovan.domain.constraints.label_expression import LabelExpression
+from sokovan.domain.constraints.taint import Toleration, taints_of, untolerated
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, is_accelerator
+from sokovan.scheduling.engine.usage.affinity import AffinityIndex, AffinityRule
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
 
-ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...], tuple[str, ...], tuple[int, ...]]
+
+class ShapeKey(NamedTuple):
+    """Everything that decides which agents can hold a kernel."""
+
+    slots: ResourceSlot
+    architecture: str
+    require: tuple[tuple[str, str], ...] = ()
+    avoid: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    where: tuple[LabelExpression, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: AffinityRule | None = None
 
 
 class FitError(NamedTuple):
@@ -27,7 +41,8 @@ class FitError(NamedTuple):
     `funnel` counts the agents left after each predicate. `best_agent` is the eligible
     agent that lacks least now, `largest_agent` the one that lacks least even if empty;
     the shortfalls say what each lacks. `held_agent` has the room, but it is reserved for
-    the session `holder`; `by_ports` means that agents have the room, but not the ports.
+    the session `holder`. With `by_ports` agents have the room, but not the ports; with
+    `by_affinity` they have both, but affinity excludes them.
     """
 
     funnel: Funnel
@@ -39,6 +54,7 @@ class FitError(NamedTuple):
     largest_agent: str | None
     largest_shortfall: ResourceSlot
     by_ports: bool = False
+    by_affinity: bool = False
 
 
 class ShapeAgents(NamedTuple):
@@ -60,7 +76,8 @@ class Shape:
     """One distinct kernel request, evaluated against all agents."""
 
     def __init__(self, key: ShapeKey, workspace: Workspace, agents: ShapeAgents, funnel: Funnel) -> None:
-        self.slots, self.architecture, self.require, self.avoid, self.ports = key
+        self.key = key
+        self.slots, self.architecture, self.ports, self.affinity = key.slots, key.architecture, key.ports, key.affinity
         self.funnel, self.eligible = funnel, agents.eligible
         request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
         self.both: Ints = np.concatenate((request, request))
@@ -89,11 +106,16 @@ class Shape:
         counts = self._counts(workspace.idle[agents])
         if workspace.held:
             counts = np.minimum(counts, self._counts(workspace.future[agents]))
-        return np.asarray(np.where(self.eligible[agents], counts, 0), np.int64)
+        return np.asarray(np.where(self.allowed(agents), counts, 0), np.int64)
+
+    def allowed(self, agents: Ints | slice = slice(None)) -> Flags:
+        """The eligible agents that affinity to other sessions allows now."""
+        near = self.affinity.allowed(agents) if self.affinity is not None else None
+        return self.eligible[agents] if near is None else self.eligible[agents] & near
 
     def future_counts(self, workspace: Workspace, agents: Ints | slice = slice(None)) -> Ints:
         """How many kernels each agent could take once everything being released is free."""
-        return np.asarray(np.where(self.eligible[agents], self._counts(workspace.future[agents]), 0), np.int64)
+        return np.asarray(np.where(self.allowed(agents), self._counts(workspace.future[agents]), 0), np.int64)
 
     def ever_counts(self, workspace: Workspace) -> Ints:
         """How many kernels each agent could take if it were empty."""
@@ -110,9 +132,13 @@ class Shape:
         largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
         by_ports = bool(self.ports) and not fits and self._fits_without_ports(workspace, free)
-        return FitError(
-            funnel, int(counts.sum()), held_agent, holder, best, shortfall, largest, largest_shortfall, by_ports
+        by_affinity = (
+            self.affinity is not None
+            and not fits
+            and bool(((free >= self.both[: workspace.width]).all(axis=1) & self.eligible).any())
         )
+        lacks = (best, shortfall, largest, largest_shortfall)
+        return FitError(funnel, int(counts.sum()), held_agent, holder, *lacks, by_ports, by_affinity)
 
     def _held_room(self, workspace: Workspace, counts: Ints) -> tuple[str | None, str]:
         """The first agent with idle room for a kernel that is reserved for another session, and that session."""
@@ -156,11 +182,19 @@ class ShapeTable:
     """
 
     def __init__(
-        self, workspace: Workspace, *, own_shard: str | None = None, hard_shards: bool = False, now_ms: int = 0
+        self,
+        workspace: Workspace,
+        *,
+        own_shard: str | None = None,
+        hard_shards: bool = False,
+        now_ms: int = 0,
+        affinity: AffinityIndex | None = None,
     ) -> None:
-        self.workspace, self._now_ms = workspace, now_ms
-        self._shapes: dict[ShapeKey, Shape] = {}
-        self._labels: dict[tuple[str, str], Flags] = {}
+        self.workspace, self._now_ms, self._affinity = workspace, now_ms, affinity
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
+        self._taints = [taints_of(agent.labels) for agent in workspace.agents]
+        self._any_taints = any(self._taints)
         codes: dict[str, int] = {}
         architectures = [codes.setdefault(agent.architecture, len(codes)) for agent in workspace.agents]
         self._architecture_codes = codes
@@ -174,11 +208,15 @@ class ShapeTable:
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
-        avoided = self._avoided(kernel) if kernel.avoid else ()
-        key = (kernel.slots, kernel.architecture, require, avoided, kernel.ports)
+        avoid = self._avoided(kernel) if kernel.avoid else ()
+        constraints = kernel.constraints
+        key: tuple[object, ...] = (kernel.slots, kernel.architecture, require, avoid, kernel.ports)
+        if constraints is not None:
+            affinity = self._affinity.rule(constraints) if self._affinity is not None else None
+            key = (*key, constraints.where, constraints.tolerations if self._any_taints else (), affinity)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = self._evaluate(key)
+            shape = self._shapes[key] = self._evaluate(ShapeKey(*key))  # type: ignore[arg-type]  # built in its order
         return shape
 
     def _avoided(self, kernel: KernelWorkload) -> tuple[str, ...]:
@@ -190,34 +228,47 @@ class ShapeTable:
         unused = [column for column in self._accelerators if not shape.both[column]]
         return np.asarray((self.workspace.capacity[:, unused] > 0).sum(axis=1), np.int64)
 
-    def has_labels(self, require: Iterable[tuple[str, str]]) -> Flags:
-        """The agents that have all of these labels."""
+    def has_labels(self, require: Iterable[tuple[str, str]], where: Iterable[LabelExpression] = ()) -> Flags:
+        """The agents that have all of these labels and meet these conditions."""
         flags = np.ones(len(self.workspace.agents), bool)
         for pair in require:
             if pair not in self._labels:
                 name, value = pair
                 self._labels[pair] = np.array([a.labels.get(name) == value for a in self.workspace.agents], bool)
             flags = flags & self._labels[pair]
+        for condition in where:
+            if condition not in self._labels:
+                self._labels[condition] = np.array([condition.holds(a.labels) for a in self.workspace.agents], bool)
+            flags = flags & self._labels[condition]
         return flags
+
+    def tolerated(self, tolerations: tuple[Toleration, ...]) -> Flags:
+        """The agents without a taint, or with taints that are all tolerated."""
+        distinct = {taints: not untolerated(taints, tolerations) for taints in set(self._taints)}
+        return np.array([distinct[taints] for taints in self._taints], bool)
 
     def _evaluate(self, key: ShapeKey) -> Shape:
         workspace = self.workspace
-        slots, architecture, require, avoid, ports = key
-        request = np.array(workspace.row_of(slots, ports=ports), np.int64)
-        same = self._architectures == self._architecture_codes.get(architecture, -1)
-        labelled = self.has_labels(require)
+        request = np.array(workspace.row_of(key.slots, ports=key.ports), np.int64)
+        same = self._architectures == self._architecture_codes.get(key.architecture, -1)
+        labelled = self.has_labels(key.require, key.where)
         holds = (workspace.capacity >= request).all(axis=1)
-        alive = workspace.alive
+        alive, tainted = workspace.alive, 0
         able = alive & same & labelled & holds
+        possible = same & labelled & holds
+        if self._any_taints:
+            tolerated = self.tolerated(key.tolerations)
+            tainted = int((able & ~tolerated).sum())
+            able, possible = able & tolerated, possible & tolerated
         now = able & (workspace.idle >= request).all(axis=1)
         steps = (alive, alive & same, alive & same & labelled, able, now, now)
-        funnel = Funnel(len(workspace.agents), *(int(flags.sum()) for flags in steps))
+        counts = [int(flags.sum()) for flags in steps]
+        funnel = Funnel(len(workspace.agents), *counts)._replace(tainted=tainted)
         usable = able & self.own if self._hard and self.own is not None else able
         eligible = usable
-        if avoid:
-            avoided = np.isin(np.array(workspace.ids), np.array(avoid))
+        if key.avoid:
+            avoided = np.isin(np.array(workspace.ids), np.array(key.avoid))
             eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
-        possible = same & labelled & holds
         failing = possible & workspace.failing
         agents = ShapeAgents(eligible, usable, able, able | failing, possible)
         return Shape(key, workspace, agents, funnel._replace(failing=int(failing.sum())))

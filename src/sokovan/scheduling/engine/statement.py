@@ -74,6 +74,8 @@ class Statement:
         """Take room for equal kernels on one agent."""
         shape, count = batch.shape, len(kernels)
         self._workspace.take(agent, shape.both if count == 1 else shape.both * count)
+        if shape.affinity is not None:
+            shape.affinity.count(agent, count)
         self._operations.append(StatementOperation("place", shape, agent, count, self._choice.cursor))
         self._choice.chosen(agent)
         self.placed.extend([(batch, kernel, agent) for kernel in kernels])
@@ -81,6 +83,7 @@ class Statement:
     def place_many(self, batch: KernelBatch, kernels: Sequence[KernelWorkload], agents: Ints, counts: Ints) -> None:
         """Take room for equal kernels on many agents at once, `counts` on each."""
         self._workspace.take_many(agents, batch.shape.both, counts)
+        _count_many(batch.shape, agents, counts)
         self._operations.append(StatementOperation("place", batch.shape, agents, counts, self._choice.cursor))
         spread = np.repeat(agents, counts).tolist()
         self.placed.extend([(batch, kernel, agent) for kernel, agent in zip(kernels, spread, strict=True)])
@@ -88,6 +91,8 @@ class Statement:
     def reserve(self, batch: KernelBatch, kernel: KernelWorkload, agent: int) -> None:
         """Hold room that is being released on an agent; the kernel does not start yet."""
         self._workspace.hold(agent, batch.shape.later, 1)
+        if batch.shape.affinity is not None:
+            batch.shape.affinity.count(agent, 1)
         self._operations.append(StatementOperation("reserve", batch.shape, agent, 1, self._choice.cursor))
         self._choice.chosen(agent)
         self.reserved.append((batch, kernel, agent))
@@ -107,12 +112,17 @@ class Statement:
             kind, shape, agents, counts, cursor = self._operations.pop()
             if isinstance(agents, np.ndarray):
                 self._workspace.take_many(agents, -shape.both, np.asarray(counts))
+                _count_many(shape, agents, -np.asarray(counts))
                 del self.placed[len(self.placed) - int(np.sum(counts)) :]
             elif kind == "place":
                 self._workspace.take(agents, shape.both * -counts)
+                if shape.affinity is not None:
+                    shape.affinity.count(agents, -int(counts))
                 del self.placed[len(self.placed) - int(counts) :]
             elif kind == "reserve":
                 self._workspace.hold(agents, -shape.later, -1)
+                if shape.affinity is not None:
+                    shape.affinity.count(agents, -1)
                 self.reserved.pop()
             else:
                 self._workspace.free_soon(agents, -shape.later)
@@ -122,3 +132,9 @@ class Statement:
         """Keep everything; a later rollback undoes nothing."""
         operations, self._operations = tuple(self._operations), []
         return operations
+
+
+def _count_many(shape: Shape, agents: Ints, counts: Ints) -> None:
+    if shape.affinity is not None:
+        for agent, count in zip(agents.tolist(), counts.tolist(), strict=True):
+            shape.affinity.count(agent, count)

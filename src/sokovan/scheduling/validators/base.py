@@ -103,6 +103,7 @@ class ArrayLimitReached(SchedulingValidationError):
     code = "array-limit"
     hint = "wait for a session of the array to end"
     reason = Code.ARRAY_LIMIT
+    refusal = ValidationFailure.ARRAY_LIMIT
 
 
 class DependencyUnmet(SchedulingValidationError):

@@ -67,10 +67,12 @@ class SessionBody(StrictBody):
     """A request for a session.
 
     Either `size` equal kernels, one main kernel and the others, or `groups`. `topology`
-    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`. With
-    `array`, one session per index: `0-999%50`, `1,3,7-9`, `0-100:10`. `workdir` is a folder
-    of the agent, in which the kernels run and which they may change; by default each has an
-    empty folder of its own.
+    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`. `where` are
+    conditions on labels of agents: `zone in (a, b)`, `nvme exists`. `affinity` and
+    `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
+    `workdir` is a folder of the agent, in which the kernels run and which they may change;
+    by default each has an empty folder of its own.
+    With `array`, one session per index: `0-999%50`, `1,3,7-9`, `0-100:10`.
     """
 
     name: str | None = None
@@ -87,6 +89,10 @@ class SessionBody(StrictBody):
     ports: list[ServicePortBody] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
+    where: list[str] = field(default_factory=list)
+    tolerations: list[str] = field(default_factory=list)
+    affinity: list[str] = field(default_factory=list)
+    anti_affinity: list[str] = field(default_factory=list)
     architecture: str | None = None
     scaling_group: str | None = None
     queue: str | None = None
@@ -127,6 +133,10 @@ class RunOptions(TypedDict, total=False):
     ports: Sequence[str | ServicePortBody]
     labels: Mapping[str, str]
     require: Mapping[str, str]
+    where: Sequence[str]
+    tolerations: Sequence[str]
+    affinity: Sequence[str]
+    anti_affinity: Sequence[str]
     architecture: str
     scaling_group: str
     queue: str
@@ -230,6 +240,10 @@ class SessionView:
     exit_code: int | None
     version: int
     labels: dict[str, str] = field(default_factory=dict)
+    where: list[str] = field(default_factory=list)
+    tolerations: list[str] = field(default_factory=list)
+    affinity: list[str] = field(default_factory=list)
+    anti_affinity: list[str] = field(default_factory=list)
     attempt: int = 1
     retry: RetryBody = field(default_factory=RetryBody)
     failed_starts: list[FailedStartView] = field(default_factory=list)

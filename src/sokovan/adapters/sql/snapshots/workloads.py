@@ -9,6 +9,10 @@ from typing import Any
 import msgspec
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, failed_starts_of, ports_of, slots_of
+from sokovan.domain.constraints.affinity import AffinityTerm
+from sokovan.domain.constraints.label_expression import LabelExpression
+from sokovan.domain.constraints.placement import PlacementConstraints
+from sokovan.domain.constraints.taint import Toleration
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -22,6 +26,12 @@ _NO_LABELS: Mapping[str, str] = {}
 _ENDED = frozenset({KernelStatus.TERMINATED.value, KernelStatus.CANCELLED.value})
 # Pending kernels of a TERMINATING session are not placed either.
 _ENDED_OR_PENDING = _ENDED | {KernelStatus.PENDING.value}
+_CONSTRAINTS: Mapping[str, Any] = {
+    "where": tuple[LabelExpression, ...],
+    "tolerations": tuple[Toleration, ...],
+    "affinity": tuple[AffinityTerm, ...],
+    "anti_affinity": tuple[AffinityTerm, ...],
+}
 _HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
 
 
@@ -31,13 +41,14 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
     specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}
     failed = failed_starts_of(row.failed_starts)
     elsewhere = spec.get("retry", {}).get("elsewhere", True)
+    constraints = _constraints(row, spec)
     avoid = tuple((one.agent_id, one.avoid_until_ms) for one in failed) if elsewhere else ()
     # Without another agent to go to at once, the next attempt is later.
     later = () if elsewhere else tuple(one.avoid_until_ms for one in failed)
     return SessionWorkload(
         session_id=SessionId(row.session_id),
         kernels=tuple(
-            _kernel_workload(kernel, specs[kernel.kernel_id], avoid)
+            _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints)
             for kernel in kernels
             if kernel.status not in (_ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED)
         ),
@@ -63,7 +74,21 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
     )
 
 
-def _kernel_workload(row: Any, spec: Mapping[str, Any], avoid: tuple[tuple[AgentId, int], ...]) -> KernelWorkload:
+def _constraints(row: Any, spec: Mapping[str, Any]) -> PlacementConstraints | None:
+    """The constraints of a session; None for most sessions, which have neither constraints nor labels."""
+    if not any(spec.get(name) for name in ("labels", *_CONSTRAINTS)):
+        return None
+    found = {name: from_plain(target, spec[name], key=name) for name, target in _CONSTRAINTS.items() if spec.get(name)}
+    labels = tuple(sorted(spec.get("labels", {}).items()))
+    return PlacementConstraints(project=(row.domain, row.group), labels=labels, **found)
+
+
+def _kernel_workload(
+    row: Any,
+    spec: Mapping[str, Any],
+    avoid: tuple[tuple[AgentId, int], ...],
+    constraints: PlacementConstraints | None,
+) -> KernelWorkload:
     holds = row.status in _HOLDING
     return KernelWorkload(
         kernel_id=KernelId(row.kernel_id),
@@ -79,6 +104,7 @@ def _kernel_workload(row: Any, spec: Mapping[str, Any], avoid: tuple[tuple[Agent
         agent=AgentId(row.agent_id) if holds else None,
         releasing=row.status == KernelStatus.TERMINATING.value,
         avoid=() if holds else avoid,
+        constraints=constraints,
         ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
     )
 

@@ -106,6 +106,22 @@ class SessionFlags:
         Parameter(negative=(), help="Use only agents with this label: NAME=VALUE. Repeatable."),
         NameValues("--require", "zone=a"),
     ] = ()
+    where: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Condition on agent labels: 'zone in (a, b)', 'nvme exists'. Repeatable."),
+    ] = ()
+    tolerations: Annotated[
+        tuple[str, ...],
+        Parameter(name="--tolerate", negative=(), help="Allow agents with this taint: KEY or KEY=VALUE. Repeatable."),
+    ] = ()
+    affinity: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Run near sessions with a label: 'app=db', 'app=db within rack'. Repeatable."),
+    ] = ()
+    anti_affinity: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Run apart from sessions with a label: 'app=db within rack'. Repeatable."),
+    ] = ()
     topology: Annotated[str | None, Parameter(help="Topology constraint: hard or soft, with a tier: hard:rack.")] = None
     queue: Annotated[str | None, Parameter(help="Queue to submit to. [env: SOKOVAN_QUEUE]")] = None
     group: Annotated[str | None, Parameter(help="Group to account to. [env: SOKOVAN_GROUP]")] = None

@@ -1,0 +1,1 @@
+"""Constraints of sessions on agents: labels, taints, and other sessions."""
