@@ -281,6 +281,20 @@ class Embedded:
         return lambda: json.dumps(self.history(reference), indent=1)[-4000:] + self.said[-2000:]
 
 
+def sokovan_in(folder: Path, server: Embedded, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command that a person runs in a folder."""
+    return subprocess.run(
+        [SOKOVAN, *words],
+        env=server.environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
 def until(
     found: Callable[[], T | None], *, limit_s: float = LIMIT_S, what: str, tell: Callable[[], str] = lambda: ""
 ) -> T:

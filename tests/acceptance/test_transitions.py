@@ -21,8 +21,11 @@ CANNOT_OCCUR = {
     Row("session", "pulling", "kernel_exited"): _NOT_BEGUN,
     Row("session", "prepared", "kernel_exited"): _AT_ONCE,
 }
-# This needs several agents, of which one fails while another runs its kernel of the same gang.
+# These need several agents, of which one fails while another runs its kernel of the same session.
 SHOWN_IN_SCENARIOS = {
+    Row(
+        "session", "running", "retry_requested"
+    ): "test_failed_starts.py::test_a_session_is_retried_whole_if_its_first_rank_did_not_start",
     Row(
         "kernel", "running", "retry_requested"
     ): "test_failed_starts.py::test_running_kernels_of_a_gang_are_retried_too",

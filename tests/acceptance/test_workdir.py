@@ -8,24 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.embedded import LIMIT_S, SMALL, SOKOVAN, Embedded
+from tests.acceptance.embedded import LIMIT_S, SMALL, SOKOVAN, Embedded, sokovan_in
 from tests.kernels import needs_sandbox
 
 LITTLE = ("--cpus", "0.2", "--mem", "64MiB")
-
-
-def sokovan_in(folder: Path, server: Embedded, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command that a person runs in a folder."""
-    return subprocess.run(
-        [SOKOVAN, *words],
-        env=server.environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
 
 
 @pytest.fixture

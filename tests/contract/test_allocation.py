@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.allocation import assignments_of
-from sokovan.scheduling.plan import Placement
+from sokovan.scheduling.plan import Placement, SchedulingPlan
 from sokovan.testing.contracts import allocation
 from sokovan.testing.contracts.allocation import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
@@ -32,10 +32,12 @@ async def test_every_check_of_the_suite_is_run() -> None:
 
 async def test_the_placements_of_a_plan_become_assignments_in_its_order() -> None:
     placed = [("s1.0", "s1", "a1"), ("s2.0", "s2", "a2"), ("s1.1", "s1", "a3")]
-    placements = [Placement(KernelId(kernel), SessionId(name), AgentId(agent)) for kernel, name, agent in placed]
-    found = assignments_of(
-        placements, incarnations={AgentId("a1"): 3, AgentId("a2"): 4}, domains={SessionId("s2"): "rack1"}
-    )
+    placements = tuple(Placement(KernelId(kernel), SessionId(name), AgentId(agent)) for kernel, name, agent in placed)
+    groups = {SessionId("s1"): {"stages/0": "rack2"}}
+    plan = SchedulingPlan(placements, domains={SessionId("s2"): "rack1"}, group_domains=groups)
+    found = assignments_of(plan, incarnations={AgentId("a1"): 3, AgentId("a2"): 4})
+    assert [one.group_domains for one in found] == [{"stages/0": "rack2"}, {}]
+    assert all(one.has_domain for one in found)
     assert [one.session_id for one in found] == ["s1", "s2"]
     assert found[0].kernels == (("s1.0", "a1"), ("s1.1", "a3"))
     assert [dict(one.incarnations) for one in found] == [{"a1": 3}, {"a2": 4}]

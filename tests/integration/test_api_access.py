@@ -70,11 +70,14 @@ def path_of(api: ApiHarness, operation: Operation, tenant: str) -> str:
         "policies": "p",
     }.get(operation.kind, "")
     values = {"ref": f"{tenant}-run", "index": "0", "name": name, "access_key": api.keys[member(tenant)]}
+    values["digest"] = "0" * 64
     return operation.path.format(**values)
 
 
 def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
     """A body that is valid from a caller with the permission."""
+    if operation.path.endswith("/labels"):
+        return {"set": {"zone": "a"}}
     bodies: dict[str, dict[str, Any]] = {
         "users": {"name": member(tenant), "domain": tenant},
         "groups": {"name": f"{tenant}-group", "domain": tenant},
@@ -85,6 +88,8 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "scaling-groups": {"name": "default"},
         "images": {"name": "repo/x"},
         "policies": {"name": "p"},
+        "topology": {"tiers": [{"name": "rack", "label": "rack"}]},
+        "uploads": {"files": []},
         "sessions": {"command": ["true"], "resources": {"cpu": 1}},
     }
     return bodies[operation.kind]

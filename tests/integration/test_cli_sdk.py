@@ -9,8 +9,7 @@ import pytest
 
 import sokovan
 from sokovan.sdk.config import read_config
-from sokovan.sdk.core.followers import LogOptions
-from sokovan.sdk.core.session_calls import SessionListOptions
+from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import NotFound, Refused, Unauthorized
 from sokovan.sdk.session_request import session_body
 from tests.integration.cli_rig import Rig, server_up
@@ -33,7 +32,7 @@ def address(rig: Rig) -> tuple[str, str]:
 def test_a_handle_knows_everything_about_its_session(address: tuple[str, str]) -> None:
     with sokovan.Client(*address) as client:
         session = client.run("sh -c 'echo one; echo two; sleep 600'", cpus=0.1, name="held")
-        session.wait("RUNNING", timeout_s=30)
+        session.wait("RUNNING", timeout=30)
         assert session.why() is None
         assert session.where == [agent.id for agent in client.agents.list()]
         lines = iter(session.logs(follow=True))
@@ -44,9 +43,9 @@ def test_a_handle_knows_everything_about_its_session(address: tuple[str, str]) -
             assert b"".join(execution) == b"abc"
             assert execution.exit_code == 0
         session.stop()
-        assert session.wait(timeout_s=30).status == "terminated"
+        assert session.wait(timeout=30).status == "terminated"
         assert session.exit_code not in {None, 0}
-        assert [view.name for view in client.sessions.list(SessionListOptions(name="held"))] == ["held"]
+        assert [view.name for view in client.sessions.list(name="held")] == ["held"]
         chunk = client.kernels.log("held", 0)
         assert base64.b64decode(chunk.data) == b"one\ntwo\n"
         assert client.kernels.list("held")[0].status == "terminated"
@@ -57,20 +56,20 @@ def test_the_same_key_is_the_same_session(address: tuple[str, str]) -> None:
         body = session_body("true", cpus=0.1)
         first = client.sessions.submit(body, key="once")
         assert client.sessions.submit(body, key="once").id == first.id
-        assert client.sessions.wait(first.id, timeout_s=30).exit_code == 0
+        assert client.sessions.wait(first.id, timeout=30).exit_code == 0
 
 
 async def test_the_async_client_has_the_same_names(address: tuple[str, str]) -> None:
     async with sokovan.AsyncClient(*address) as client:
         session = await client.run(["sh", "-c", "echo one; exit 3"], cpus=0.1)
-        view = await session.wait(timeout_s=30)
+        view = await session.wait(timeout=30)
         assert (view.exit_code, session.exit_code) == (3, 3)
         assert [str(line) async for line in session.logs()] == ["one"]
         pieces = [piece.content async for piece in client.sessions.logs(session.id, LogOptions(tail=1))]
         assert b"".join(pieces) == b"one\n"
         assert (await client.health()).status
         long = await client.run(["sleep", "600"], cpus=0.1)
-        await long.wait("RUNNING", timeout_s=30)
+        await long.wait("RUNNING", timeout=30)
         async with await long.exec(["sh", "-c", "exit 5"]) as execution:
             assert await execution.exit_code() == 5
         await long.stop(forced=True)
@@ -95,7 +94,7 @@ def test_problems_have_their_own_classes(address: tuple[str, str]) -> None:
         with pytest.raises(NotFound):
             client.sessions.get("nobody")
         done = client.run("true", cpus=0.1)
-        done.wait(timeout_s=30)
+        done.wait(timeout=30)
         with pytest.raises(Refused):
             client.sessions.cancel(done.id)
     with sokovan.Client(address[0], "sk-AK.nonsense") as stranger, pytest.raises(Unauthorized):

@@ -139,6 +139,11 @@ class Dice:
     def ports(self) -> tuple[int, ...]:
         return self._draw(st.sampled_from(((8080,), (0,), (0, 0, 8080), (9090,))))
 
+    def leased_ports(self) -> tuple[tuple[int, int], ...]:
+        some = ((8080, FOREVER_MS), (8081, 0), (9090, FOREVER_MS))
+        every = ((8080, FOREVER_MS), (8081, FOREVER_MS), (8082, FOREVER_MS))
+        return self._draw(st.sampled_from(((), (), some, some, every)))
+
     def one_of(self, *names: str) -> str:
         return self._draw(st.sampled_from(names))
 
@@ -184,6 +189,7 @@ def profiles(draw: st.DrawFn, theme: Theme) -> SchedulingProfile:
         hierarchy=theme.queues > 1 and draw(st.booleans()),
         actions=draw(st.sampled_from(theme.actions)),
         fit_error_cache=draw(st.booleans()),
+        prefer_lower_tier=theme.tiers > 0 and draw(st.booleans()),
     )
     if theme.shards:
         profile = replace(profile, shard="east", shard_mode=draw(st.sampled_from(("none", "soft", "hard"))))
@@ -224,7 +230,7 @@ def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
             PORTS_LABEL: "8080-8082",
             **({"zone": dice.one_of("a", "b")} if dice.chance(7) else {}),
         },
-        leased_ports=((8080, FOREVER_MS), (8081, 0), (9090, FOREVER_MS)) if dice.chance(4) else (),
+        leased_ports=dice.leased_ports(),
         kernels_max=dice.number(0, 4) if dice.chance(4) else None,
         status=AgentStatus.DRAINING if dice.chance(2) else AgentStatus.ALIVE,
         health=AgentHealth(failing_ms=1) if dice.chance(1) else info.health,
@@ -236,7 +242,7 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
     count = dice.number(1, theme.kernels)
     like = _kernel(dice, theme, name, 0)
     kernels = [_kernel(dice, theme, name, i) if theme.mixed and dice.chance(4) else like for i in range(count)]
-    kernels = [replace(kernel, kernel_id=KernelId(f"{name}.{i}")) for i, kernel in enumerate(kernels)]
+    kernels = [replace(kernel, kernel_id=KernelId(f"{name}.{i}"), meets=count > 1) for i, kernel in enumerate(kernels)]
     if theme.running and dice.chance(4):
         kernels = [_perhaps_running(dice, kernel, hosts, theme) for kernel in kernels]
     owner = _owner(dice, theme)

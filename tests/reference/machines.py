@@ -49,12 +49,13 @@ class Machine:
     kernels_later: float
     ports: Ports
     ports_later: Ports
+    full: bool  # no port of the range was free at the start
     held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
     present: list[KernelWorkload] = field(default_factory=list)  # kernels of sessions that run, start or wait here
 
     def copy(self) -> Machine:
         amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
-        ports = (self.ports.copy(), self.ports_later.copy())
+        ports = (self.ports.copy(), self.ports_later.copy(), self.full)
         return Machine(self.info, *amounts, *ports, list(self.held), list(self.present))
 
     def fits_without_holders(self, kernel: KernelWorkload) -> bool:
@@ -64,19 +65,23 @@ class Machine:
         ports = self.ports.copy()
         for other in self.held:
             ports.put_back(other)
-        return fits and self.kernels_left + len(self.held) >= 1 and ports.have(kernel)
+        return fits and self.kernels_left + len(self.held) >= 1 and ports.have(kernel) and self.may_meet(kernel)
+
+    def may_meet(self, kernel: KernelWorkload) -> bool:
+        """Whether there is a port at which kernels could meet, if the kernel needs one."""
+        return not (kernel.meets and self.full)
 
     def fits_without_ports(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved, apart from ports."""
-        return self.fits_now(replace(kernel, ports=()))
+        return self.fits_now(replace(kernel, ports=(), meets=False))
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
         fits = all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
-        return self.kernels_left >= 1 and fits and self.ports.have(kernel)
+        return self.kernels_left >= 1 and fits and self.ports.have(kernel) and self.may_meet(kernel)
 
     def fits_later(self, kernel: KernelWorkload) -> bool:
         fits = all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
-        return self.kernels_later >= 1 and fits and self.ports_later.have(kernel)
+        return self.kernels_later >= 1 and fits and self.ports_later.have(kernel) and self.may_meet(kernel)
 
     def fits_now(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved."""
@@ -141,7 +146,7 @@ def machine_of(info: AgentInfo, snapshot: SystemSnapshot) -> Machine:
     ports = Ports(sum(port not in taken for port in port_range(info.labels)), taken)
     kernels_later = kernels_left + info.releasing_count
     running = [kernel for session in snapshot.sessions for kernel in session.kernels if kernel.agent == info.agent_id]
-    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy(), [], running)
+    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy(), not ports.left, [], running)
 
 
 @dataclass

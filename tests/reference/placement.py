@@ -24,6 +24,7 @@ class CycleState:
     queues: Queues
     network: Network
     nominations: Mapping[str, str]
+    prefer_lower_tier: bool = False
 
     def nominated(self, kernel: KernelWorkload) -> str | None:
         """The nominated agent of a kernel, its own or by a reservation of an earlier cycle."""
@@ -93,7 +94,10 @@ class PlacementAttempt:
         return Reason(short=self._short or self._kernels[0], vague=close)
 
     def _in_domains(self) -> bool:
-        """Try room that is free now in any domain before room that is being released."""
+        """Try room that is free now in any domain before room that is being released.
+
+        A profile that prefers lower tiers tries both in a tier before the next one.
+        """
         network, topology = self._cycle.network, self._pending.session.topology
         domains = [network.root]
         if topology is not None:
@@ -103,9 +107,12 @@ class PlacementAttempt:
                 return False
             domains = network.inside(network.root, highest, self._pending.agents())
         demand = self._kernels[: 1 if self._grows else self._pending.missing()]
-        for later in (False, True) if self._may_reserve else (False,):
+        times = (False, True) if self._may_reserve else (False,)
+        tiers = sorted({domain.tier for domain in domains}) if self._cycle.prefer_lower_tier else [0]
+        for tier, later in [(tier, later) for tier in tiers for later in times]:
             self._may_reserve = later
-            for domain in by_preference(domains, self._cycle.cluster, demand):
+            chosen = [domain for domain in domains if tier in {0, domain.tier}]
+            for domain in by_preference(chosen, self._cycle.cluster, demand):
                 if self._in_domain(domain):
                     return True
         return False

@@ -92,9 +92,13 @@ class Queues:
         return None
 
     def contended(self, name: str, kernel: KernelWorkload) -> bool:
-        """Whether a queue, or one above it, may use less of the requested slots than the cluster has."""
+        """Whether a queue, or one above it, may use less of the slots than it requests and the cluster has."""
         bounds = self._deserved if self._profile.queue_policy == "proportion" else self._limit
-        return any(bounds[above][slot] < self._total[slot] for above in self._limiting(name) for slot in kernel.slots)
+        return any(
+            bounds[above][slot] < min(self._total[slot], self._sum(above, self._requested)[slot])
+            for above in self._limiting(name)
+            for slot in kernel.slots
+        )
 
     def admits(
         self, name: str, request: Sequence[KernelWorkload], admitted: Sequence[tuple[str, KernelWorkload]]

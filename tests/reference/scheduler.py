@@ -52,7 +52,9 @@ class Cycle:
         self._owners = Owners(snapshot, profile.validators)
         reserved = [seat for reservation in snapshot.reservations for seat in reservation.kernels]
         nominations: Mapping[str, str] = {str(kernel): str(agent) for kernel, agent in reserved}
-        self._cycle = CycleState(self._cluster, self._chooser, self._queues, Network(snapshot), nominations)
+        self._cycle = CycleState(
+            self._cluster, self._chooser, self._queues, Network(snapshot), nominations, profile.prefer_lower_tier
+        )
         self._placements: list[tuple[str, str]] = []
         self._reservations: dict[str, list[tuple[str, str]]] = {}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
@@ -146,7 +147,7 @@ class StoredScenario:
         await unit.catalog.put(ELSEWHERE, *scenario.queues)
         for agent in (*map(_joining, scenario.agents), _AGENT_ELSEWHERE):
             await unit.fleet.enrol(agent, BY_AGENT, devices=devices_of(agent.available_slots))
-        await unit.catalog.put(*scenario.hypernodes)
+        await unit.catalog.put(Topology(hypernodes=tuple(scenario.hypernodes)))
 
     async def _write_limits_and_statuses(self, unit: UnitOfWork) -> None:
         await unit.catalog.put(*_owners(self._scenario))

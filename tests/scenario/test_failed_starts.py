@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.explain.why import WhyService
@@ -166,3 +167,101 @@ async def test_why_shows_the_failed_attempt(cluster: OrchestratedCluster, attemp
     await cluster.settle()
     why = await WhyService(cluster.store).why((await cluster.session("s")).session_id)
     assert any("no space left on device" in check.detail and "a1" in check.detail for check in why.checks)
+
+
+WIDE: dict[str, Any] = {"cpu": 2000, "mem": 1 << 30}
+
+
+async def growing(cluster: OrchestratedCluster, **options: Any) -> ActingAgent:
+    """A session that runs with one of two kernels, and an agent that starts nothing; each agent holds one kernel."""
+    await cluster.agent("a1", slots=WIDE)
+    await cluster.submit("s", kernels=2, min_kernels=1, slots=WIDE, **options)
+    await cluster.settle()
+    assert await cluster.status("s") == "running"
+    bad = await cluster.agent("a2", slots=WIDE)
+    bad.script.start_problem = "no space left on device"
+    return bad
+
+
+async def test_a_kernel_that_cannot_join_a_running_session_is_retried_alone(cluster: OrchestratedCluster) -> None:
+    bad = await growing(cluster)
+    await cluster.settle()
+    waiting = await cluster.session("s")
+    assert [(one.status, one.attempt, one.agent_id) for one in waiting.kernels] == [
+        ("running", 1, "a1"),
+        ("pending", 2, None),
+    ]
+    good = await cluster.agent("a3", slots=WIDE)
+    await cluster.settle()
+    session = await cluster.session("s")
+    assert (session.status, session.cause) == ("running", None)
+    assert [(one.status, one.attempt, one.rank) for one in session.kernels] == [("running", 1, 0), ("running", 2, 1)]
+    assert (good.running(), bad.running()) == (["s.1"], [])
+    assert [(one.attempt, one.agent_id) for one in session.failed_starts] == [(1, "a2")]
+    assert set((await cluster.used("a2")).values()) <= {0}
+
+
+async def test_a_kernel_that_cannot_join_at_all_is_given_up_and_the_session_goes_on(
+    cluster: OrchestratedCluster,
+) -> None:
+    await growing(cluster, retry=RetryPolicy(attempts=2, backoff_s=3))
+    await cluster.pass_time(25)
+    session = await cluster.session("s")
+    assert (session.status, session.cause, session.result) == ("running", None, None)
+    assert [(one.status, one.rank) for one in session.kernels] == [("running", 0), ("cancelled", None)]
+    assert [(one.attempt, one.agent_id) for one in session.failed_starts] == [(1, "a2"), (2, "a2")]
+    reasons = [one.change.detail for one in await cluster.history("s", kernels=True) if one.after == "cancelled"]
+    assert len(reasons) == 1
+    assert set((await cluster.used("a2")).values()) <= {0}
+    await cluster.agents.all[AgentId("a1")].ends("s.0")
+    await cluster.pass_time(2)
+    assert (await cluster.session("s")).result == "success"
+
+
+async def test_a_late_start_of_a_running_session_is_retried_with_proof_of_its_end(
+    cluster: OrchestratedCluster,
+) -> None:
+    bad = await growing(cluster)
+    bad.script.start_problem, bad.script.slow = "", True
+    await cluster.settle()
+    await cluster.pass_time(620, step_s=10)
+    ending = await cluster.session("s")
+    assert (ending.status, [one.status for one in ending.kernels]) == ("running", ["running", "terminating"])
+    await cluster.agent("a3", slots=WIDE)
+    await bad.begin("s.1")
+    await cluster.pass_time(25)
+    session = await cluster.session("s")
+    assert [(one.status, one.agent_id) for one in session.kernels] == [("running", "a1"), ("running", "a3")]
+
+
+@pytest.mark.parametrize("forced", [False, True])
+async def test_a_running_session_is_stopped_while_a_kernel_of_it_is_retried(
+    cluster: OrchestratedCluster, forced: bool
+) -> None:
+    bad = await growing(cluster)
+    bad.script.start_problem, bad.script.slow = "", True
+    await cluster.settle()
+    await cluster.pass_time(620, step_s=10)
+    await cluster.stop("s", forced=forced)
+    await cluster.settle()
+    await bad.begin("s.1")
+    await cluster.pass_time(5)
+    session = await cluster.session("s")
+    assert (session.status, [one.status for one in session.kernels]) == ("terminated", ["terminated", "terminated"])
+
+
+async def test_a_session_is_retried_whole_if_its_first_rank_did_not_start(cluster: OrchestratedCluster) -> None:
+    first = await cluster.agent("a1", slots=WIDE)
+    await cluster.agent("a2", slots=WIDE)
+    first.script.slow = True
+    await cluster.submit("s", kernels=2, min_kernels=1, slots=WIDE)
+    await cluster.settle()
+    running = await cluster.session("s")
+    assert (running.status, [one.status for one in running.kernels]) == ("running", ["creating", "running"])
+    await cluster.pass_time(620, step_s=10)
+    await cluster.agent("a3", slots=WIDE)
+    await first.begin("s.0")
+    await cluster.pass_time(10)
+    session = await cluster.session("s")
+    assert (session.status, session.cause) == ("running", None)
+    assert [(one.status, one.attempt, one.rank) for one in session.kernels] == [("running", 2, 0), ("running", 2, 1)]

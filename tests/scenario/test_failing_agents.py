@@ -194,5 +194,5 @@ async def test_why_says_that_the_agent_fails(cluster: OrchestratedCluster) -> No
     session = await cluster.session("s4")
     why = await WhyService(cluster.store).why(session.session_id)
     assert (session.status, why.code) == ("pending", "AGENTS_FAILING")
-    assert "1 of 1 agents are failing" in why.summary
+    assert "its only agent is failing" in why.summary
     assert why.funnel["failing"] == 1

@@ -69,9 +69,11 @@ async def test_a_released_port_rests_for_a_minute(cluster: OrchestratedCluster) 
     await submit(cluster, "first", ports=WEB)
     await submit(cluster, "second", ports=WEB)
     await cluster.stop("first")
-    await cluster.pass_time(15)
-    assert [await cluster.status(name) for name in ("first", "second")] == ["terminated", "pending"]
-    await cluster.pass_time(90, step_s=5)
+    while await cluster.status("first") != "terminated":
+        await cluster.pass_time(1)
+    await cluster.pass_time(55, step_s=5)
+    assert await cluster.status("second") == "pending"
+    await cluster.pass_time(50, step_s=5)
     assert await cluster.status("second") == "running"
 
 
@@ -83,3 +85,29 @@ async def test_the_port_where_kernels_meet_is_leased_on_the_agent_of_rank_0(clus
     ports = {name: {one["MASTER_PORT"] for one in sent} for name, sent in seen.items()}
     assert ports == {"first.0": {"31000"}, "first.1": {"31000"}, "second.0": {"31001"}, "second.1": {"31001"}}
     assert await leases(cluster, "first") == [{"#master": 31000}, {}]
+
+
+async def test_a_session_waits_while_no_agent_has_a_port_to_meet_at(cluster: OrchestratedCluster) -> None:
+    await agent(cluster, "a1", "31000-31000")
+    await submit(cluster, "first", kernels=2)
+    await submit(cluster, "second", kernels=2)
+    await submit(cluster, "alone")
+    assert [await cluster.status(name) for name in ("first", "second", "alone")] == ["running", "pending", "running"]
+    verdict = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("second")))
+    assert verdict is not None
+    assert (verdict.code, "a port of the range" in verdict.summary) == ("PORTS_TAKEN", True)
+    await agent(cluster, "a2")
+    await cluster.pass_time(2)
+    assert await cluster.status("second") == "running"
+
+
+async def test_a_kernel_with_accelerators_has_a_port_to_meet_at_and_another_has_none(
+    cluster: OrchestratedCluster,
+) -> None:
+    await agent(cluster, "a1", "31000-31999")
+    seen = record_environments(cluster)
+    for name in ("first", "second"):
+        await submit(cluster, name, slots={"cpu": 1000, "cuda.device": 1})
+    await submit(cluster, "third", slots={"cpu": 1000})
+    ports = {name: sent[0].get("MASTER_PORT") for name, sent in seen.items()}
+    assert ports == {"first.0": "31000", "second.0": "31001", "third.0": None}

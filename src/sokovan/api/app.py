@@ -18,7 +18,7 @@ from sokovan.api.middleware import RequestMiddleware
 from sokovan.api.openapi import document
 from sokovan.api.operations import OperationRoute
 from sokovan.api.problems import unrouted
-from sokovan.api.routes.exec import PATH, ExecSocket
+from sokovan.api.routes.streams.exec import PATH, ExecSocket
 from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
 

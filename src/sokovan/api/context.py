@@ -18,12 +18,16 @@ from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints
 from sokovan.ports.storage import Store
+from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiDependencies:
-    """Ports and the controller. `plugins` are those that a scaling group may name."""
+    """Ports and the controller. `plugins` are those that a scaling group may name.
+
+    `uploads` is None for a server that stores none.
+    """
 
     store: Store
     controller: SchedulingController
@@ -36,6 +40,7 @@ class ApiDependencies:
     telemetry: Telemetry
     metrics: Callable[[], bytes]
     plugins: PluginRegistry = BUILT_IN
+    uploads: UploadStore | None = None
 
 
 @dataclass(frozen=True, slots=True)

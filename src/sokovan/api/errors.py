@@ -28,7 +28,10 @@ class Unauthenticated(SokovanError):
     """The request has no API key, or an unknown one."""
 
     code = "unauthenticated"
-    hint = "send `Authorization: Bearer TOKEN` with an active key; `sokovan key add` creates one"
+    hint = (
+        "ask an administrator for a key (`sokovan key add USER` prints its token once), then store it with "
+        "`sokovan context add NAME URL`, or set SOKOVAN_TOKEN; HTTP clients send `Authorization: Bearer TOKEN`"
+    )
 
     def __init__(self) -> None:
         # The same message in every case, so that an unauthenticated caller learns nothing from it.

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 from sokovan import __version__
 from sokovan.api.middleware import OPEN_PATH
 from sokovan.api.operations import EVENT_STREAM, SCHEMAS, OperationRoute
-from sokovan.api.routes.exec import PATH as EXEC_PATH
+from sokovan.api.routes.streams.exec import PATH as EXEC_PATH
 from sokovan.wire.api.system import ProblemView
 
 SECURITY = "bearer"

@@ -25,6 +25,7 @@ B = TypeVar("B")
 
 SCHEMAS = "#/components/schemas/"
 EVENT_STREAM = "text/event-stream"
+BINARY_MEDIA = "application/octet-stream"
 BODY = "sokovan.body"
 # Errors that any operation may return.
 ALWAYS = (401, 403, 413, 422, 429, 500, 503)
@@ -40,7 +41,7 @@ class ApiOperation:
 
     `answer` is the type of a JSON response with `status`, or of each event of a stream;
     `also` are other statuses that are not failures; `media` is the media type of a
-    response that is not JSON.
+    response that is not JSON; `binary` means that the body is content of any kind.
     """
 
     method: str
@@ -53,6 +54,7 @@ class ApiOperation:
     fails: tuple[int, ...] = ()
     body: Any = None
     media: str = JSON_MEDIA
+    binary: bool = False
 
     @property
     def name(self) -> str:
@@ -96,7 +98,7 @@ class OperationRoute(APIRoute):
             summary=text.partition("\n")[0].rstrip("."),
             responses=operation.responses(),
             operation_id=operation.name,
-            openapi_extra=_request_body(operation.body) if operation.body is not None else None,
+            openapi_extra=_request_body(operation),
             response_class=JSONResponse if is_json else Response,
         )
 
@@ -168,6 +170,11 @@ def _event(kind: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": ["data"]}
 
 
-def _request_body(kind: Any) -> dict[str, Any]:
-    schema = {"$ref": f"{SCHEMAS}{kind.__name__}"}
+def _request_body(operation: ApiOperation) -> dict[str, Any] | None:
+    if operation.binary:
+        content = {BINARY_MEDIA: {"schema": {"type": "string", "format": "binary"}}}
+        return {"requestBody": {"required": True, "content": content}}
+    if operation.body is None:
+        return None
+    schema = {"$ref": f"{SCHEMAS}{operation.body.__name__}"}
     return {"requestBody": {"required": True, "content": {JSON_MEDIA: {"schema": schema}}}}

@@ -134,7 +134,7 @@ def _fields_of(error: SokovanError) -> list[FieldProblem]:
     if isinstance(error, InvalidRequest):
         return [FieldProblem(where=_shown(one.where), problem=_shown(one.problem)) for one in error.problems]
     if isinstance(error, InvalidSpec):
-        return [FieldProblem(where=_shown(error.field.replace(".", "/")), problem=_shown(error.problem))]
+        return [FieldProblem(where=_shown(error.path), problem=_shown(error.problem))]
     return []
 
 

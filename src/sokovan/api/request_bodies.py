@@ -11,7 +11,8 @@ from starlette.requests import Request
 
 from sokovan.api.access.request_limits import LIST_MAX, require_shallow
 from sokovan.api.errors import UnsupportedMedia
-from sokovan.domain.errors import quoted
+from sokovan.domain.errors import InvalidName, quoted
+from sokovan.domain.ids import NAME_PATTERN
 from sokovan.domain.problems import InvalidRequest, Problem
 
 B = TypeVar("B")
@@ -54,8 +55,10 @@ def field_problems(found: Iterable[Mapping[str, Any]]) -> list[Problem]:
         if len(place) > 1 and place[-1] in _VARIANTS:
             place.pop()
         messages = found_at.setdefault("/".join(str(part) for part in place) or "body", [])
-        if one["msg"] not in messages:
-            messages.append(one["msg"])
+        is_name = one.get("ctx", {}).get("pattern") == NAME_PATTERN
+        message = f"is not a name: {InvalidName.hint}" if is_name else one["msg"]
+        if message not in messages:
+            messages.append(message)
     return [Problem(where, _sentence(messages)) for where, messages in list(found_at.items())[:PROBLEMS_MAX]]
 
 

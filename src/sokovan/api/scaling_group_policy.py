@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.known_slots import permit_known_slots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup, read_assignment
 from sokovan.domain.errors import InvalidSpec, nearest
@@ -23,6 +26,22 @@ _OWNERS: dict[Scope, type[Any]] = {
     Scope.GROUP: Group,
     Scope.DOMAIN: Domain,
 }
+
+
+def permit_runnable(
+    plugins: PluginRegistry,
+) -> Callable[[UnitOfWork, AuthenticatedPrincipal, ScalingGroup | None, ScalingGroup | None], Awaitable[None]]:
+    """A check of scaling groups: runnable with these plugins, and names that exist."""
+
+    async def permit(
+        unit: UnitOfWork, principal: AuthenticatedPrincipal, group: ScalingGroup | None, before: ScalingGroup | None
+    ) -> None:
+        if group is not None:
+            require_runnable(group, plugins)
+            await require_existing(unit, group)
+        await permit_known_slots(unit, principal, group, before)
+
+    return permit
 
 
 def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:

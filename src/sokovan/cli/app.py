@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cyclopts import App, CycloptsError, Group, Parameter
-from cyclopts.exceptions import RepeatArgumentError
+from cyclopts.exceptions import RepeatArgumentError, UnusedCliTokensError
 
 from sokovan import __version__
 from sokovan.cli.command_table import COMMANDS, NOUNS
@@ -51,6 +51,8 @@ def run_command(words: list[str]) -> int:
 def _one_line(error: CycloptsError, words: list[str]) -> str:
     if isinstance(error, RepeatArgumentError) and words.count(error.token.keyword or "") == 1:
         return f"{error.token.keyword} and its opposite are both given; give one of them"
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f"unexpected argument {error.unused_tokens[0][:80]!r}"
     return " ".join(str(error).split())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from itertools import pairwise
 
@@ -11,6 +12,8 @@ from sokovan.cli.command_table import NOUNS, first_words, noun_overview, overvie
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import print_data, print_error, print_status
+
+_NEGATIVE = re.compile(r"-[0-9].*")
 
 
 def main() -> None:
@@ -56,7 +59,7 @@ def run(words: list[str]) -> int:
     from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
 
     try:
-        return run_command(_with_standard_input(words))
+        return run_command(_with_upload_folder(_readable(words)))
     except KeyboardInterrupt:
         print_status("interrupted")
         return INTERRUPTED
@@ -101,10 +104,34 @@ def _unknown_command(word: str) -> CommandError:
     return usage_error(f"unknown command {word[:60]!r}{suggestion}", hint="see sokovan --help for all commands")
 
 
-def _with_standard_input(words: list[str]) -> list[str]:
-    """Replace a lone -, which the parser takes for an option; words after -- stay as they are."""
+def _readable(words: list[str]) -> list[str]:
+    """Rewrite values that the parser takes for options; words after -- stay as they are.
+
+    A lone - is standard input, and -1GiB after an option is its value.
+    """
     end = words.index("--") if "--" in words else len(words)
-    return ["/dev/stdin" if word == "-" else word for word in words[:end]] + words[end:]
+    found: list[str] = []
+    for word in words[:end]:
+        if found and _NEGATIVE.fullmatch(word) and found[-1].startswith("--") and "=" not in found[-1]:
+            found[-1] += f"={word}"
+        else:
+            found.append("/dev/stdin" if word == "-" else word)
+    return found + words[end:]
+
+
+def _with_upload_folder(words: list[str]) -> list[str]:
+    """Give --upload its default, the current directory; the parser knows no optional values.
+
+    >>> _with_upload_folder(["run", "--upload", "--", "ls", "--upload"])
+    ['run', '--upload', '.', '--', 'ls', '--upload']
+    """
+    end = words.index("--") if "--" in words else len(words)
+    own: list[str] = []
+    for index, word in enumerate(words[:end]):
+        own.append(word)
+        if word == "--upload" and (index + 1 == end or words[index + 1].startswith("-")):
+            own.append(".")
+    return own + words[end:]
 
 
 def _discard_output() -> None:

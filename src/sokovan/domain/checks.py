@@ -42,12 +42,10 @@ def require_tuple(values: object, kind: type, *, what: str, field: str) -> None:
         raise InvalidSpec(what=what, field=field, value=values, problem=f"must be a tuple of type {kind.__name__}")
 
 
-def require_labels(labels: object, *, what: str, field: str = "labels") -> None:
-    """Require at most LABELS_MAX labels with short, printable names and values."""
-    if not isinstance(labels, Mapping) or len(labels) > LABELS_MAX:
-        raise InvalidSpec(
-            what=what, field=field, value=labels, problem=f"must be a mapping of at most {LABELS_MAX} labels"
-        )
+def require_labels(labels: object, *, what: str, field: str = "labels", most: int = LABELS_MAX) -> None:
+    """Require at most `most` labels with short, printable names and values."""
+    if not isinstance(labels, Mapping) or len(labels) > most:
+        raise InvalidSpec(what=what, field=field, value=labels, problem=f"must be a mapping of at most {most} labels")
     for pair in labels.items():
         for text in pair:
             if not isinstance(text, str) or not len(text) <= LABEL_TEXT_MAX or not text.isprintable():

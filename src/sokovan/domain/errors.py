@@ -34,7 +34,7 @@ QUOTED_MAX = 80
 
 
 def _article(what: str) -> str:
-    return "an" if what[:1] in "aeiou" else "a"
+    return "an" if what[:1] in "aeio" else "a"
 
 
 def quoted(value: object) -> str:
@@ -123,9 +123,9 @@ class InvalidTopology(InvalidInput):
     code = "invalid-topology"
     hint = "each HyperNode has one parent of a higher tier, and members that exist, by their exact names"
 
-    def __init__(self, *, hypernode: str, problem: str, hint: str = "") -> None:
+    def __init__(self, *, hypernode: str = "", problem: str, hint: str = "") -> None:
         self.hypernode, self.problem = hypernode, problem
-        super().__init__(f"HyperNode {quoted(hypernode)} {problem}", hint=hint)
+        super().__init__(f"HyperNode {quoted(hypernode)} {problem}" if hypernode else problem, hint=hint)
 
 
 class InvalidQueues(InvalidInput):
@@ -148,6 +148,11 @@ class InvalidSpec(InvalidInput):
     def __init__(self, *, what: str, field: str, value: object, problem: str, hint: str = "") -> None:
         self.what, self.field, self.value, self.problem = what, field, value, problem
         super().__init__(f"{what}: {field} = {quoted(value)}: {problem}", hint=hint)
+
+    @property
+    def path(self) -> str:
+        """The path of the field in a request; keys keep their dots: `labels/a.b`."""
+        return self.field.replace(".", "/", 1)
 
 
 class ObjectNotFound(SokovanError):

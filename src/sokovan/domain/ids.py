@@ -22,7 +22,9 @@ DEFAULT_SCALING_GROUP = ScalingGroupName("default")
 ARCHITECTURE_DEFAULT = "x86_64"
 
 # Wide enough for host names, image references and e-mail-like user names; narrow enough for a URL path and a log.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}", re.ASCII)
+# Of a whole text, for the description of the API too.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}$"
+_NAME = re.compile(NAME_PATTERN.strip("^$"), re.ASCII)
 
 
 def is_name(text: object) -> bool:

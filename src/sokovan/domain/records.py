@@ -14,7 +14,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
-from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -32,6 +32,11 @@ class SessionResult(StrEnum):
 
     SUCCESS = auto()
     FAILURE = auto()
+
+
+# Causes of an end that a user asked for.
+USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
+ENDED_BY_USER = frozenset({USER_REQUESTED, FORCED_BY_USER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ class KernelRecord:
 
     `devices` are the devices of the agent that it holds, by slot; `rank` is its number
     among the kernels of the session that were placed, and never changes. `host_ports` are
-    the ports of the agent that it has leased, by name of the service.
+    the ports of the agent that it has leased, by name of the service. `follow_up` is set
+    once the kernel ends alone, while its session runs.
     """
 
     kernel_id: KernelId
@@ -98,6 +104,7 @@ class KernelRecord:
     since_ms: int = 0
     rank: int | None = None
     host_ports: Mapping[str, int] = field(default_factory=dict)
+    follow_up: FollowUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,8 @@ class SessionRecord:
     """One session with its kernels, in the order of their index.
 
     `place` is its position in submission order, used for pagination; `since_ms` is
-    when it entered its status.
+    when it entered its status. `group_domains` are the HyperNodes of its kernel groups, by
+    partition and label value.
     """
 
     session_id: SessionId
@@ -140,6 +148,7 @@ class SessionRecord:
     place: int = 0
     since_ms: int = 0
     failed_starts: tuple[FailedStart, ...] = ()
+    group_domains: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def attempt(self) -> int:
@@ -173,11 +182,15 @@ class ArrayRecord:
 
 @dataclass(frozen=True, slots=True)
 class ArrayCounts:
-    """How many sessions of an array have which status, and how many ended how."""
+    """How many sessions of an array have which status, and how many ended how.
+
+    Users ended those that are `cancelled`; they are not among the `failed` ones.
+    """
 
     statuses: Mapping[SessionStatus, int]
     succeeded: int = 0
     failed: int = 0
+    cancelled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,21 +198,29 @@ class KernelMove:
     """A transition to apply to a kernel at the version it was read.
 
     `failed_start_ms` is set if its agent could not start it: how long to avoid the agent.
+    `follow_up` is set if the kernel ends alone: its session goes on.
     """
 
     kernel: KernelRecord
     trigger: KernelTrigger
     exit_code: int | None = None
     failed_start_ms: int | None = None
+    follow_up: FollowUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """One agent, with the version it was read at."""
+    """One agent, with the version it was read at.
+
+    The labels of `info` are those that the agent reported and, with precedence, those that
+    operators gave it.
+    """
 
     info: AgentInfo
     version: int
     devices: tuple[Device, ...] = ()
+    reported_labels: Mapping[str, str] = field(default_factory=dict)
+    operator_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

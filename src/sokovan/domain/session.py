@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
@@ -12,6 +12,7 @@ from sokovan.domain.checks import require_int, require_kind, require_labels, req
 from sokovan.domain.commands import is_plain_path, require_command, require_environment
 from sokovan.domain.constraints.affinity import AffinityTerm
 from sokovan.domain.constraints.label_expression import LabelExpression
+from sokovan.domain.constraints.labels import require_session_labels
 from sokovan.domain.constraints.placement import require_constraints
 from sokovan.domain.constraints.taint import Toleration
 from sokovan.domain.errors import InvalidSpec
@@ -27,10 +28,10 @@ from sokovan.domain.ids import (
     SessionId,
     checked_name,
 )
-from sokovan.domain.labels import require_session_labels
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.owners.uploads import is_digest
+from sokovan.domain.slots import ResourceSlot, is_accelerator, total
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
@@ -39,6 +40,15 @@ PORT_RANGE = (1_024, 65_535)
 ANY_PORT = 0
 # The name of the lease behind MASTER_PORT; no service can have it.
 MASTER_LEASE = "#master"
+
+
+def needs_master_port(kernels: Collection[ResourceSlot]) -> bool:
+    """Whether a session gets a port to meet at, by the slots of its kernels.
+
+    Several kernels meet there, and so do the processes of one kernel with accelerators. Others
+    do not need it, and a lease would be one more row to write for each of many short sessions.
+    """
+    return len(kernels) > 1 or any(is_accelerator(slot) for slots in kernels for slot in slots)
 
 
 class SessionType(StrEnum):
@@ -219,6 +229,7 @@ class SessionOptions:
     preemptible: bool = True
     mounts: tuple[Mount, ...] = ()
     workdir: str = ""
+    upload: str = ""
     ports: tuple[ServicePort, ...] = ()
     stop_grace_s: int = 10
     on_agent_lost: LostPolicy = LostPolicy.END
@@ -303,6 +314,10 @@ class SessionSpec(SessionOptions):
         require_tuple(self.ports, ServicePort, what=what, field="ports")
         if self.workdir != "" and not is_plain_path(self.workdir):
             raise self._wrong("workdir", self.workdir, "must be an absolute path without . or .. in it")
+        if self.upload != "" and not is_digest(self.upload):
+            raise self._wrong("upload", self.upload, "must be the id of an upload, a SHA-256 digest")
+        if self.upload and self.workdir:
+            raise self._wrong("workdir", self.workdir, "a session with an upload runs in it; give one of them")
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
         require_kind(self.retry, RetryPolicy, what=what, field="retry")
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")

@@ -42,6 +42,8 @@ COUNT = SlotKind("count", "every other name", "pieces", 1, "cuda.device=8", _SCA
 KINDS = (CPU, MEMORY, SHARES, COUNT)
 
 TEXT_MAX = 1024
+# More digits than any allowed amount has.
+_LONG_NUMBER = re.compile(r"[0-9]{21,}(?:\.[0-9]*)?[A-Za-z]{0,3}", re.ASCII)
 _NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)([A-Za-z]{0,3})", re.ASCII)
 
 
@@ -97,6 +99,8 @@ def parse_amount(slot: str, given: object) -> int:
     text = _number_text(slot, given)
     shape = _NUMBER.fullmatch(text)
     if shape is None:
+        if _LONG_NUMBER.fullmatch(text):
+            raise _too_much(slot, given)
         raise _refused(slot, given, "not a number with an optional unit" if text else "no amount")
     number, suffix = shape.groups()
     if suffix and suffix not in kind.suffixes:

@@ -13,12 +13,15 @@ from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import fraction, secret_text
 from sokovan.adapters.process.isolation.confinement import Confinement
+from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.inventory import Inventory, InventoryOptions, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
+from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
+from sokovan.domain.cluster.agent import PORTS_LABEL, port_range_text, read_port_range
 from sokovan.domain.slots import CUDA_SHARES_SLOT
 
 JOURNAL = "journal"
@@ -37,6 +40,7 @@ class AgentOptions:
     scaling_group: str = "default"
     fake_gpus: int = 0
     gpu_shares: bool = False
+    kernel_ports: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
 
@@ -67,17 +71,20 @@ class LocalAgent:
 async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log: Callable[[str], None]) -> LocalAgent:
     """Take the inventory of this machine and build an agent for it.
 
-    Resources to close are pushed onto `stack`. Raises JournalInUse, RuntimeFailure.
+    Resources to close are pushed onto `stack`. Raises InvalidInput, JournalInUse, RuntimeFailure.
     """
     clock = SystemClock()
+    address = ManagerAddress(options.manager, options.token)
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
-    runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent, *options.hidden))
+    root = options.root / KERNELS
+    uploads = UploadFolders(root, UploadReceiver(address))
+    runtime = ProcessRuntime(root, clock, hidden=(options.root.parent, *options.hidden), uploads=uploads)
     stack.callback(runtime.close)
     confinement = await runtime.confinement()
     requested = InventoryOptions(
         agent_id=options.name,
         scaling_group=options.scaling_group,
-        labels={**confinement.labels(), **options.labels},
+        labels={**confinement.labels(), **options.labels, **_port_label(options.kernel_ports)},
         fake_gpus=options.fake_gpus,
         gpu_shares=options.gpu_shares,
     )
@@ -86,8 +93,12 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     watch = WatchOptions(changes=runtime.changes)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch)
     runner = AgentRunner(inventory, runtime, journal, environment)
-    address = ManagerAddress(options.manager, options.token)
     return LocalAgent(inventory, runtime, runner, address, confinement)
+
+
+def _port_label(ports: str) -> dict[str, str]:
+    """The label for the ports of kernels; none for the default."""
+    return {PORTS_LABEL: port_range_text(read_port_range(ports))} if ports else {}
 
 
 def stored_identity(path: Path) -> str:

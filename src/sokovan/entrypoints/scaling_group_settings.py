@@ -104,6 +104,10 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("true or false", "Whether equal kernels that do not fit are checked once per cycle."),
         _DEFAULT.fit_error_cache,
     ),
+    "prefer_lower_tier": (
+        SettingInfo("true or false", "Whether a session waits for a lower tier rather than start in a higher one now."),
+        _DEFAULT.prefer_lower_tier,
+    ),
 }
 # Keys of a profile with another name or place here.
 _MISPLACED = {

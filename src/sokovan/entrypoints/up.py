@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from sokovan import __version__
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
+from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import migration
@@ -29,6 +30,7 @@ from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
+from sokovan.domain.cluster.agent import read_port_range
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded.background_tasks import start_task
@@ -47,16 +49,16 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.upload_collection import collect_uploads
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.sdk.config import config_path, save_context
 from sokovan.sdk.machine import machine_mark
-from sokovan.wire.api.system import DEFAULT_PORT
+from sokovan.wire.api.system import DEFAULT_PORT, LINK_PORT
 
 HOST = "127.0.0.1"
-LINK_PORT = 7647
 CONTEXT = "local"
 UP_FILE = "up.json"
 KEY_FILE = "token"
@@ -73,7 +75,8 @@ class UpOptions:
 
     `fake_agents` is the number of simulated agents and of devices of each. `fake_gpus`
     are simulated devices of the real agent, `gpu_shares` lets kernels share its devices,
-    and `name` is the name of that agent; the default is the host name.
+    `name` is the name of that agent, by default the host name, and `kernel_ports` are the
+    ports that it leases to kernels.
     """
 
     port: int = DEFAULT_PORT
@@ -83,6 +86,7 @@ class UpOptions:
     gpu_shares: bool = False
     agent: bool = True
     name: str = ""
+    kernel_ports: str = ""
 
 
 def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
@@ -90,6 +94,8 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     shape_of(options)  # validates before anything is created
     if options.name:
         checked_name(options.name, what="agent")
+    if options.kernel_ports:
+        read_port_range(options.kernel_ports)
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
     umask = os.umask(GROUP_AND_OTHERS)
     try:
@@ -118,10 +124,11 @@ async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None
         token = await _prepare_store(store, folder)
         listener = bound_socket(HOST, options.port)
         telemetry = PrometheusTelemetry()
-        plane = ControlPlane(_manager_options(options, folder, telemetry, log))
+        uploads = LocalUploads(folder.root / "uploads")
+        plane = ControlPlane(replace(_manager_options(options, folder, telemetry, log), uploads=uploads))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
-        app = _app(store, ports, folder, telemetry)
+        app = _app(store, ports, folder, telemetry=telemetry, uploads=uploads)
         await stack.enter_async_context(served(app, listener))
         stack.callback(close_streams, app)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
@@ -129,6 +136,7 @@ async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
         start_task(stack, collect_periodically(clock), name="garbage collection", log=log)
+        start_task(stack, collect_uploads(store, uploads, clock, log), name="removal of uploads", log=log)
         log(f"sokovan {__version__} is ready at {url}, pid {os.getpid()}")
         for line in ready_lines(options, folder, url, ports, ready_s=(clock.monotonic_ms() - began_ms) / 1000):
             echo(line)
@@ -172,9 +180,15 @@ def _manager_options(
 
     def agent(manager: str) -> AgentOptions:
         root = folder.root / "agent"
-        gpus, shares = options.fake_gpus, options.gpu_shares
         return AgentOptions(
-            manager, token, root=root, fake_gpus=gpus, gpu_shares=shares, name=options.name, hidden=(keys,)
+            manager,
+            token,
+            root=root,
+            name=options.name,
+            fake_gpus=options.fake_gpus,
+            gpu_shares=options.gpu_shares,
+            kernel_ports=options.kernel_ports,
+            hidden=(keys,),
         )
 
     return ManagerOptions(
@@ -191,7 +205,9 @@ def _manager_options(
     )
 
 
-def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: PrometheusTelemetry) -> FastAPI:
+def _app(
+    store: SqlStore, ports: ManagerPorts, folder: DataFolder, *, telemetry: PrometheusTelemetry, uploads: LocalUploads
+) -> FastAPI:
     clock = SystemClock()
     ids = SortableIds(clock)
     plugins = installed_plugins()
@@ -216,6 +232,7 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
         telemetry=telemetry,
         metrics=telemetry.exposition,
         plugins=plugins,
+        uploads=uploads,
     )
     return make_app(parts, ApiSettings(pepper=folder.secret(PEPPER_FILE).encode(), machine=machine_mark()))
 

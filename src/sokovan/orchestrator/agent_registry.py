@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo, require_reported_labels
 from sokovan.domain.errors import InvalidInput, ObjectNotFound
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -190,6 +190,7 @@ async def _known(unit: UnitOfWork, agent_id: AgentId) -> AgentRecord | None:
 
 async def _enrol(unit: UnitOfWork, request: EnrolmentRequest) -> AgentRecord:
     """Enrol a new incarnation, above any that the agent had before."""
+    require_reported_labels(request.agent_id, request.labels)
     info = AgentInfo(
         agent_id=request.agent_id,
         available_slots=request.slots,

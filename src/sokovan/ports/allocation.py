@@ -7,7 +7,7 @@ may be stale by then.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
@@ -17,7 +17,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.records import KernelRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.storage import Fence
-from sokovan.scheduling.plan import Placement
+from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.selectors.base import AgentSelection
 from sokovan.scheduling.selectors.exceptions import InsufficientResourcesError
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
@@ -103,13 +103,20 @@ class AllocationContext:
 class Assignment:
     """The planned agents of the kernels of one session.
 
-    `incarnations` are those of the agents in the snapshot of the decision.
+    `incarnations` are those of the agents in the snapshot of the decision; `hypernode` and
+    `group_domains` are where the session and its kernel groups are then.
     """
 
     session_id: SessionId
     kernels: tuple[tuple[KernelId, AgentId], ...]
     incarnations: Mapping[AgentId, int] = field(default_factory=dict)
     hypernode: str | None = None
+    group_domains: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_domain(self) -> bool:
+        """Whether the decision was based on the topology."""
+        return self.hypernode is not None or bool(self.group_domains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +175,18 @@ class SchedulingAllocator(ABC):
         return batch.allocated[0]
 
 
-def assignments_of(
-    placements: Iterable[Placement], *, incarnations: Mapping[AgentId, int], domains: Mapping[SessionId, str]
-) -> list[Assignment]:
+def assignments_of(plan: SchedulingPlan, *, incarnations: Mapping[AgentId, int]) -> list[Assignment]:
     """The placements of a plan by session, in the order of the plan."""
     kernels: dict[SessionId, list[tuple[KernelId, AgentId]]] = {}
-    for placement in placements:
+    for placement in plan.placements:
         kernels.setdefault(placement.session_id, []).append((placement.kernel_id, placement.agent_id))
     return [
         Assignment(
             session_id=session_id,
             kernels=tuple(pairs),
             incarnations={agent: incarnations[agent] for _, agent in pairs if agent in incarnations},
-            hypernode=domains.get(session_id),
+            hypernode=plan.domains.get(session_id),
+            group_domains=plan.group_domains.get(session_id, {}),
         )
         for session_id, pairs in kernels.items()
     ]

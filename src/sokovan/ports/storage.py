@@ -59,7 +59,7 @@ class UnitOfWork(Protocol):
 
     @property
     def catalog(self) -> CatalogRepository:
-        """Owners, policies, scaling groups, queues, HyperNodes, images."""
+        """Owners, policies, scaling groups, queues, topology, images."""
 
     @property
     def deployments(self) -> DeploymentRepository:

@@ -1,4 +1,4 @@
-"""The twenty extension points of a scheduling cycle.
+"""The twenty-one extension points of a scheduling cycle.
 
 A plugin subclasses SchedulingPlugin and overrides the points it needs; all others
 keep the engine's behaviour. `POINTS` maps each to its name in Volcano, and says how
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.ids import AgentId, KernelId
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
 
@@ -35,6 +36,14 @@ class GangView(NamedTuple):
     running: int
     placed: int
     reserved: int
+
+
+class DomainTrial(NamedTuple):
+    """A HyperNode, and where a trial in it placed and reserved kernels, by agent."""
+
+    domain: str
+    placed: tuple[tuple[KernelId, AgentId], ...]
+    reserved: tuple[tuple[KernelId, AgentId], ...]
 
 
 class Point(NamedTuple):
@@ -68,6 +77,9 @@ POINTS: dict[str, Point] = {
         "HyperNodeGradientForSubJobFn", "filtered in turn", "which HyperNodes a kernel group may use"
     ),
     "domain_order": Point("HyperNodeOrderMapFn", "added", "a score for each HyperNode of a tier; fullness breaks ties"),
+    "trial_order": Point(
+        "HyperNodeOrderMapFn", "added", "a score for each HyperNode of a tier by a trial in it, before `domain_order`"
+    ),
 }
 
 
@@ -174,6 +186,15 @@ class SchedulingPlugin:
     def domain_order(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[int] | None:
         """A score per HyperNode, higher first; fullness breaks ties. None to abstain."""
         del session, domains
+        return None
+
+    def trial_order(self, session: SessionWorkload, trials: Sequence[DomainTrial]) -> Sequence[int] | None:
+        """A score per trial, higher first; their given order breaks ties. None to abstain.
+
+        The best HyperNodes of a tier are tried, at most eight, and only those that hold the
+        session are compared.
+        """
+        del session, trials
         return None
 
 
@@ -284,5 +305,6 @@ _ANSWERS: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
     "domains_for_session": _names,
     "domains_for_group": _names,
     "domain_order": _scores,
+    "trial_order": _scores,
 }
 _OBJECTION = {"overused": True, "allocatable": False}

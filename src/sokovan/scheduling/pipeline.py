@@ -82,7 +82,7 @@ class SchedulingCycle:
             snapshot.agents,
             snapshot.tree,
             _requested_slots(snapshot.sessions),
-            ports=(port for session in snapshot.sessions for kernel in session.kernels for port in kernel.ports),
+            ports=_requested_ports(snapshot.sessions),
             now_ms=snapshot.now_ms,
         )
         self._table = _shape_table(self._workspace, profile, snapshot)
@@ -112,6 +112,7 @@ class SchedulingCycle:
         )
         self._context = CycleContext(self._workspace, choice, self._queue_usage, self._extensions)
         self._context.custom_plugins = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
+        self._context.prefer_lower_tier = profile.prefer_lower_tier
         if not profile.fit_error_cache or not choice.by_shape:
             self._context.fit_error_cache = None
         self._sequencing = SequencingContext(snapshot, self._capacity(), self._ledger)
@@ -139,6 +140,7 @@ class SchedulingCycle:
             reservations=tuple(_reservation(name, kernels) for name, kernels in outcome.reserved.items()),
             cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
             domains={SessionId(name): domain for name, domain in outcome.domains.items()},
+            group_domains={SessionId(name): groups for name, groups in outcome.group_domains.items()},
             verdicts=trace.verdicts,
         )
 
@@ -300,6 +302,11 @@ def _shape_table(workspace: Workspace, profile: SchedulingProfile, snapshot: Sys
 def _requested_slots(sessions: Sequence[SessionWorkload]) -> set[str]:
     distinct = {kernel.slots for session in sessions for kernel in session.kernels}
     return {slot for slots in distinct for slot in slots}
+
+
+def _requested_ports(sessions: Sequence[SessionWorkload]) -> set[int]:
+    distinct = {kernel.ports for session in sessions for kernel in session.kernels}
+    return {port for ports in distinct for port in ports}
 
 
 def _nominations(reservations: Sequence[Reservation]) -> dict[str, str]:

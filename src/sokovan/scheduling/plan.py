@@ -37,7 +37,8 @@ class SchedulingPlan:
     """The outcome of one cycle: what to do, and a verdict for every waiting session.
 
     `reservations` are all that remain, `cursors` only those that moved. `domains` is the
-    HyperNode that each placed session with a topology constraint is in.
+    HyperNode that each placed session with a topology constraint is in, `group_domains` that
+    of each kernel group, by partition and label value: `stages/0`.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -45,6 +46,7 @@ class SchedulingPlan:
     evictions: tuple[Eviction, ...] = ()
     cursors: Mapping[str, AgentId] = field(default_factory=dict)
     domains: Mapping[SessionId, str] = field(default_factory=dict)
+    group_domains: Mapping[SessionId, Mapping[str, str]] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
 
     @cached_property

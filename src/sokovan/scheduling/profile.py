@@ -45,8 +45,9 @@ class SchedulingProfile:
     """The policy of a scaling group.
 
     `shard` is the scheduler's own shard; `shard_mode` says whether agents of other
-    shards come second (soft), not at all (hard), or are equal (none). `options` has
-    those of OPTIONS_TO_COME as they were written.
+    shards come second (soft), not at all (hard), or are equal (none). With
+    `prefer_lower_tier` a session waits for released room in a low tier rather than start
+    in a higher one. `options` has those of OPTIONS_TO_COME as they were written.
     """
 
     sequencer: str = "fifo"
@@ -59,6 +60,7 @@ class SchedulingProfile:
     shard: str | None = None
     shard_mode: str = "none"
     fit_error_cache: bool = True
+    prefer_lower_tier: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -102,6 +104,7 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
         "shard",
         "shard_mode",
         "fit_error_cache",
+        "prefer_lower_tier",
     ):
         value = getattr(profile, name)
         if value != getattr(default, name):
@@ -122,7 +125,7 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
     for name in ("actions", "validators", "plugins"):
         if name in settings:
             settings[name] = _strings(name, settings[name])
-    for name in ("hierarchy", "fit_error_cache"):
+    for name in ("hierarchy", "fit_error_cache", "prefer_lower_tier"):
         if not isinstance(settings.get(name, False), bool):
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be true or false")
     for name in ("sequencer", "selector", "queue_policy", "shard_mode", "shard"):

@@ -16,7 +16,14 @@ from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, KernelId, QueueNam
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.session import Partition, Preemption, SessionSpec, SessionType, TopologyConstraint
+from sokovan.domain.session import (
+    Partition,
+    Preemption,
+    SessionSpec,
+    SessionType,
+    TopologyConstraint,
+    needs_master_port,
+)
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 
@@ -24,7 +31,8 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 class KernelWorkload:
     """One kernel as the scheduler sees it; `agent` is set if it runs already.
 
-    `ports` are the ports that it needs on its agent, 0 for any of the agent's range.
+    `ports` are the ports that it needs on its agent, 0 for any of the agent's range. With
+    `meets`, the kernels of its session may meet at it, at any port of the agent's range.
     `avoid` are agents that failed to start it, each with the end of the time to avoid it.
     `constraints` are those of its session.
     """
@@ -42,6 +50,7 @@ class KernelWorkload:
     agent: AgentId | None = None
     releasing: bool = False
     ports: tuple[int, ...] = ()
+    meets: bool = False
     avoid: tuple[tuple[AgentId, int], ...] = ()
     constraints: PlacementConstraints | None = None
 
@@ -185,6 +194,7 @@ class SystemSnapshot:
 
 def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
     """A session as it was submitted, before any of its kernels runs."""
+    meets = needs_master_port([kernel.slots for kernel in spec.kernels])
     constraints = PlacementConstraints(
         project=(spec.owner.domain, spec.owner.group),
         labels=tuple(sorted(spec.labels.items())),
@@ -207,6 +217,7 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
             nominated=kernel.nominated,
             constraints=constraints if constraints.matter else None,
             ports=() if index else tuple(sorted(port.port for port in spec.ports)),
+            meets=meets,
         )
         for index, kernel in enumerate(spec.kernels)
     )

@@ -59,6 +59,9 @@ class ServerEndpoint:
         if call.body is not None:
             options["content"] = msgspec.json.encode(call.body)
             options["headers"]["Content-Type"] = "application/json"
+        elif call.content is not None:
+            options["content"] = call.content
+            options["headers"]["Content-Type"] = "application/octet-stream"
         return options
 
     def stream_options(self, call: Call[Any], left_s: float | None = None) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def session_body(
         )
     amounts = {slot: given.pop(option) for option, slot in _AMOUNTS.items() if option in given}
     if amounts or "resources" in given:
-        given["resources"] = slots_of({**given.get("resources", {}), **amounts})
+        given["resources"] = _resources(given.get("resources", {}), amounts)
     words = words_of(command)
     if words:
         given["command"] = words
@@ -46,6 +46,15 @@ def session_body(
     if "attempts" in given:
         given["retry"] = replace(given.get("retry", body.retry), attempts=given.pop("attempts"))
     return replace(body, **{name: _field_value(name, value, getattr(body, name)) for name, value in given.items()})
+
+
+def _resources(named: Mapping[str, Amount], amounts: Mapping[str, Amount]) -> dict[str, Amount]:
+    """Amounts by slot, of which each is given once. Raises InvalidSetting."""
+    slots, more = slots_of(named), slots_of(amounts)
+    if len(slots) < len(named) or slots.keys() & more.keys():
+        slot = min(slots.keys() & more.keys(), default=GPU_SLOT)
+        raise InvalidSetting(f"{slot} is given twice", hint=f"give one amount of {slot}")
+    return {**slots, **more}
 
 
 def words_of(command: str | Sequence[str]) -> list[str]:

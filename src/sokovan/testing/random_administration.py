@@ -6,6 +6,7 @@ from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.ids import AccessKey, AgentId, QueueName
 from sokovan.domain.lifecycle.agent import AGENT, AgentTrigger
 from sokovan.domain.owners.policy import ResourcePolicy
@@ -65,8 +66,10 @@ class RandomAdministration:
         split = 1 + self._dice.roll(3)
         await self._cluster.put(
             Queue(queue, weight=1 + self._dice.roll(9)),
-            HyperNode("rack1", 1, AGENTS[:split]),
-            HyperNode("rack2", 1, AGENTS[split:]),
+            Topology(
+                (TierRule(2, "zone", "zone"),),
+                (HyperNode("rack1", 1, AGENTS[:split]), HyperNode("rack2", 1, AGENTS[split : split + 1])),
+            ),
             ScalingGroup(name=GROUPS[1], scheduler=self._dice.pick(("fifo", "drf"))),
         )
 

@@ -14,6 +14,8 @@ PROTOCOL = 1
 # Paths that agents connect to: for the link, and for each stream, followed by its id.
 LINK_PATH = "/agent/v1/link"
 STREAM_PATH = "/agent/v1/stream/"
+# Path at which an agent fetches an upload, followed by its reference.
+UPLOAD_PATH = "/agent/v1/upload/"
 # Code of a refusal: another process runs as this agent, with a later incarnation.
 SUPERSEDED = "superseded"
 
@@ -58,6 +60,8 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     `command` is an argument list, never a shell line. `files` maps paths below the working
     folder to their text. `slots` are limits where the machine can enforce them (cpu in
     millicores, mem in bytes); `devices` are the device ids that the kernel may use, by slot.
+    `upload` is the reference of a folder that the agent fetches, for the kernels of the
+    session to run in.
     """
 
     kernel_id: ShortText
@@ -68,6 +72,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     environment: dict[str, str] = {}
     files: dict[str, str] = {}
     workdir: str = ""
+    upload: ShortText = ""
     mounts: tuple[MountEntry, ...] = ()
     slots: dict[ShortText, Count] = {}
     devices: dict[ShortText, tuple[ShortText, ...]] = {}

@@ -8,6 +8,8 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx2
@@ -17,6 +19,7 @@ from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.api.access.authentication import new_token, token_digest
 from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
@@ -263,14 +266,22 @@ class ApiHarness:
 @asynccontextmanager
 async def api_harness(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[ApiHarness]:
     """The API with tenants, an agent `a1`, and its streams running."""
-    async with StoredCluster.open(clock=clock) as cluster:
-        api = _made(cluster, ApiSettings(**{"pepper": PEPPER, "principal_kept_s": 0.02, "streams": QUICK, **settings}))
+    async with StoredCluster.open(clock=clock) as cluster, _temporary_folder() as folder:
+        api = _made(
+            cluster, folder, ApiSettings(**{"pepper": PEPPER, "principal_kept_s": 0.02, "streams": QUICK, **settings})
+        )
         await _bootstrap(api)
         async with api.app.router.lifespan_context(api.app):
             yield api
 
 
-def _made(cluster: StoredCluster, settings: ApiSettings) -> ApiHarness:
+@asynccontextmanager
+async def _temporary_folder() -> AsyncIterator[Path]:
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHarness:
     clock = cluster.store.database.clock
     ids, hints, bus, agents = SortableIds(clock), InProcessHints(clock), InProcessEventBus(clock), FakeAgents()
     numbers: Iterator[int] = itertools.count()
@@ -294,6 +305,7 @@ def _made(cluster: StoredCluster, settings: ApiSettings) -> ApiHarness:
         ids=ids,
         telemetry=telemetry,
         metrics=telemetry.metrics,
+        uploads=LocalUploads(folder),
     )
     return ApiHarness(make_app(dependencies, settings), cluster, dependencies, agents, telemetry, bus)
 

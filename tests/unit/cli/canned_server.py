@@ -51,7 +51,7 @@ class CannedServer:
     def answer(self, method: str, target: str, content: bytes) -> tuple[int, str, bytes]:
         """The answer to a request."""
         path = target.removeprefix("/api/v1/")
-        self.asked.append((f"{method} {path}", msgspec.json.decode(content) if content else None))
+        self.asked.append((f"{method} {path}", _decoded(content)))
         found = self.answers.get(f"{method} {path.partition('?')[0]}")
         if found is None and path == "whoami":  # a caller whose machine is another one
             self.asked.pop()
@@ -60,6 +60,14 @@ class CannedServer:
             self.refuses(f"{method} {path}", 404, "not-found", detail=f"there is no {path}")
             found = self.answers.pop(f"{method} {path}")
         return found.pop(0) if len(found) > 1 else found[0]
+
+
+def _decoded(content: bytes) -> Any:
+    """The body of a request; content that is not JSON stays as it is."""
+    try:
+        return msgspec.json.decode(content) if content else None
+    except msgspec.MsgspecError:
+        return content
 
 
 @contextmanager

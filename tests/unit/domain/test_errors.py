@@ -141,3 +141,8 @@ def test_a_list_in_a_message_is_sorted_and_never_blank() -> None:
     assert listed({"mem", "cpu"}) == "cpu, mem"
     assert listed([]) == "none"
     assert listed([], nothing="no slots") == "no slots"
+
+
+def test_the_path_of_a_field_keeps_the_dots_of_a_key() -> None:
+    wrong = InvalidSpec(what="session s", field="labels.team.name", value="", problem="is empty")
+    assert wrong.path == "labels/team.name"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sokovan.agent.journal import JournalInUse
+from sokovan.domain.cluster.agent import PORTS_LABEL
+from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.agent import AgentOptions, build_agent
 
 
@@ -34,6 +37,18 @@ async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path
     assert first == again != other
     assert len(first) > 16
     assert (tmp_path / "one" / "identity").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("given", "reported"), [("", None), ("31000-31999", "31000-31999")])
+async def test_it_reports_the_ports_for_its_kernels(tmp_path: Path, given: str, reported: str | None) -> None:
+    with ExitStack() as stack:
+        parts = await build_agent(replace(options(tmp_path), kernel_ports=given), stack, log=lambda _line: None)
+        assert parts.runner.hello().labels.get(PORTS_LABEL) == reported
+
+
+async def test_it_does_not_start_with_ports_that_are_none(tmp_path: Path) -> None:
+    with ExitStack() as stack, pytest.raises(InvalidInput, match="'80-90' is not a range of ports"):
+        await build_agent(replace(options(tmp_path), kernel_ports="80-90"), stack, log=lambda _line: None)
 
 
 async def test_two_agents_cannot_have_one_folder(tmp_path: Path) -> None:

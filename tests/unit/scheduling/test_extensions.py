@@ -1,4 +1,4 @@
-"""The twenty extension points: each has an effect, and none can stop the cycle."""
+"""The twenty-one extension points: each has an effect, and none can stop the cycle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import pytest
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
-from sokovan.scheduling.extensions import POINTS, Extensions, GangView, PluginFailed, QueueView, SchedulingPlugin
+from sokovan.scheduling.engine.placement import TRIALS_MAX
+from sokovan.scheduling.extensions import (
+    POINTS,
+    DomainTrial,
+    Extensions,
+    GangView,
+    PluginFailed,
+    QueueView,
+    SchedulingPlugin,
+)
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
@@ -239,6 +248,32 @@ def test_domain_order_scores_the_hypernodes_of_a_tier() -> None:
     assert where(with_plugin(two_agents(session("s", topology=CLOSE)), domain_order=rack_b_best)) == {"s.0": "b"}
 
 
+def test_trial_order_compares_the_hypernodes_by_what_a_trial_placed_where() -> None:
+    seen: list[DomainTrial] = []
+
+    def last(_session: SessionWorkload, trials: Sequence[DomainTrial]) -> list[int]:
+        seen.extend(trials)
+        return list(range(len(trials)))
+
+    cluster = two_agents(session("s", topology=CLOSE))
+    assert where(without(cluster)) == {"s.0": "a"}
+    assert where(with_plugin(cluster, trial_order=last)) == {"s.0": "b"}
+    assert [tuple(trial) for trial in seen] == [("rack-a", (("s.0", "a"),), ()), ("rack-b", (("s.0", "b"),), ())]
+
+
+def test_a_trial_leaves_no_trace_and_only_the_first_hypernodes_of_a_tier_are_tried() -> None:
+    tried: list[str] = []
+
+    def watched(_session: SessionWorkload, trials: Sequence[DomainTrial]) -> None:
+        tried.extend(trial.domain for trial in trials)
+
+    agents = [agent(f"a{number}") for number in range(TRIALS_MAX + 2)]
+    racks = [HyperNode(f"r{number}", 1, (f"a{number}",)) for number in range(len(agents))]
+    cluster = snapshot(agents, [session("s", topology=CLOSE)], hypernodes=racks)
+    assert with_plugin(cluster, trial_order=watched).placements == without(cluster).placements
+    assert tried == [f"r{number}" for number in range(TRIALS_MAX)]
+
+
 def test_session_ready_keeps_a_session_from_starting() -> None:
     plan = with_plugin(
         two_agents(session("s"), session("t")), session_ready=lambda gang: gang.session.session_id != "s"
@@ -288,6 +323,7 @@ GATHERED: dict[str, Callable[[], SystemSnapshot]] = {
     "group_pipelined": lambda: snapshot([EMPTYING, agent("b", "mem=2")], [grouped("bad"), session("good", "mem=2")]),
     "domains_for_session": lambda: two_agents(session("bad", topology=CLOSE), session("good", topology=CLOSE)),
     "domain_order": lambda: two_agents(session("bad", topology=CLOSE), session("good", topology=CLOSE)),
+    "trial_order": lambda: two_agents(session("bad", topology=CLOSE), session("good", topology=CLOSE)),
     "domains_for_group": lambda: two_agents(grouped("bad", topology=CLOSE), grouped("good", topology=CLOSE)),
 }
 
@@ -370,8 +406,8 @@ def test_a_gang_that_a_plugin_breaks_half_way_is_rolled_back() -> None:
     assert where(with_plugin(seen, predicate=breaks_on_the_second)) == {"good.0": "a"}
 
 
-def test_there_are_twenty_points_and_every_one_is_a_method_with_its_name_in_volcano() -> None:
-    assert len(POINTS) == 20
+def test_there_are_twenty_one_points_and_every_one_is_a_method_with_its_name_in_volcano() -> None:
+    assert len(POINTS) == 21
     for name, point in POINTS.items():
         assert callable(getattr(SchedulingPlugin, name))
         assert point.volcano

@@ -16,6 +16,7 @@ from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidTopology
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.codec import plan_to_json, snapshot_to_json
 from sokovan.scheduling.pipeline import schedule
@@ -184,3 +185,16 @@ def test_a_plugin_takes_part_only_where_the_profile_names_it() -> None:
     seen = snapshot([agent("a")], [session("s")])
     assert started(decide(seen, registry, plugins=())) == ["s"]
     assert started(decide(seen, registry, plugins=("tester",))) == []
+
+
+def test_each_kernel_group_records_the_hypernode_it_is_in() -> None:
+    racks = (HyperNode("r1", 1, ("a", "b")), HyperNode("r2", 1, ("c", "d")), HyperNode("row", 2, ("r1", "r2")))
+    close = TopologyConstraint(TopologyMode.HARD, 1)
+    kernels = [kernel(f"s.{index}", labels={"stage": str(index // 2)}) for index in range(4)]
+    part = Partition("stages", "stage", size=2, topology=close)
+    seen = snapshot(
+        [agent(name, "cpu=1") for name in "abcd"], [session("s", *kernels, partitions=(part,))], hypernodes=racks
+    )
+    plan = decide(seen)
+    assert plan.group_domains == {"s": {"stages/0": "r1", "stages/1": "r2"}}
+    assert plan.domains == {}

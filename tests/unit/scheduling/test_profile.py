@@ -86,6 +86,7 @@ def test_an_empty_mapping_gives_the_default() -> None:
         ({"plugins": {"a": 1}}, "plugins", "must be a list of names"),
         ({"hierarchy": "yes"}, "hierarchy", "must be true or false"),
         ({"fit_error_cache": 1}, "fit_error_cache", "must be true or false"),
+        ({"prefer_lower_tier": "yes"}, "prefer_lower_tier", "must be true or false"),
         ({"sequencer": 5}, "sequencer", "must be a string"),
         ({"selector": None}, "selector", "must be a string"),
         ({"agent_selector": ["x"]}, "selector", "must be a string"),
@@ -109,7 +110,9 @@ def test_actions_to_come_may_be_named_in_a_profile() -> None:
         SchedulingProfile(),
         SchedulingProfile(sequencer="drf", selector="legacy", options={"ancestor_reclaim_level": 1}),
         SchedulingProfile(queue_policy="capacity", hierarchy=True, actions=(), validators=("concurrency",)),
-        SchedulingProfile(plugins=("mine",), shard="east", shard_mode="hard", fit_error_cache=False),
+        SchedulingProfile(
+            plugins=("mine",), shard="east", shard_mode="hard", fit_error_cache=False, prefer_lower_tier=True
+        ),
     ],
 )
 def test_a_profile_comes_back_from_the_scaling_group_that_describes_it(profile: SchedulingProfile) -> None:

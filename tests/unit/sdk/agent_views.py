@@ -15,6 +15,7 @@ AGENT = AgentView(
     used={"cpu": 40000, "mem": 300 << 30, "cuda.device": 5},
     kernels=5,
     kernels_max=None,
+    kernel_ports="20000-29999",
     connected=True,
     heartbeat_at="2030-01-01T00:00:00.000Z",
     load={},

@@ -20,7 +20,7 @@ def test_a_quote_that_never_ends_is_refused() -> None:
 
 
 def test_amounts_go_to_their_slots() -> None:
-    body = session_body("x", cpus=2, mem="4GiB", gpus=8, resources={"tpu.device": 1, "cpu": 9})
+    body = session_body("x", cpus=2, mem="4GiB", gpus=8, resources={"tpu.device": 1})
     assert body.resources == {"tpu.device": 1, "cpu": 2, "mem": "4GiB", "cuda.device": 8}
 
 
@@ -84,3 +84,9 @@ def test_attempts_are_those_of_the_retry_policy() -> None:
     assert session_body("work", attempts=5).retry == RetryBody(attempts=5)
     base = SessionBody(retry=RetryBody(backoff="1m", elsewhere=False))
     assert session_body(base=base, attempts=1).retry == RetryBody(attempts=1, backoff="1m", elsewhere=False)
+
+
+@pytest.mark.parametrize("resources", [{"cpu": 9}, {"gpu": 1, "cuda.device": 2}])
+def test_a_slot_that_is_given_twice_is_refused(resources: dict[str, int]) -> None:
+    with pytest.raises(InvalidSetting, match="is given twice"):
+        session_body("x", cpus=2, resources=resources)

@@ -72,6 +72,7 @@ ARRAY = ArrayView(
     submitted_at="2030-01-01T00:00:00.000Z",
     succeeded=2,
     failed=1,
+    cancelled=0,
     counts={"pending": 5, "running": 2, "terminated": 3},
 )
 

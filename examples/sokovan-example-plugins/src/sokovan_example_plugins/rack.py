@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.scheduling.extensions import SchedulingPlugin
+from sokovan.scheduling.extensions import DomainTrial, SchedulingPlugin
 from sokovan.scheduling.snapshot import SessionWorkload
 
 
@@ -29,6 +29,14 @@ class RackPlugin(SchedulingPlugin):
     def domain_order(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[int]:
         """Racks of the session's own group before shared ones; a score per HyperNode, highest first."""
         return [int(_group_of(name) == session.owner.group) for name in domains]
+
+    def trial_order(self, session: SessionWorkload, trials: Sequence[DomainTrial]) -> Sequence[int]:
+        """Own racks first, then the rack in which the session takes the fewest agents."""
+        own = self.domain_order(session, [trial.domain for trial in trials])
+        return [
+            score * 1_000_000 - len({agent for _, agent in trial.placed})
+            for score, trial in zip(own, trials, strict=True)
+        ]
 
 
 def _group_of(name: str) -> str:

@@ -19,6 +19,7 @@ from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProo
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.ports.uploads import UploadStore
 from sokovan.wire import frames
 from sokovan.wire.frames import SUPERSEDED, CreateKernel
 from sokovan.wire.link_codec import MalformedFrame
@@ -52,12 +53,13 @@ class LinkedAgents:
         on_heartbeat: OnHeartbeat,
         limits: LinkLimits | None = None,
         log: Callable[[str], None] = _discard,
+        uploads: UploadStore | None = None,
     ) -> None:
         self._clock, self._admit, self._on_heartbeat, self._log = clock, admit, on_heartbeat, log
         self._limits = limits or LinkLimits()
         self._links: dict[AgentId, AgentConnection] = {}
         self._unadmitted: set[AgentConnection] = set()
-        self.streams = PendingStreams()
+        self.streams, self.uploads = PendingStreams(), uploads
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Serve a link until it ends; returns the reason. The caller then disconnects."""

@@ -23,7 +23,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.wire.frames import LINK_PATH, STREAM_PATH
+from sokovan.adapters.agentlink.upload_stream import send_upload
+from sokovan.wire.frames import LINK_PATH, STREAM_PATH, UPLOAD_PATH
 from sokovan.wire.link_codec import FRAME_BYTES_MAX
 
 BEARER = "Bearer "
@@ -73,6 +74,8 @@ class LinkEndpoint:
         if not self.known(token):
             return HTTPStatus.UNAUTHORIZED, "this credential is not valid"
         stream_id = stream_of(request.path)
+        if upload_of(request.path) and self.agents.uploads is not None:
+            return None
         if request.path == LINK_PATH:
             return _FULL if self.agents.is_full else None
         if stream_id and self.agents.streams.is_expected(stream_id, token):
@@ -102,6 +105,11 @@ def credential(request: Request) -> str:
 def stream_of(path: str) -> str:
     """The id of the stream in a path; empty if it is not a stream's path."""
     return path.removeprefix(STREAM_PATH) if path.startswith(STREAM_PATH) else ""
+
+
+def upload_of(path: str) -> str:
+    """The reference of the upload in a path; empty if it is not an upload's path."""
+    return path.removeprefix(UPLOAD_PATH) if path.startswith(UPLOAD_PATH) else ""
 
 
 class SocketDuplex:
@@ -196,6 +204,10 @@ async def serve_links(
 
 async def _handle(agents: LinkedAgents, socket: ServerConnection) -> None:
     if socket.request is None:
+        return
+    reference = upload_of(socket.request.path)
+    if reference and agents.uploads is not None:
+        await send_upload(SocketStream(socket), agents.uploads, reference)
         return
     stream_id = stream_of(socket.request.path)
     if not stream_id:

@@ -19,6 +19,7 @@ from sokovan.domain.ids import KernelId
 LAUNCH = "launch.json"
 WORK = "work"
 TEMPORARY = "tmp"
+UPLOADS = "uploads"
 LOCK = "lock"
 UNFINISHED = ".new-"
 DISCARDED = ".gone-"
@@ -46,16 +47,21 @@ class KernelLayout:
         self.forgotten = root / "forgotten"
         self.images = root / "images"
         self.venvs = root / "venvs"
+        self.uploads = root / UPLOADS
 
     def prepare(self) -> None:
         """Create missing folders; raises OSError."""
         self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        for folder in (self.kernels, self.forgotten, self.images, self.venvs):
+        for folder in (self.kernels, self.forgotten, self.images, self.venvs, self.uploads):
             folder.mkdir(mode=PRIVATE, exist_ok=True)
 
     def folder(self, kernel_id: KernelId, attempt: int) -> Path:
         """The folder of a kernel, which may not exist."""
         return self.kernels / folder_name(kernel_id, attempt)
+
+    def upload_folder(self, session_id: str) -> Path:
+        """The folder of a session's upload, which may not exist."""
+        return self.uploads / quote(session_id, safe="")
 
     def names(self) -> list[str]:
         """The folder names of kernels; unfinished and discarded folders are excluded."""

@@ -66,6 +66,11 @@ class Observer:
             return None
         return _observation(name, launch or {}, state or {})
 
+    def sessions(self) -> set[str]:
+        """The sessions that have a kernel here, running or ended."""
+        records = (_read(self.layout.kernels / name)[0] or {} for name in self.layout.names())
+        return {str(record.get("session_id")) for record in records}
+
     def _seen(self, name: str) -> Observation | None:
         known = self.over.get(name)
         if known is not None and not self.layout.is_forgotten(name):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from sokovan.adapters.process.exit_watcher import ExitWatcher
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.launch.starter import Starter
+from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.observer import Observer
 from sokovan.adapters.process.shim.log_ring import read_from
@@ -25,6 +25,7 @@ from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observa
 from sokovan.wire.frames import CreateKernel
 
 TOMBSTONE_AGE_MS = 7 * 24 * 3600 * 1000
+COLLECT_EVERY_MS = 60 * 1000
 
 
 class ProcessRuntime:
@@ -32,6 +33,7 @@ class ProcessRuntime:
 
     All state is below `root`; several runtimes on one root share the same kernels.
     `requirements` are those of `venv:` images by name, besides the lists in `root/images`;
+    `uploads` fetches the uploads of sessions;
     `hidden` are folders that sandboxed kernels cannot see; an empty `bubblewrap` disables
     the sandbox.
     """
@@ -44,6 +46,7 @@ class ProcessRuntime:
         requirements: Mapping[str, Sequence[str]] | None = None,
         hidden: Sequence[Path] = (),
         bubblewrap: str = BUBBLEWRAP,
+        uploads: UploadFolders | None = None,
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise RuntimeFailure("kernels run as processes on Linux only", hint="run the agent on Linux")
@@ -57,8 +60,9 @@ class ProcessRuntime:
         self._observer = Observer(self._layout, clock)
         self._stopper = Stopper(self._layout, self._observer)
         self._ends = ExitWatcher(self._layout)
-        self._hidden = tuple(Path(os.path.realpath(folder)) for folder in (root, *hidden))
+        self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
+        self._uploads, self._collected_ms = uploads or UploadFolders(self._layout.root), 0
         self._threads = Threads()
         self._confinement: Confinement | None = None
 
@@ -81,6 +85,8 @@ class ProcessRuntime:
     async def create(self, launch: CreateKernel) -> None:
         """Start a kernel, once per (kernel, attempt)."""
         starter = Starter(self._layout, self._images, await self.confinement())
+        if launch.upload:
+            await self._uploads.prepare(launch.session_id, launch.upload)
         # The thread finishes the start even if the caller is cancelled.
         await self._threads.run(Work.START, starter.start, launch)
 
@@ -112,6 +118,9 @@ class ProcessRuntime:
         self._layout.add_tombstone(name, now_ms)
         self._observer.remove(name)
         self._layout.remove_tombstones(now_ms - TOMBSTONE_AGE_MS)
+        if now_ms - self._collected_ms > COLLECT_EVERY_MS:
+            self._collected_ms = now_ms
+            self._uploads.collect(self._observer.sessions(), now_ms)
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
         """Output from `offset` on, at most `limit` bytes."""

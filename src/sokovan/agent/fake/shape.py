@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL, AgentInfo
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, ScalingGroupName
 from sokovan.domain.records import Device
@@ -80,7 +81,9 @@ class FleetShape:
         """The accelerators of each agent."""
         return tuple(Device(f"gpu{number}", CUDA_SLOT) for number in range(self.gpus))
 
-    def hypernodes(self) -> list[HyperNode]:
+    def topology(self) -> Topology:
         """The network topology: the racks, and a root above them."""
-        racks = [HyperNode(name, 1, tuple(agents), tier_name="rack") for name, agents in self.racks()]
-        return [*racks, HyperNode(ROOT, 2, tuple(rack.name for rack in racks), tier_name="root")]
+        rack, root = TierRule(1, RACK_LABEL), TierRule(2, "root")
+        racks = [HyperNode(name, rack.tier, tuple(agents), tier_name=rack.name) for name, agents in self.racks()]
+        top = HyperNode(ROOT, root.tier, tuple(rack.name for rack in racks), tier_name=root.name)
+        return Topology((rack, root), (*racks, top))

@@ -120,4 +120,4 @@ def require_role(principal: AuthenticatedPrincipal, act: Action, kind: ObjectKin
 
 def kind_text(kind: ObjectKind) -> str:
     """The name of a kind in messages."""
-    return "resource policy" if kind is ObjectKind.POLICY else kind.value.replace("_", " ")
+    return "quota" if kind is ObjectKind.POLICY else kind.value.replace("_", " ")

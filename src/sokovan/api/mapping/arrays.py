@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sokovan.api.mapping.sessions import CANCELLED
 from sokovan.api.mapping.times import time_text
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import ArrayCounts, ArrayRecord, SessionResult
@@ -11,12 +12,11 @@ from sokovan.wire.api.arrays import ArrayView
 def array_view(array: ArrayRecord, counts: ArrayCounts) -> ArrayView:
     """The view of an array with the counts of its sessions."""
     status, owner = array_status(counts), array.owner
-    result = SessionResult.FAILURE if counts.failed else SessionResult.SUCCESS
     return ArrayView(
         id=array.array_id,
         name=array.name,
         status=status.value,
-        result=result.value if status in SESSION.terminal else None,
+        result=_result_text(counts) if status in SESSION.terminal else None,
         user=owner.user,
         group=owner.group,
         domain=owner.domain,
@@ -28,8 +28,16 @@ def array_view(array: ArrayRecord, counts: ArrayCounts) -> ArrayView:
         submitted_at=time_text(array.submitted_ms),
         succeeded=counts.succeeded,
         failed=counts.failed,
+        cancelled=counts.cancelled,
         counts={one.value: counts.statuses[one] for one in SessionStatus if one in counts.statuses},
     )
+
+
+def _result_text(counts: ArrayCounts) -> str:
+    """A failure, if a session failed; else cancelled, if a user ended one."""
+    if counts.failed:
+        return SessionResult.FAILURE.value
+    return CANCELLED if counts.cancelled else SessionResult.SUCCESS.value
 
 
 def array_status(counts: ArrayCounts) -> SessionStatus:

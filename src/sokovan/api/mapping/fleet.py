@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.domain.cluster.agent import port_range, port_range_text
 from sokovan.domain.cluster.agent_health import AgentFailure
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
@@ -41,10 +42,12 @@ def agent_view(
         used=dict(info.occupied_slots),
         kernels=info.kernel_count,
         kernels_max=info.kernels_max,
+        kernel_ports=port_range_text(port_range(info.labels)),
         connected=connected,
         heartbeat_at=time_text_or_none(state.heard_ms or None) if state is not None else None,
         load=dict(state.load) if state is not None else {},
         version=record.version,
+        operator_labels=dict(record.operator_labels),
         failing_since=time_text_or_none(info.health.failing_ms),
         failing_reason=info.health.reason if info.health.is_failing else "",
         failed_starts=[_failure_view(one, seen_as) for one in info.health.failures],

@@ -125,7 +125,7 @@ def _texts(field: str, read: Callable[[str], T], texts: Sequence[str]) -> tuple[
         try:
             found.append(read(text))
         except InvalidSpec as error:
-            raise InvalidRequest([Problem(f"{field}/{index}", problem_text(error))]) from error
+            raise InvalidRequest([Problem(f"{field}/{index}", f"{problem_text(error)}; {error.hint}")]) from error
     return tuple(found)
 
 

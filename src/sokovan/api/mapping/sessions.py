@@ -9,7 +9,14 @@ from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.arrays import array_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.records import FailedStart, HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.records import (
+    ENDED_BY_USER,
+    FailedStart,
+    HistoryEntry,
+    KernelRecord,
+    SessionRecord,
+    SessionResult,
+)
 from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, SessionOptions, SessionSpec
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import (
@@ -21,6 +28,9 @@ from sokovan.wire.api.sessions import (
     RetryBody,
     SessionView,
 )
+
+# The result of what users ended.
+CANCELLED = "cancelled"
 
 # Statuses that have a pending reason: capacity, or an image.
 WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
@@ -49,7 +59,7 @@ def session_view(
         name=spec.name or record.session_id,
         type=spec.session_type.value,
         status=record.status.value,
-        result=record.result.value if record.result is not None else None,
+        result=_result_text(record),
         goal=record.goal.name.lower(),
         user=spec.owner.user,
         group=spec.owner.group,
@@ -65,6 +75,7 @@ def session_view(
         depends_on=list(spec.awaited),
         topology=topology_text(spec.topology) if spec.topology is not None else None,
         hypernode=record.hypernode,
+        group_domains=dict(record.group_domains),
         submitted_at=time_text(record.submitted_ms),
         scheduled_at=time_text_or_none(record.scheduled_ms),
         since=time_text(record.since_ms),
@@ -88,6 +99,13 @@ def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
         return None
     name = array_name(spec.name)
     return ArrayMemberView(id=array.array_id, name=name, index=array.index, size=array.size, limit=array.at_once)
+
+
+def _result_text(record: SessionRecord) -> str | None:
+    """How it ended; a session that a user ended has not failed, although dependents do not start."""
+    if record.result is SessionResult.FAILURE and record.cause in ENDED_BY_USER:
+        return CANCELLED
+    return None if record.result is None else record.result.value
 
 
 def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:

@@ -36,6 +36,10 @@ def system_owned(_item: object) -> Ownership:
     return UNOWNED
 
 
+async def remove_nothing_else(_unit: UnitOfWork, _principal: AuthenticatedPrincipal, _item: object) -> None:
+    """The removal of items that nothing goes with."""
+
+
 async def permit_all(_unit: UnitOfWork, _principal: AuthenticatedPrincipal, _item: object, _before: object) -> None:
     """The permission check of items that need none."""
 
@@ -46,7 +50,7 @@ class Resource(Generic[Item, Body]):
 
     `permit` raises if the caller may not store the item, or the item is not valid; the
     item is None on removal. `holders` looks up the ownership of items that do not contain
-    it.
+    it. `remove_with` removes what goes with the item.
     """
 
     path: str
@@ -59,6 +63,7 @@ class Resource(Generic[Item, Body]):
     ownership: Callable[[Item], Ownership] = system_owned
     permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = permit_all
     holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Ownership]]] | None = None
+    remove_with: Callable[[UnitOfWork, AuthenticatedPrincipal, Item], Awaitable[None]] = remove_nothing_else
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
     # The hint for an item of this key that does not exist; empty means the usual one.
     absence: Callable[[str], str] = lambda _key: ""
@@ -144,6 +149,7 @@ class CatalogRoutes(Generic[Item, Body]):
             require(principal, Action.CHANGE, resource.kind, resource.ownership(item), name=key)
             _require_removable(resource.kind, key)
             await resource.permit(unit, principal, None, item)
+            await resource.remove_with(unit, principal, item)
             await _remove(unit, resource.item, key)
             await unit.audit.append(audit_entry(principal, f"{resource.kind}.remove", key))
 

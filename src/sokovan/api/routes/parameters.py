@@ -9,12 +9,11 @@ from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
-from sokovan.domain.labels import read_selectors
+from sokovan.domain.constraints.labels import read_selectors
+from sokovan.domain.ids import NAME_PATTERN
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.repositories.sessions import SessionFilter
 
-# The pattern of `domain.ids`: invalid names are rejected before any lookup.
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}$"
 REF_MAX = 200
 INDEX_MAX = 1_000_000
 
@@ -22,6 +21,9 @@ Ref: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="An id, a n
 Index: TypeAlias = Annotated[int, Path(ge=0, le=INDEX_MAX, description="The kernel's index in its session.")]
 Name: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="The name of the object.")]
 InScalingGroup: TypeAlias = Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this scaling group.")]
+Architecture: TypeAlias = Annotated[
+    str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")
+]
 
 
 def name_field(description: str) -> Any:

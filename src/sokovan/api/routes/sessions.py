@@ -19,6 +19,7 @@ from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import cursor_of, number_of
 from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import ArrayQuery, Ref, SessionQuery
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.arrays import ArrayPage, ArrayView
@@ -34,6 +35,7 @@ class SessionRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._controller = dependencies.store, dependencies.controller
+        self._uploads = dependencies.uploads
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -74,6 +76,8 @@ class SessionRoutes:
         """
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller
+        if wanted.upload:
+            await self._use_upload(principal_of(request.scope).user, wanted.upload)
         submission = await self._controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
@@ -136,6 +140,12 @@ class SessionRoutes:
         """List the kernels of a session."""
         record = await self._found(request, ref)
         return json_response([kernel_view(one, record.spec.kernels[one.index]) for one in record.kernels])
+
+    async def _use_upload(self, user: str, upload: str) -> None:
+        """Note the use of an upload. Raises ObjectNotFound for one that is not the caller's."""
+        if self._uploads is None:
+            raise ObjectNotFound(what="upload", name=upload)
+        await self._uploads.use(user, upload)
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
         return await read_session(self._store, ref, principal_of(request.scope))

@@ -7,16 +7,19 @@ from typing import Any
 
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation
-from sokovan.api.routes.agents import AgentRoutes
+from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
+from sokovan.api.routes.cluster.agents import AgentRoutes
+from sokovan.api.routes.cluster.fleet import fleet_operations
+from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
-from sokovan.api.routes.fleet import fleet_operations
 from sokovan.api.routes.keys import KeyRoutes
-from sokovan.api.routes.logs import LogRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
+from sokovan.api.routes.streams.logs import LogRoutes
+from sokovan.api.routes.streams.watching import WatchRoutes
 from sokovan.api.routes.system import SystemRoutes
 from sokovan.api.routes.tenancy import tenancy_operations
+from sokovan.api.routes.uploads import UploadRoutes
 from sokovan.api.routes.usage import UsageRoutes
-from sokovan.api.routes.watching import WatchRoutes
 
 
 def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[ApiOperation]:
@@ -28,9 +31,12 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *ArrayRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
+        *AgentLabelRoutes(context).operations(),
         *AgentRoutes(context).operations(),
+        *TopologyRoutes(context).operations(),
         *fleet_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
         *UsageRoutes(context).operations(),
+        *UploadRoutes(context).operations(),
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.known_slots import permit_known_slots
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import Forbidden
 from sokovan.api.mapping.tenancy import (
@@ -23,7 +25,7 @@ from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.owners.access import ObjectKind, Ownership, may_act_for, may_grant
 from sokovan.domain.owners.policy import ResourcePolicy
-from sokovan.domain.owners.tenancy import Domain, Group, Role, User
+from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.tenancy import (
     DomainBody,
@@ -59,6 +61,15 @@ async def permit_user(
         # Groups of other domains are hidden.
         if group.domain != user.domain:
             raise ObjectNotFound(what="group", name=name)
+
+
+async def remove_keys(unit: UnitOfWork, principal: AuthenticatedPrincipal, user: User) -> None:
+    """Revoke the keys of a user that is removed: they are of no use to anyone else."""
+    keys = [one.access_key for one in await unit.catalog.all(Keypair) if one.user == user.name]
+    await unit.credentials.remove(keys)
+    for key in keys:
+        await unit.catalog.remove(Keypair, key)
+        await unit.audit.append(audit_entry(principal, "key.remove", key, user=user.name))
 
 
 async def permit_group(
@@ -110,6 +121,7 @@ USERS = Resource(
     build=user_of,
     ownership=lambda user: Ownership(domain=user.domain, user=user.name),
     permit=permit_user,
+    remove_with=remove_keys,
 )
 POLICIES = Resource(
     path="policies",
@@ -119,6 +131,7 @@ POLICIES = Resource(
     page=PolicyPage,
     view=policy_view,
     build=policy_of,
+    permit=permit_known_slots,
     holders=held_policies,
 )
 

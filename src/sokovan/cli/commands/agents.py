@@ -1,8 +1,8 @@
-"""`sokovan agent`: list, inspect and drain agents."""
+"""`sokovan agent`: list, inspect, label and drain agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -11,11 +11,13 @@ from sokovan.cli import formatting
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
 from sokovan.cli.commands.sessions.session_tables import history_columns
+from sokovan.cli.commands.topology import report_change
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
 from sokovan.sdk.environment import SystemEnvironment
+from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.fleet import FAKE_LABEL, AgentFailureView, AgentView
 
 if TYPE_CHECKING:
@@ -69,9 +71,9 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     with output.client() as client:
         agent = client.agents.get(name)
     facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=output.utc)]
-    facts.append(
-        ("labels", " ".join(f"{key}={value}" for key, value in sorted(agent.labels.items())) or formatting.NONE)
-    )
+    facts.append(("labels", _label_texts(agent.labels)))
+    if agent.operator_labels:
+        facts.append(("set by operators", _label_texts(agent.operator_labels)))
     facts += [(f"failed at {one.at}", _failure_text(one)) for one in agent.failed_starts]
     show_one(agent, facts, fmt, name=agent.id)
     return OK
@@ -129,6 +131,34 @@ def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_S
     return OK
 
 
+def label(name: str, /, *labels: str, server: ServerOptions = DEFAULT_SERVER) -> int:
+    """Set and remove labels of an agent.
+
+    They are kept when the agent enrols again, and have precedence over the labels
+    that it reports. Rules of the topology place agents by their labels.
+
+    For example:
+      sokovan agent label gpu2 zone=z1 rack=r01
+      sokovan agent label gpu2 rack-
+
+    Parameters
+    ----------
+    name
+        Name of the agent.
+    labels
+        NAME=VALUE to set a label, NAME- to remove one.
+    """
+    given = dict(_set_label(text) for text in labels if "=" in text)
+    removed = [text.removesuffix("-") for text in labels if "=" not in text]
+    if not labels or any("=" not in text and not text.endswith("-") for text in labels):
+        raise InvalidSetting("give NAME=VALUE to set a label, NAME- to remove one", hint="use rack=r01 or rack-")
+    with server.client() as client:
+        change = client.agents.label(name, given, remove=removed)
+    print_status(f"{change.agent.id}  {_label_texts(change.agent.labels)}")
+    report_change(change.topology)
+    return OK
+
+
 def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Declare an agent permanently lost.
 
@@ -151,6 +181,15 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
         agent = client.agents.declare_gone(name, reason=reason)
     print_status(f"{agent.id}  {agent.status.upper()}")
     return OK
+
+
+def _set_label(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _label_texts(labels: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in sorted(labels.items())) or formatting.NONE
 
 
 def agent_state(agent: AgentView) -> str:
@@ -178,6 +217,7 @@ def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
         Column("heartbeat", lambda agent: formatting.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
         Column("arch", lambda agent: agent.architecture, wide=True),
         Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
+        Column("kernel ports", lambda agent: agent.kernel_ports, wide=True),
         Column("failures", lambda agent: str(len(agent.failed_starts)), wide=True),
         Column("failing", lambda agent: formatting.age(agent.failing_since, now_s=now_s, utc=utc), wide=True),
         Column("reason", lambda agent: agent.failing_reason or formatting.NONE, wide=True),

@@ -24,6 +24,7 @@ class AgentRunOptions:
     gpu_shares: Annotated[
         bool, Parameter(negative=(), help="Offer GPUs in shares, so that kernels can share one: --gpus 0.5.")
     ] = False
+    kernel_ports: Annotated[str, Parameter(help="Ports leased to kernels; default: 20000-29999.")] = ""
     label: Annotated[tuple[str, ...], Parameter(negative=(), help="Label, such as rack=r01. Repeatable.")] = ()
 
 
@@ -68,6 +69,7 @@ def run(
         scaling_group=options.scaling_group,
         fake_gpus=options.fake_gpus,
         gpu_shares=options.gpu_shares,
+        kernel_ports=options.kernel_ports,
         labels=dict(_label(text) for text in options.label),
     )
     return run_agent(agent, print_status)
@@ -93,4 +95,6 @@ def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise usage_error(f"--label {text[:80]!r} is not NAME=VALUE", hint="use --label rack=r01")
+    if name.startswith("sokovan."):
+        raise usage_error(f"--label {text[:80]!r}: the agent sets these itself", hint="use another name, or an option")
     return name, value

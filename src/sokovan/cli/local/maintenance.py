@@ -11,6 +11,9 @@ from sokovan.cli.exit_codes import USAGE
 from sokovan.cli.output import print_error
 from sokovan.domain.errors import InvalidInput
 
+StoreUrl = Annotated[str | None, Parameter(help="Database URL; default: embedded database. [env: SOKOVAN_STORE]")]
+AsJson = Annotated[bool, Parameter(negative=(), help="Print JSON instead of text.")]
+
 
 def simulate(
     *files: Annotated[str, Parameter(negative=())],
@@ -53,8 +56,8 @@ def simulate(
 
 def audit(
     *,
-    store: str | None = None,
-    json: Flag = False,
+    store: StoreUrl = None,
+    json: AsJson = False,
     only: str | None = None,
 ) -> int:
     """Check the invariants of the database.
@@ -70,10 +73,6 @@ def audit(
 
     Parameters
     ----------
-    store
-        Database URL; default: embedded database. [env: SOKOVAN_STORE]
-    json
-        Print JSON instead of text.
     only
         Invariants to check, separated by commas; default: all.
     """
@@ -82,7 +81,7 @@ def audit(
     return run(store, json=json, only=only)
 
 
-def upgrade(*, store: str | None = None, json: Flag = False) -> int:
+def upgrade(*, store: StoreUrl = None, json: AsJson = False) -> int:
     """Upgrade the database schema to the newest revision.
 
     The upgrade is one transaction. Exit codes: 0 the schema is current, 2 usage
@@ -91,20 +90,13 @@ def upgrade(*, store: str | None = None, json: Flag = False) -> int:
 
     For example:
       sokovan db upgrade --store postgresql://db.example/sokovan
-
-    Parameters
-    ----------
-    store
-        Database URL; default: embedded database. [env: SOKOVAN_STORE]
-    json
-        Print JSON instead of text.
     """
     from sokovan.cli.local.db import upgrade as run  # noqa: PLC0415  # SQLAlchemy loads only here
 
     return run(store, json=json)
 
 
-def check(*, store: str | None = None, json: Flag = False) -> int:
+def check(*, store: StoreUrl = None, json: AsJson = False) -> int:
     """Check whether the database schema is current.
 
     Exit codes: 0 it is current, 1 it is not, 2 usage error, 3 no such database,
@@ -112,13 +104,6 @@ def check(*, store: str | None = None, json: Flag = False) -> int:
 
     For example:
       sokovan db check --store postgresql://db.example/sokovan
-
-    Parameters
-    ----------
-    store
-        Database URL; default: embedded database. [env: SOKOVAN_STORE]
-    json
-        Print JSON instead of text.
     """
     from sokovan.cli.local.db import check as run  # noqa: PLC0415  # SQLAlchemy loads only here
 

@@ -123,7 +123,6 @@ def _look(root: Path) -> LocalServer:
 
 def _counts(url: str, root: Path) -> dict[str, Any]:
     """Agents and live sessions by state, asked with the administrator's key of the folder."""
-    from sokovan.sdk.core.session_calls import SessionListOptions  # noqa: PLC0415  # used only here
     from sokovan.sdk.core.states import FINAL, STATES  # noqa: PLC0415  # used only here
     from sokovan.sdk.errors import ClientProblem  # noqa: PLC0415  # used only here
     from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # the HTTP client loads only here
@@ -133,7 +132,7 @@ def _counts(url: str, root: Path) -> dict[str, Any]:
         token = (root / "token").read_text(encoding="ascii").strip()
         with Client(url, token, timeout_s=ANSWER_LIMIT_S) as client:
             agents = Counter(agent.status.upper() for agent in client.agents.list())
-            listed = client.sessions.list(SessionListOptions(status=live), limit=COUNTED_MAX)
+            listed = client.sessions.list(status=live, limit=COUNTED_MAX)
             sessions = Counter(session.status.upper() for session in listed)
     except (ClientProblem, OSError, ValueError) as problem:
         return {"note": f"the server does not respond: {problem}"}

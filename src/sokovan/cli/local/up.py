@@ -30,6 +30,7 @@ class MachineOptions:
     ] = False
     no_agent: Annotated[bool, Parameter(negative=(), help="Do not start an agent on this machine.")] = False
     name: Annotated[str, Parameter(help="Name of this machine's agent; default: the host name.")] = ""
+    kernel_ports: Annotated[str, Parameter(help="Ports leased to kernels; default: 20000-29999.")] = ""
 
 
 @Parameter(name="*")
@@ -93,6 +94,7 @@ def up(
 
     given = {"--port": port if port != DEFAULT_PORT else None, "--fake": fake, "--fake-gpus": machine.fake_gpus}
     given |= {"--gpu-shares": machine.gpu_shares, "--no-agent": machine.no_agent, "--name": machine.name}
+    given |= {"--kernel-ports": machine.kernel_ports}
     root = data or data_home(os.environ)
     running = server_of(root)
     if running is not None:  # checked before the server modules load
@@ -111,6 +113,7 @@ def up(
         gpu_shares=machine.gpu_shares,
         agent=not machine.no_agent,
         name=machine.name,
+        kernel_ports=machine.kernel_ports,
     )
     return run_up(options, echo=print_status)
 

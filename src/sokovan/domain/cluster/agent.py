@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
+from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots, require_tuple
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
-from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.constraints.taint import TAINT_PREFIX, read_taint
+from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
@@ -16,19 +19,46 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 MOUNTS_LABEL = "sokovan.mounts"
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
-# The agent label for the range of ports that are leased to kernels, such as 30000-39999.
+# Labels of agents with this prefix are set by the system; operators set only the taints among them.
+SYSTEM_PREFIX = "sokovan."
+# Labels that operators may give an agent, beside those that it reports.
+OPERATOR_LABELS_MAX = 32
+_LABEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/\-]{0,61}[A-Za-z0-9])?", re.ASCII)
+# The agent label for the range of ports that are leased to kernels; the agent sets it from --kernel-ports.
 PORTS_LABEL = "sokovan.ports"
-PORTS_DEFAULT = range(30_000, 40_000)
+# Below the ports that Linux gives to outgoing connections (32768 and up): those would be in the way.
+PORTS_DEFAULT = range(20_000, 30_000)
+_PORT_LEAST, _PORT_MOST = 1_024, 65_535  # without privileged ones
 FOREVER_MS = 1 << 62
 
 
 def port_range(labels: Mapping[str, str]) -> range:
     """The ports that an agent leases to kernels: its label, or the default."""
-    first, _, last = labels.get(PORTS_LABEL, "").partition("-")
-    if not (first.isascii() and last.isascii() and first.isdecimal() and last.isdecimal()):
+    text = labels.get(PORTS_LABEL)
+    try:
+        return PORTS_DEFAULT if text is None else read_port_range(text)
+    except InvalidInput:  # another program than our agent has set the label
         return PORTS_DEFAULT
-    low, high = int(first[:6]), int(last[:6])
-    return range(low, high + 1) if 1_024 <= low <= high <= 65_535 else PORTS_DEFAULT  # not privileged
+
+
+@lru_cache(maxsize=1_000)
+def read_port_range(text: str) -> range:
+    """Read a range of ports, such as 20000-29999. Raises InvalidInput."""
+    first, _, last = text.partition("-")
+    numbers = [int(part) for part in (first, last) if part.isascii() and part.isdecimal() and len(part) <= len("65535")]
+    if len(numbers) != 2 or not _PORT_LEAST <= numbers[0] <= numbers[1] <= _PORT_MOST:  # both ends
+        hint = f"use FIRST-LAST, from {_PORT_LEAST} to {_PORT_MOST}, such as {port_range_text(PORTS_DEFAULT)}"
+        raise InvalidInput(f"{text[:80]!r} is not a range of ports", hint=hint)
+    return range(numbers[0], numbers[1] + 1)
+
+
+def port_range_text(ports: range) -> str:
+    """The text that `read_port_range` reads.
+
+    >>> port_range_text(PORTS_DEFAULT)
+    '20000-29999'
+    """
+    return f"{ports.start}-{ports.stop - 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +97,10 @@ class AgentInfo:
         checked_name(self.scaling_group, what="scaling group")
         require_kind(self.status, AgentStatus, what=what, field="status")
         require_kind(self.cached_images, frozenset, what=what, field="cached_images")
-        require_labels(self.labels, what=what)
+        require_labels(self.labels, what=what, most=LABELS_MAX + OPERATOR_LABELS_MAX)
         require_slots(self.releasing_slots, what=what, field="releasing_slots")
+        require_kind(self.health, AgentHealth, what=what, field="health")
+        require_tuple(self.leased_ports, tuple, what=what, field="leased_ports")
         require_int(self.incarnation, what=what, field="incarnation", least=1)
         require_int(self.kernel_count, what=what, field="kernel_count", least=0)
         require_int(self.releasing_count, what=what, field="releasing_count", least=0, most=self.kernel_count)
@@ -87,6 +119,41 @@ class AgentInfo:
         return self.status in SCHEDULABLE and not self.health.is_failing
 
     @property
+    def has_left(self) -> bool:
+        """Whether the agent is gone for good."""
+        return self.status is AgentStatus.TERMINATED
+
+    @property
     def free_slots(self) -> ResourceSlot:
         """Available minus occupied slots. Raises SlotUnderflow on an overcommitted agent."""
         return self.available_slots - self.occupied_slots
+
+
+def require_reported_labels(agent_id: str, labels: object) -> None:
+    """Require labels that leave room for those of operators. Raises InvalidSpec."""
+    require_labels(labels, what=f"agent {agent_id}")
+
+
+def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:
+    """The labels that operators gave an agent, after a change. Raises InvalidSpec."""
+    what, field = "agent", "labels"
+    for name in (*added, *removed):
+        if not isinstance(name, str) or not _LABEL_NAME.fullmatch(name):
+            problem = "is not 1 to 63 letters, digits and . _ - / that begin and end with a letter or digit"
+            raise InvalidSpec(what=what, field=field, value=name, problem=problem)
+        if name.startswith(TAINT_PREFIX):
+            read_taint(f"{name.removeprefix(TAINT_PREFIX)}={added.get(name, '')}")
+        elif name.startswith(SYSTEM_PREFIX):
+            raise InvalidSpec(
+                what=what, field=field, value=name, problem=f"begins with {SYSTEM_PREFIX}, which is reserved"
+            )
+        if name in added and name in removed:
+            raise InvalidSpec(what=what, field=field, value=name, problem="is both set and removed")
+    unknown = sorted(set(removed) - before.keys())
+    if unknown:
+        problem = "was not set by an operator"
+        hint = "a label that the agent reports is changed where the agent is started, or overridden by NAME=VALUE"
+        raise InvalidSpec(what=what, field=field, value=unknown[0], problem=problem, hint=hint)
+    labels = {name: value for name, value in {**before, **added}.items() if name not in removed}
+    require_labels(labels, what=what, field=field, most=OPERATOR_LABELS_MAX)
+    return labels

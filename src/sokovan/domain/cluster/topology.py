@@ -84,6 +84,12 @@ class HyperNodeTree:
         """The number of a tier by its name, or None if no HyperNode carries it."""
         return self._tier_names.get(tier_name)
 
+    def tier_text(self, tier: int) -> str:
+        """The name of a tier, or its number if it has none."""
+        if tier == self.root_tier:
+            return "whole cluster"
+        return next((name for name, number in self._tier_names.items() if number == tier), str(tier))
+
     def position(self, agent: str) -> int:
         """The index of an agent in depth-first order."""
         if agent not in self._position:

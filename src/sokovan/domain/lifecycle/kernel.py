@@ -47,6 +47,13 @@ class KernelTrigger(StrEnum):
     REQUEUED = auto()
 
 
+class FollowUp(StrEnum):
+    """The state after the end of a kernel that ends alone, while its session runs."""
+
+    REQUEUE = auto()
+    CANCEL = auto()
+
+
 class FreeProof(StrEnum):
     """The proofs that nothing of a kernel runs: required to free its slots."""
 
@@ -68,7 +75,8 @@ KERNEL = TransitionTable(
     moves=[
         # before         trigger                  after            by
         (_S.PENDING,     _T.ALLOCATED,            _S.SCHEDULED,    COORDINATOR),
-        (_S.PENDING,     _T.WITHDRAWN,            _S.CANCELLED,    CONTROLLER | COORDINATOR),
+        # By a report only if it is given up: its last attempt is gone.
+        (_S.PENDING,     _T.WITHDRAWN,            _S.CANCELLED,    CONTROLLER | COORDINATOR | REPORT),
         (_S.SCHEDULED,   _T.PREPARATION_STARTED,  _S.PREPARING,    COORDINATOR),
         (_S.SCHEDULED,   _T.IMAGE_READY,          _S.PREPARED,     COORDINATOR | REPORT),
         (_S.PREPARING,   _T.PULL_STARTED,         _S.PULLING,      REPORT),

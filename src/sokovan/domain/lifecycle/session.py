@@ -73,7 +73,7 @@ SESSION = TransitionTable(
         *[(alive,        _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR) for alive in _ALIVE],
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
-        *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE[:-1]],
+        *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),
         # It was to be retried, and is stopped before: the history has the cause of its end.
         (_S.TERMINATING, _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR),
@@ -137,6 +137,21 @@ def session_status(intent: SessionIntent, kernels: Iterable[KernelStatus]) -> Se
         # Gangs are placed whole, so no plan leads here; the answer lets such a session be terminated.
         return _S.SCHEDULED
     return _ALIVE[alive[intent.required - 1]]
+
+
+def deciding_statuses(kernels: Iterable[tuple[KernelStatus, bool]]) -> tuple[KernelStatus, ...]:
+    """The kernel statuses that decide a session's status.
+
+    The flag says that a kernel ends alone. While others are alive, such a kernel counts as
+    one that waits: its end does not end the session.
+    """
+    known = tuple(kernels)
+    statuses = tuple([status for status, _ in known])
+    if not any(alone for _, alone in known) or not any(status in KERNEL_ALIVE for status in statuses):
+        return statuses
+    return tuple(
+        KernelStatus.PENDING if alone and status is KernelStatus.TERMINATING else status for status, alone in known
+    )
 
 
 # Several triggers lead to TERMINATING; which one it was follows from what happened to the kernel.

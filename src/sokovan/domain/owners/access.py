@@ -24,6 +24,7 @@ class ObjectKind(StrEnum):
     QUEUE = auto()
     SCALING_GROUP = auto()
     IMAGE = auto()
+    TOPOLOGY = auto()
     POLICY = auto()
     SYSTEM = auto()
 
@@ -86,6 +87,7 @@ RULES: dict[ObjectKind, tuple[Requirement, Requirement]] = {
     ObjectKind.QUEUE:         (Requirement.ANYONE,     Requirement.ADMIN),
     ObjectKind.SCALING_GROUP: (Requirement.ANYONE,     Requirement.ADMIN),
     ObjectKind.IMAGE:         (Requirement.ANYONE,     Requirement.ADMIN),
+    ObjectKind.TOPOLOGY:      (Requirement.ANYONE,     Requirement.ADMIN),
     ObjectKind.POLICY:        (Requirement.OWN,         Requirement.ADMIN),
     ObjectKind.SYSTEM:        (Requirement.ADMIN,       Requirement.ADMIN),
 }  # fmt: skip

@@ -40,8 +40,8 @@ class ResourcePolicy:
     array_size_max: int | None = None
 
     def __post_init__(self) -> None:
-        checked_name(self.name, what="resource policy")
-        what = f"resource policy {self.name}"
+        checked_name(self.name, what="quota")
+        what = f"quota {self.name}"
         require_limits(self.slots_max, what=what, field="slots_max")
         require_limits(self.pending_slots_max, what=what, field="pending_slots_max")
         for field in _COUNTS:

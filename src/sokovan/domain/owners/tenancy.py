@@ -87,7 +87,7 @@ class Keypair:
         checked_name(self.access_key, what="access key")
         checked_name(self.user, what="user")
         _check_policy(self.policy)
-        require_kind(self.active, bool, what=f"keypair {self.access_key}", field="active")
+        require_kind(self.active, bool, what=f"key {self.access_key}", field="active")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +124,4 @@ _FIELD = {Scope.KEYPAIR: "access_key", Scope.USER: "user", Scope.GROUP: "group",
 
 def _check_policy(policy: str | None) -> None:
     if policy is not None:
-        checked_name(policy, what="resource policy")
+        checked_name(policy, what="quota")

@@ -7,12 +7,14 @@ lost at once, without waiting for a heartbeat timeout.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from sokovan.agent.fake.fleet import FakeFleet
+from sokovan.agent.fake.shape import ROOT as FLEET_ROOT
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
@@ -67,18 +69,22 @@ class FakeEnrolment:
             raise Conflict(verdict.message)
         self._admitted.add(info.agent_id)
         if len(self._admitted) == self._shape.count:
-            await self._store.run(lambda unit: replace_racks(unit, self._shape.hypernodes()))
+            await self._store.run(lambda unit: replace_racks(unit, self._shape.topology()))
         return verdict.incarnation
 
 
-async def replace_racks(unit: UnitOfWork, hypernodes: Sequence[HyperNode]) -> None:
-    """Replace the racks of an earlier fleet; the last of `hypernodes` is the root."""
-    known = {one.name: one for one in await unit.catalog.all(HyperNode)}
-    for root in (hypernodes[-1].name, _EARLIER_ROOT):
-        above = known.get(root)
-        for name in () if above is None else (root, *(member for member in above.members if member in known)):
-            await unit.catalog.remove(HyperNode, name)
-    await unit.catalog.put(*hypernodes)
+async def replace_racks(unit: UnitOfWork, racks: Topology) -> None:
+    """Replace the racks of an earlier fleet; a topology of an administrator is kept."""
+    if all(_is_of_a_fleet(known) for known in await unit.catalog.all(Topology)):
+        await unit.catalog.put(racks)
+
+
+def _is_of_a_fleet(topology: Topology) -> bool:
+    """Whether a topology consists of the racks of a fleet below their root."""
+    names = {node.name: node.members for node in topology.hypernodes}
+    roots = [root for root in (FLEET_ROOT, _EARLIER_ROOT) if root in names]
+    below = {member for root in roots for member in (root, *names[root])}
+    return names.keys() <= below and all(rule.label is None for rule in topology.tiers)
 
 
 async def declare_previous_fakes_lost(store: Store, shape: FleetShape | None) -> int:
@@ -106,7 +112,8 @@ async def _lose(unit: UnitOfWork, agents: Sequence[AgentId]) -> None:
     back, lost = (Change(_ACTOR, by, FAKE_ENDED, _REASON) for by in (Cause.AGENT_REPORT, Cause.COORDINATOR))
     for agent_id in agents:
         known = await unit.fleet.get(agent_id)
-        agent = await unit.fleet.enrol(known.info, back, devices=known.devices)
+        info = replace(known.info, labels=known.reported_labels)
+        agent = await unit.fleet.enrol(info, back, devices=known.devices)
         if agent.info.status is AgentStatus.ALIVE:
             agent = await unit.fleet.move(agent, AgentTrigger.HEARTBEAT_MISSED, lost)
         await unit.fleet.move(agent, AgentTrigger.DECLARED_LOST, lost)

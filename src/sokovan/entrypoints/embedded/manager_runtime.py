@@ -39,6 +39,7 @@ from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.environment import Telemetry
+from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -63,6 +64,7 @@ class ManagerOptions:
     log: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
     fake_agents: FleetShape | None = None
+    uploads: UploadStore | None = None
     timing: Timing
 
 
@@ -92,7 +94,11 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     await declare_previous_fakes_lost(notifying, options.fake_agents)
     registry = AgentRegistry(notifying, states, hints=hints, clock=clock)
     linked = LinkedAgents(
-        clock, admit=admission(registry, options.agent_token), on_heartbeat=registry.heartbeat, log=options.log
+        clock,
+        admit=admission(registry, options.agent_token),
+        on_heartbeat=registry.heartbeat,
+        log=options.log,
+        uploads=options.uploads,
     )
     enrolment = FakeEnrolment(registry, notifying, options.fake_agents) if options.fake_agents else None
     gateway = _gateway(options, stack, linked, enrolment)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.records import Change, SessionRecord
+from sokovan.domain.records import USER_REQUESTED, Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.array_control import ArrayControl
@@ -98,7 +98,7 @@ class SchedulingController:
 
     async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
         """Cancel a pending session. Raises NotFound, and Conflict if it is not pending."""
-        change = change_by(caller, "user-requested", "cancelled")
+        change = change_by(caller, USER_REQUESTED, "cancelled")
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)

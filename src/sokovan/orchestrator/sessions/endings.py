@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sokovan.domain.ids import KernelId
-from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.retry import RetryVerdict
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import DETAIL_MAX, Change, KernelRecord, SessionRecord
@@ -56,16 +56,50 @@ def failed_start(session: SessionRecord, step: SessionStep) -> SessionStep:
     """The step of a session whose kernels in `step` could not be started.
 
     By its policy it is retried whole: all of its kernels end, and wait again once it is
-    proved that nothing of them runs. A session that runs already is not started anew.
+    proved that nothing of them runs. Kernels that were to join a session that runs already
+    are retried, or given up, alone.
     """
+    if _joins(session, step.kernels):
+        return _failed_alone(session, step)
     policy, attempt = session.spec.retry, session.attempt
     avoided_ms = dict.fromkeys(step.kernels, policy.backoff_ms(attempt))
     verdict = policy.verdict(attempt)
-    if verdict is RetryVerdict.GIVE_UP or session.status is SessionStatus.RUNNING:
+    if verdict is RetryVerdict.GIVE_UP:
         return replace(step, failed_starts_ms=avoided_ms)
     detail = f"{step.change.detail} (attempt {attempt} of {policy.attempts}; it is retried {verdict})"
     change = replace(step.change, detail=detail[-DETAIL_MAX:])
     return SessionStep(KernelTrigger.RETRY_REQUESTED, change, alive_kernels(session), failed_starts_ms=avoided_ms)
+
+
+def _joins(session: SessionRecord, kernels: Collection[KernelId]) -> bool:
+    """Whether the session goes on without these kernels.
+
+    Not without the kernel of rank 0, where all of them meet, nor the one it ends with: the
+    others would wait in vain.
+    """
+    if session.status is not SessionStatus.RUNNING:
+        return False
+    main = session.kernels[0].kernel_id if session.spec.ends_with is EndPolicy.MAIN else None
+    return not any(one.rank == 0 or one.kernel_id == main for one in session.kernels if one.kernel_id in kernels)
+
+
+def _failed_alone(session: SessionRecord, step: SessionStep) -> SessionStep:
+    policy = session.spec.retry
+    attempts = {one.kernel_id: one.attempt for one in session.kernels if one.kernel_id in step.kernels}
+    last = max(attempts.values())
+    given_up = policy.verdict(last) is RetryVerdict.GIVE_UP
+    fate = "it is given up, and the session goes on" if given_up else f"it is retried {policy.verdict(last)}"
+    detail = f"{step.change.detail} (attempt {last} of {policy.attempts}; {fate})"
+    return SessionStep(
+        KernelTrigger.RETRY_REQUESTED,
+        replace(step.change, detail=detail[-DETAIL_MAX:]),
+        step.kernels,
+        failed_starts_ms={one: policy.backoff_ms(attempt) for one, attempt in attempts.items()},
+        follow_ups={
+            one: FollowUp.CANCEL if policy.verdict(attempt) is RetryVerdict.GIVE_UP else FollowUp.REQUEUE
+            for one, attempt in attempts.items()
+        },
+    )
 
 
 def decisive_exits(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:

@@ -13,12 +13,12 @@ rank.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sokovan.domain.arrays import array_name
-from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.ids import AgentId
+from sokovan.domain.owners.uploads import upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import MASTER_LEASE, SessionSpec
 from sokovan.wire.frames import CreateKernel, MountEntry
@@ -26,8 +26,6 @@ from sokovan.wire.frames import CreateKernel, MountEntry
 # Relative to the working folder; the runtime turns it into an absolute path.
 HOSTFILE = "hostfile"
 LOOPBACK = "127.0.0.1"
-PORT_FIRST = 20_000
-PORT_COUNT = 10_000
 
 # Variables that the system sets besides SOKOVAN_...; a request must not set them.
 RESERVED = frozenset(
@@ -64,12 +62,6 @@ def port_variable(name: str) -> str:
     return "SOKOVAN_PORT_" + "".join(letter if letter.isalnum() else "_" for letter in name.upper())
 
 
-def master_port(session_id: SessionId) -> int:
-    """The rendezvous port of a session of one kernel: stable, rarely another's."""
-    digest = hashlib.sha256(session_id.encode()).digest()
-    return PORT_FIRST + int.from_bytes(digest[:8]) % PORT_COUNT
-
-
 class _Neighbours:
     """The placed kernels of a session, with their hosts and ranks."""
 
@@ -78,7 +70,8 @@ class _Neighbours:
         self.kernels = sorted(placed, key=lambda kernel: kernel.rank or 0)
         self._addresses = addresses
         leased = [one.host_ports[MASTER_LEASE] for one in self.kernels if MASTER_LEASE in one.host_ports]
-        self.master_port = leased[0] if leased else master_port(session.session_id)
+        # A kernel alone without accelerators has none, see `needs_master_port`.
+        self.master_port = {"MASTER_PORT": str(leased[0])} if leased else {}
         self.hosts = [self.address(kernel) for kernel in self.kernels]
         self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
         # A kernel that is being placed again has a rank, too.
@@ -109,6 +102,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile()},
         workdir=session.spec.workdir,
+        upload=upload_reference(session.spec.owner.user, session.spec.upload) if session.spec.upload else "",
         mounts=tuple(MountEntry(one.source, one.target, one.read_only) for one in session.spec.mounts),
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
@@ -132,7 +126,7 @@ def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours:
         "SOKOVAN_HOSTFILE": HOSTFILE,
         **{port_variable(name): str(port) for name, port in kernel.host_ports.items() if name != MASTER_LEASE},
         "MASTER_ADDR": neighbours.hosts[0],
-        "MASTER_PORT": str(neighbours.master_port),
+        **neighbours.master_port,
         "WORLD_SIZE": size,
         "RANK": rank,
         "NODE_RANK": rank,

@@ -163,7 +163,7 @@ class Scheduler:
         self, snapshot: SystemSnapshot, plan: SchedulingPlan, fence: Fence | None, report: CycleReport
     ) -> None:
         incarnations = {agent.agent_id: agent.incarnation for agent in snapshot.agents}
-        todo = assignments_of(plan.placements, incarnations=incarnations, domains=plan.domains)
+        todo = assignments_of(plan, incarnations=incarnations)
         validators = frozenset(profile_of(snapshot.scaling_group).validators)
         context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
         for batch in _batches(todo):

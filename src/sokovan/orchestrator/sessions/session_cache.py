@@ -35,6 +35,7 @@ class Need(StrEnum):
     CREATION = auto()  # has prepared kernels
     CONFIRMATION = auto()  # has kernels whose creation was requested, and is not reported yet
     TERMINATION = auto()
+    KERNEL_END = auto()  # runs, and has kernels that end alone
     TIME_LIMIT = auto()  # runs, with a time limit
     SUPERVISION = auto()  # runs: its scaling group may limit how long
 
@@ -52,6 +53,7 @@ def needs_of(session: SessionRecord) -> frozenset[Need]:
         Need.CREATION: KernelStatus.PREPARED in statuses,
         Need.CONFIRMATION: KernelStatus.CREATING in statuses,
         Need.SUPERVISION: session.status is SessionStatus.RUNNING,
+        Need.KERNEL_END: KernelStatus.TERMINATING in statuses,
         Need.TIME_LIMIT: session.status is SessionStatus.RUNNING and session.spec.time_limit_s is not None,
     }
     return frozenset(need for need, is_needed in needed.items() if is_needed)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import VerdictsChanged
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change, KernelMove, KernelRecord, SessionRecord
@@ -49,6 +49,8 @@ class SessionStep:
     exit_codes: Mapping[KernelId, int | None] = field(default_factory=dict)
     # Kernels that their agents could not start, and for how long to avoid these agents.
     failed_starts_ms: Mapping[KernelId, int] = field(default_factory=dict)
+    # Kernels that end alone, while the session runs.
+    follow_ups: Mapping[KernelId, FollowUp] = field(default_factory=dict)
 
     def moves(self, session: SessionRecord) -> list[KernelMove]:
         """The moves of the step, on the current kernels."""
@@ -58,6 +60,7 @@ class SessionStep:
                 self.trigger,
                 self.exit_codes.get(kernel.kernel_id),
                 self.failed_starts_ms.get(kernel.kernel_id),
+                self.follow_ups.get(kernel.kernel_id),
             )
             for kernel in session.kernels
             if kernel.kernel_id in self.kernels

@@ -6,7 +6,7 @@ from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import DETAIL_MAX, Change
+from sokovan.domain.records import DETAIL_MAX, FORCED_BY_USER, USER_REQUESTED, Change
 from sokovan.domain.session_request import Caller
 
 
@@ -25,5 +25,5 @@ def change_by(caller: Caller, code: str, detail: str) -> Change:
 
 def termination(caller: Caller, *, forced: bool, reason: str) -> tuple[Goal, Change]:
     """The goal of a session that is to end, and its author."""
-    goal, code = (Goal.FORCE, "forced-by-user") if forced else (Goal.STOP, "user-requested")
+    goal, code = (Goal.FORCE, FORCED_BY_USER) if forced else (Goal.STOP, USER_REQUESTED)
     return goal, change_by(caller, code, reason)

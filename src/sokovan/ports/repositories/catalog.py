@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 
-CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | HyperNode | Image
-Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, HyperNode, Image)
+CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | Topology | Image
+Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, Topology, Image)
 
 
 class CatalogRepository(Protocol):
@@ -22,7 +22,7 @@ class CatalogRepository(Protocol):
     async def put(self, *items: CatalogItem) -> None:
         """Store these, replacing those of the same name.
 
-        Queues and HyperNodes are validated as the resulting tree. Raises ObjectNotFound
+        The tree of queues is validated, and the topology as a tree over the agents. Raises ObjectNotFound
         for a missing referenced item, InvalidQueues, InvalidTopology.
         """
 
@@ -37,3 +37,10 @@ class CatalogRepository(Protocol):
 
     async def remove(self, kind: type[Item], name: str) -> None:
         """Remove an item. Raises ObjectNotFound, Conflict if it is still referenced."""
+
+    async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
+        """Replace the labels that operators gave an agent; enrolments keep them.
+
+        They have precedence over those that the agent reports. Raises StaleVersion if the
+        agent, known by its version, has changed since or does not exist.
+        """

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
-from sokovan.domain.labels import LabelSelector
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord
 from sokovan.domain.session import SessionSpec

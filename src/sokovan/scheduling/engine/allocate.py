@@ -42,6 +42,7 @@ class AllocateOutcome:
     placements: list[Placement] = field(default_factory=list)
     reserved: dict[str, list[KernelOnAgent]] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
+    group_domains: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 class Allocate:
@@ -210,8 +211,7 @@ class Allocate:
             pending.reason = PendingReason(None, shape=shape)
             return False
         workspace.take(agent, shape.both)
-        if shape.affinity is not None:
-            shape.affinity.count(agent, 1)
+        shape.count_placed(agent, 1)
         context.choice.chosen(agent)
         self._admission.count(pending, ((shape.slots, 1),))
         context.queue_usage.charge(pending.node, shape.slot_pairs)
@@ -254,8 +254,8 @@ class Allocate:
         self._record(pending, statement, ready=ready)
         _advance(pending, statement)
         pending.reason = None
-        if ready and pending.session.topology is not None:
-            self._record_domain(pending)
+        if ready:
+            self._record_domains(pending)
         return ready
 
     def _record(self, pending: PendingSession, statement: Statement, *, ready: bool) -> None:
@@ -279,11 +279,22 @@ class Allocate:
             reserved.extend((kernel.kernel_id, ids[agent]) for _, kernel, agent in held)
             pending.reserved += len(held)
 
-    def _record_domain(self, pending: PendingSession) -> None:
+    def _record_domains(self, pending: PendingSession) -> None:
+        """Record the HyperNode of a session with a topology, and of each kernel group."""
+        session = pending.session
+        if session.topology is not None and (domain := self._domain_of(pending.agents)) is not None:
+            self._outcome.domains[session.session_id] = domain
+        groups = {
+            f"{session.partitions[group.partition].name}/{group.value}": domain
+            for group in pending.kernel_groups
+            if (domain := self._domain_of(group.agents)) is not None
+        }
+        if groups:
+            self._outcome.group_domains[session.session_id] = groups
+
+    def _domain_of(self, agents: Sequence[int]) -> str | None:
         workspace = self._context.workspace
-        domain = workspace.tree.domain_of(workspace.ids[agent] for agent in pending.agents if agent >= 0)
-        if domain is not None:
-            self._outcome.domains[pending.session.session_id] = domain
+        return workspace.tree.domain_of(workspace.ids[agent] for agent in agents if agent >= 0)
 
 
 def _advance(pending: PendingSession, statement: Statement) -> None:

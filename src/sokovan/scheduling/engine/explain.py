@@ -8,7 +8,7 @@ session of that shape.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
@@ -100,7 +100,7 @@ class Explainer:
         failed = {check.name for check in reason.checks}
         checks = (*(check for check in pending.checks if check.name not in failed), *reason.checks, *notes)
         if not reason.checks:
-            checks = (*checks, *self._shortage_checks(code, summary, reason))
+            checks = (*checks, *self._shortage_checks(code, summary, reason), *self._tier_checks(pending, reason))
         need = pending.need()
         verdict = Verdict(
             pending.session.session_id, code, summary, checks, kernels_fit=pending.kernels_fit, kernels_needed=need
@@ -123,6 +123,14 @@ class Explainer:
             queue = Check("queue", "ok", f"queue {refusal.queue} may use all {refusal.slot} of the cluster")
             return queue, Check("room", "short", self._totals.free(refusal.slot))
         return (Check(_check_name(code), "no" if reason.shape is None else "short", summary),)
+
+    def _tier_checks(self, pending: PendingSession, reason: PendingReason) -> Iterator[Check]:
+        """A check for each tier that the session may use, with the HyperNodes that are left."""
+        if not reason.topology:
+            return
+        demand = [(batch.shape, len(batch.kernels)) for batch in pending.batches]
+        for room in self._context.topology.rooms(self._tiers(pending), demand):
+            yield Check(f"tier {room.tier}", "ok" if room.fits_now else "short", room.sentence())
 
     def _cause(self, pending: PendingSession, reason: PendingReason) -> tuple[Code, str]:
         if reason.shape is None:
@@ -155,9 +163,11 @@ class Explainer:
             return code, f"only agents of another shard could hold {slots}, and shards are hard"
         if code is Code.AGENTS_AVOIDED:
             return code, f"{', '.join(shape.key.avoid)} failed to start it, and no other agent could hold {slots}"
-        if code in {Code.NODES_DRAINING, Code.AGENTS_FAILING} or (not funnel.alive and shape.possible_total):
+        if code in {Code.NODES_DRAINING, Code.AGENTS_FAILING}:
+            return code, self._unavailable(pending, shape)
+        if not funnel.alive and shape.possible_total:
             failing = Code.AGENTS_FAILING if shape.reachable_total else Code.NODES_DRAINING
-            return code or failing, self._unavailable(pending, shape, error)
+            return failing, self._unavailable(pending, shape)
         unmatched = _unmatched(shape, funnel)
         if unmatched is not None:
             return unmatched
@@ -168,15 +178,13 @@ class Explainer:
         text = f"an empty cluster holds {shape.ever_total} kernels of {slots}, {pending.need()} must start together"
         return Code.NEVER_FITS, text
 
-    def _unavailable(self, pending: PendingSession, shape: Shape, error: FitError) -> str:
+    def _unavailable(self, pending: PendingSession, shape: Shape) -> str:
         """The text if agents that accept no work now would be needed."""
         slots, totals = _request(shape), self._totals
         if shape.alive_total:
             needed = f"of the {pending.need()} kernels that must start together"
             return f"{needed}, agents that accept work could hold {shape.alive_total} of {slots}; {totals.unavailable}"
-        told = totals.all_reachable and not error.funnel.failing
-        alive = f" ({error.funnel.alive} are alive)" if told else f": {totals.unavailable}"
-        return f"no agent that could hold {slots} accepts work{alive}"
+        return f"no agent that could hold {slots} accepts work: {totals.unavailable}"
 
     def _no_room(self, pending: PendingSession, shape: Shape, error: FitError) -> tuple[Code, str]:
         slots, need = _request(shape), pending.need()

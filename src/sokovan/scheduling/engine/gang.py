@@ -40,6 +40,7 @@ class CycleContext:
     extensions: Extensions
     # Shapes that fit no agent while nothing was tentative. Room only shrinks in a cycle. None turns the cache off.
     fit_error_cache: set[Shape] | None = field(default_factory=set)
+    prefer_lower_tier: bool = False  # whether waiting in a low tier is better than starting in a higher one
     custom_plugins: bool = False  # whether a plugin or a custom selector may keep kernels from agents
     _topology: TopologySearch | None = None
 

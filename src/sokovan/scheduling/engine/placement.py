@@ -9,18 +9,22 @@ HyperNodes are tried tier by tier, and kernel groups inside each HyperNode.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sokovan.domain.cluster.topology import ROOT
+from sokovan.domain.ids import AgentId
 from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.engine.gang import CycleContext, KernelPlacer
 from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, KernelBatch, PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.topology_search import Demand, Tier
-from sokovan.scheduling.extensions import GangView
+from sokovan.scheduling.extensions import DomainTrial, GangView
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Code
+
+# Trials per tier and session: each costs as much as a placement.
+TRIALS_MAX = 8
 
 
 class PlacementAttempt:
@@ -132,7 +136,11 @@ class PlacementAttempt:
         return PendingReason(None, shape=self._placer.misfit or pending.batches[0].shape, topology=topology)
 
     def _search_hypernodes(self) -> bool:
-        """Try HyperNodes: first with room that is free now, then with room that is being released."""
+        """Try HyperNodes, with room that is free now and then with room that is being released.
+
+        By default, free room in any allowed tier comes before released room in any. If the
+        profile prefers lower tiers, both are tried in a tier before the next higher one.
+        """
         pending, topology = self._pending, self._context.topology
         tiers = [topology.root()]
         if pending.session.topology is not None:
@@ -145,13 +153,48 @@ class PlacementAttempt:
                 self.reason = PendingReason(Code.TOPOLOGY_IMPOSSIBLE, problem)
                 return False
         demand, whole = self._demand()
-        for later in (False, True) if self._may_reserve and self._context.workspace.releases else (False,):
+        times = (False, True) if self._may_reserve and self._context.workspace.releases else (False,)
+        if self._context.prefer_lower_tier:
+            steps = [(tier, later) for tier in tiers for later in times]
+        else:
+            steps = [(tier, later) for later in times for tier in tiers]
+        for tier, later in steps:
             self._placer.may_reserve = later
-            for tier in tiers:
-                for name in self._candidates(tier, demand, whole=whole, later=later):
-                    if self._try_agents(topology.agents(name), later=later, hypernode=name):
-                        return True
+
+            def attempt(name: str, later: bool = later) -> bool:  # noqa: FBT001  # bound to this step
+                return self._try_agents(topology.agents(name), later=later, hypernode=name)
+
+            names = self._candidates(tier, demand, whole=whole, later=later)
+            if any(attempt(name) for name in self._by_trial(names, attempt)):
+                return True
         return False
+
+    def _by_trial(self, names: list[str], attempt: Callable[[str], bool]) -> list[str]:
+        """The HyperNodes in the order to take them, if plugins score trials; else as given.
+
+        The first TRIALS_MAX are tried and rolled back; those that fail are left out.
+        """
+        extensions, statement, ids = self._context.extensions, self._statement, self._context.workspace.ids
+        if not extensions.at("trial_order") or len(names) < 2:
+            return names
+        trials: list[DomainTrial] = []
+        for name in names[:TRIALS_MAX]:
+            placed, reserved = len(statement.placed), len(statement.reserved)
+
+            def trial(name: str = name, placed: int = placed, reserved: int = reserved) -> bool:
+                if attempt(name):
+                    new = (statement.placed[placed:], statement.reserved[reserved:])
+                    pairs = (tuple((kernel.kernel_id, AgentId(ids[at])) for _, kernel, at in part) for part in new)
+                    trials.append(DomainTrial(name, *pairs))
+                return False
+
+            statement.attempt(trial)
+        scores: Counter[str] = Counter()
+        for answer in extensions.call_all("trial_order", self._pending.session, trials) if trials else ():
+            if answer is not None:
+                scores.update({one.domain: score for one, score in zip(trials, answer, strict=True)})
+        best = sorted((one.domain for one in trials), key=lambda domain: -scores[domain])
+        return [*best, *names[TRIALS_MAX:]]
 
     def _candidates(
         self, tier: Tier, demand: Demand, *, whole: bool, later: bool, group: str | None = None
@@ -238,10 +281,14 @@ class PlacementAttempt:
             self.reason = PendingReason(Code.TOPOLOGY_IMPOSSIBLE, limit.problem)
             return False
         demand, whole = _first_shapes(batches, count), len({batch.shape for batch in batches}) == 1
+
+        def attempt(name: str) -> bool:
+            return self._try_kernel_group(batches, count, topology.agents(name), index=index)
+
         for tier in topology.tiers(limit, inside=hypernode, agents=[*group.agents, *used]):
-            for name in self._candidates(tier, demand, whole=whole, later=later, group=group.value):
-                if self._try_kernel_group(batches, count, topology.agents(name), index=index):
-                    return True
+            names = self._candidates(tier, demand, whole=whole, later=later, group=group.value)
+            if any(attempt(name) for name in self._by_trial(names, attempt)):
+                return True
         return False
 
     def _try_kernel_group(self, batches: Sequence[KernelBatch], count: int, agents: range, *, index: int) -> bool:

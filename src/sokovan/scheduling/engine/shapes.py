@@ -30,6 +30,7 @@ class ShapeKey(NamedTuple):
     require: tuple[tuple[str, str], ...] = ()
     avoid: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
+    meets: bool = False
     where: tuple[LabelExpression, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     affinity: AffinityRule | None = None
@@ -61,10 +62,12 @@ class ShapeAgents(NamedTuple):
     """Agents that could hold a kernel of a shape if they were empty, in growing sets.
 
     Of the possible ones, some are reachable; of these, those that do not fail are alive;
-    of these, some are in a usable shard; and of these, those that did not fail to start it
-    lately are eligible.
+    of these, some are in a usable shard; of these, those that did not fail to start it
+    lately are eligible; and of these, some have a free port where the kernels of its
+    session could meet.
     """
 
+    with_port: Flags
     eligible: Flags
     usable: Flags
     alive: Flags
@@ -78,7 +81,7 @@ class Shape:
     def __init__(self, key: ShapeKey, workspace: Workspace, agents: ShapeAgents, funnel: Funnel) -> None:
         self.key = key
         self.slots, self.architecture, self.ports, self.affinity = key.slots, key.architecture, key.ports, key.affinity
-        self.funnel, self.eligible = funnel, agents.eligible
+        self.funnel, self.eligible, self._later = funnel, agents.with_port, agents.eligible
         request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
         self.both: Ints = np.concatenate((request, request))
         self.later: Ints = np.concatenate((np.zeros_like(request), request))
@@ -108,6 +111,11 @@ class Shape:
             counts = np.minimum(counts, self._counts(workspace.future[agents]))
         return np.asarray(np.where(self.allowed(agents), counts, 0), np.int64)
 
+    def count_placed(self, agent: int, kernels: int) -> None:
+        """Count placed kernels for affinity; a negative number takes them back."""
+        if self.affinity is not None:
+            self.affinity.count(agent, kernels)
+
     def allowed(self, agents: Ints | slice = slice(None)) -> Flags:
         """The eligible agents that affinity to other sessions allows now."""
         near = self.affinity.allowed(agents) if self.affinity is not None else None
@@ -119,7 +127,7 @@ class Shape:
 
     def ever_counts(self, workspace: Workspace) -> Ints:
         """How many kernels each agent could take if it were empty."""
-        return np.asarray(np.where(self.eligible, self._counts(workspace.capacity), 0), np.int64)
+        return np.asarray(np.where(self._later, self._counts(workspace.capacity), 0), np.int64)
 
     def fit_error(self, workspace: Workspace) -> FitError:
         """Why (more) kernels of this shape do not fit now."""
@@ -127,11 +135,11 @@ class Shape:
         fits = int((counts > 0).sum())
         held_agent, holder = self._held_room(workspace, counts)
         free = np.minimum(workspace.idle, workspace.future)
-        best, shortfall = self._least_shortfall(workspace, free, self.eligible)
+        best, shortfall = self._least_shortfall(workspace, free, self._later)
         everywhere = np.ones(len(workspace.ids), bool)
         largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
-        by_ports = bool(self.ports) and not fits and self._fits_without_ports(workspace, free)
+        by_ports = (self.key.meets or bool(self.ports)) and not fits and self._fits_without_ports(workspace, free)
         by_affinity = (
             self.affinity is not None
             and not fits
@@ -152,10 +160,10 @@ class Shape:
         return workspace.ids[agent], workspace.holders.get(agent, "")
 
     def _fits_without_ports(self, workspace: Workspace, free: Ints) -> bool:
-        """Whether an eligible agent has free room, apart from ports."""
+        """Whether an agent that may have a free port later has room."""
         others = [(column, amount) for column, amount in self.pairs if column not in workspace.port_column.values()]
         columns, amounts = np.array(others, np.int64).T
-        return bool(((free[:, columns] >= amounts).all(axis=1) & self.eligible).any())
+        return bool(((free[:, columns] >= amounts).all(axis=1) & self._later).any())
 
     def _least_shortfall(self, workspace: Workspace, amounts: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
         """The agent that lacks least of this shape, and the slots that it lacks."""
@@ -204,13 +212,15 @@ class ShapeTable:
         if own_shard is not None:
             self.own = np.array([agent.shard == own_shard for agent in workspace.agents], bool)
         self._hard = hard_shards
+        self._without_ports = workspace.without_ports()
 
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
         avoid = self._avoided(kernel) if kernel.avoid else ()
         constraints = kernel.constraints
-        key: tuple[object, ...] = (kernel.slots, kernel.architecture, require, avoid, kernel.ports)
+        meets = kernel.meets and self._without_ports is not None
+        key: tuple[object, ...] = (kernel.slots, kernel.architecture, require, avoid, kernel.ports, meets)
         if constraints is not None:
             affinity = self._affinity.rule(constraints) if self._affinity is not None else None
             key = (*key, constraints.where, constraints.tolerations if self._any_taints else (), affinity)
@@ -269,6 +279,7 @@ class ShapeTable:
         if key.avoid:
             avoided = np.isin(np.array(workspace.ids), np.array(key.avoid))
             eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
+        with_port = eligible & ~self._without_ports if key.meets and self._without_ports is not None else eligible
         failing = possible & workspace.failing
-        agents = ShapeAgents(eligible, usable, able, able | failing, possible)
+        agents = ShapeAgents(with_port, eligible, usable, able, able | failing, possible)
         return Shape(key, workspace, agents, funnel._replace(failing=int(failing.sum())))

@@ -74,8 +74,7 @@ class Statement:
         """Take room for equal kernels on one agent."""
         shape, count = batch.shape, len(kernels)
         self._workspace.take(agent, shape.both if count == 1 else shape.both * count)
-        if shape.affinity is not None:
-            shape.affinity.count(agent, count)
+        shape.count_placed(agent, count)
         self._operations.append(StatementOperation("place", shape, agent, count, self._choice.cursor))
         self._choice.chosen(agent)
         self.placed.extend([(batch, kernel, agent) for kernel in kernels])
@@ -91,8 +90,7 @@ class Statement:
     def reserve(self, batch: KernelBatch, kernel: KernelWorkload, agent: int) -> None:
         """Hold room that is being released on an agent; the kernel does not start yet."""
         self._workspace.hold(agent, batch.shape.later, 1)
-        if batch.shape.affinity is not None:
-            batch.shape.affinity.count(agent, 1)
+        batch.shape.count_placed(agent, 1)
         self._operations.append(StatementOperation("reserve", batch.shape, agent, 1, self._choice.cursor))
         self._choice.chosen(agent)
         self.reserved.append((batch, kernel, agent))
@@ -116,13 +114,11 @@ class Statement:
                 del self.placed[len(self.placed) - int(np.sum(counts)) :]
             elif kind == "place":
                 self._workspace.take(agents, shape.both * -counts)
-                if shape.affinity is not None:
-                    shape.affinity.count(agents, -int(counts))
+                shape.count_placed(agents, -int(counts))
                 del self.placed[len(self.placed) - int(counts) :]
             elif kind == "reserve":
                 self._workspace.hold(agents, -shape.later, -1)
-                if shape.affinity is not None:
-                    shape.affinity.count(agents, -1)
+                shape.count_placed(agents, -1)
                 self.reserved.pop()
             else:
                 self._workspace.free_soon(agents, -shape.later)
@@ -137,4 +133,4 @@ class Statement:
 def _count_many(shape: Shape, agents: Ints, counts: Ints) -> None:
     if shape.affinity is not None:
         for agent, count in zip(agents.tolist(), counts.tolist(), strict=True):
-            shape.affinity.count(agent, count)
+            shape.count_placed(agent, count)

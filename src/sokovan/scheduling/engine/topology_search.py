@@ -16,18 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sokovan.domain.cluster.topology import ROOT, HyperNodeTree
-from sokovan.domain.session import TopologyConstraint, TopologyMode
+from sokovan.domain.session import TopologyConstraint
+from sokovan.domain.topology_limits import TierLimit, tier_limit
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.workspace import ONE_BITS, Ints, Workspace
 
 Demand = Sequence[tuple[Shape, int]]
-
-
-class TierLimit(NamedTuple):
-    """The highest tier that a search may use; `problem` says why it cannot start."""
-
-    highest: int
-    problem: str = ""
 
 
 class Tier(NamedTuple):
@@ -36,6 +30,27 @@ class Tier(NamedTuple):
     names: tuple[str, ...]
     lows: Ints
     highs: Ints
+
+
+class TierRoom(NamedTuple):
+    """How many HyperNodes of a tier could hold a demand, and what the best holds."""
+
+    tier: str
+    hypernodes: int
+    could_ever_fit: int
+    fits_now: int
+    most: int
+    best: str
+
+    def sentence(self) -> str:
+        """`HyperNodes 8 → could ever fit 8 → fits now 0; r01 has room for 3 kernels`."""
+        counts = (self.hypernodes, self.could_ever_fit, self.fits_now)
+        text = " → ".join(
+            f"{name} {n}" for name, n in zip(("HyperNodes", "could ever fit", "fits now"), counts, strict=True)
+        )
+        if not self.best or self.hypernodes == 1:
+            return f"{text}; room for {self.most} kernels"
+        return f"{text}; {self.best} has room for {self.most} kernels"
 
 
 class TopologySearch:
@@ -57,23 +72,7 @@ class TopologySearch:
 
     def tier_limit(self, topology: TopologyConstraint | None) -> TierLimit:
         """The highest tier that a constraint allows; an invalid hard one gives a problem."""
-        if topology is None or topology.mode is TopologyMode.SOFT:
-            return TierLimit(self.tree.root_tier)
-        if self.tree.root_tier == 1:
-            return TierLimit(0, "a hard topology needs HyperNodes, and the cluster has none")
-        highest = topology.highest_tier
-        if isinstance(highest, str):
-            number = self.tree.tier_named(highest)
-            if number is None:
-                return TierLimit(0, f"there is no tier named {highest}")
-            highest = number
-        root = self.tree.root_tier
-        if highest is None:
-            # The whole cluster has to be requested by its number; "hard" alone means some HyperNode.
-            return TierLimit(root - 1)
-        if highest > root:
-            return TierLimit(0, f"there is no tier {highest}; the whole cluster is tier {root}")
-        return TierLimit(highest)
+        return tier_limit(self.tree, topology)
 
     def root(self) -> Tier:
         """The tier of the virtual root, which holds all agents."""
@@ -128,6 +127,19 @@ class TopologySearch:
             if fits.any():
                 return True
         return False
+
+    def rooms(self, tiers: Iterable[Tier], demand: Demand) -> list[TierRoom]:
+        """For each tier, how many HyperNodes could hold the demand, ever and now."""
+        found = []
+        for tier in tiers:
+            ever, now = np.ones(len(tier.names), bool), np.ones(len(tier.names), bool)
+            for shape, count in demand:
+                ever &= _sums(shape.ever_counts(self._workspace), tier) >= count
+                now &= self._fitting(tier, shape, later=False) >= count
+            most, best = self.most_that_fit([tier], demand)
+            name = self.tree.tier_text(self.tree.tier(tier.names[0]))
+            found.append(TierRoom(name, len(tier.names), int(ever.sum()), int(now.sum()), most, best))
+        return found
 
     def most_that_fit(self, tiers: Iterable[Tier], demand: Demand) -> tuple[int, str]:
         """The HyperNode that holds most of the demand now, and how many kernels that is."""

@@ -151,10 +151,13 @@ class Workspace:
             row = cache.get(agent.available_slots)
             if row is None:
                 row = cache[agent.available_slots] = self.row_of(agent.available_slots, kernels=NO_LIMIT)
-            ports = [len(port_range(agent.labels)) if port == ANY_PORT else 1 for port in self.ports]
+            ports = self._offered_ports(agent) if self.ports else ()
             kernels = NO_LIMIT if agent.kernels_max is None else agent.kernels_max
             rows.append([*row[: self.slot_count], *ports, kernels] if ports or kernels != NO_LIMIT else row)
         return np.array(rows, np.int64).reshape(len(rows), self.width)
+
+    def _offered_ports(self, agent: AgentInfo) -> list[int]:
+        return [len(port_range(agent.labels)) if port == ANY_PORT else 1 for port in self.ports]
 
     def _room(self) -> Ints:
         idle, future = self.capacity.copy(), self.capacity.copy()
@@ -171,10 +174,30 @@ class Workspace:
 
     def _free_ports(self, agent: AgentInfo) -> list[int]:
         """How often each requested port is free on an agent: fixed ones once."""
-        taken = {port for port, until_ms in agent.leased_ports if until_ms > self._now_ms}
-        offered = port_range(agent.labels)
-        left = len(offered) - sum(port in offered for port in taken)
+        taken = self._taken(agent)
+        left = self._ports_left(agent, taken)
         return [left if port == ANY_PORT else int(port not in taken) for port in self.ports]
+
+    def _taken(self, agent: AgentInfo) -> set[int]:
+        return {port for port, until_ms in agent.leased_ports if until_ms > self._now_ms}
+
+    def _ports_left(self, agent: AgentInfo, taken: set[int]) -> int:
+        """How many ports of an agent's range are free."""
+        offered = port_range(agent.labels)
+        return len(offered) - sum(port in offered for port in taken)
+
+    def without_ports(self) -> Flags | None:
+        """The agents that have no free port in their range; None if each has one."""
+        full = [
+            index
+            for index, agent in enumerate(self.agents)
+            if agent.leased_ports and not self._ports_left(agent, self._taken(agent))
+        ]
+        if not full:
+            return None
+        flags: Flags = np.zeros(len(self.agents), bool)
+        flags[full] = True
+        return flags
 
     def _share_shifts(self) -> list[int]:
         largest = self.capacity[:, : self.slot_count].max(axis=0, initial=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -13,6 +13,7 @@ from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
+from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
@@ -102,9 +103,34 @@ class AsyncAgents:
         """Declare an agent permanently lost, which releases its resources."""
         return await self._connection.send(catalog_calls.change_agent(name, "declare-gone", reason))
 
+    async def label(
+        self, name: str, labels: Mapping[str, str] | None = None, *, remove: Sequence[str] = ()
+    ) -> LabelsView:
+        """Set and remove labels of an agent, which enrolments keep."""
+        return await self._connection.send(catalog_calls.label_agent(name, labels or {}, remove))
+
     async def history(self, name: str) -> Sequence[HistoryLine]:
         """State history of an agent."""
         return await self._connection.send(catalog_calls.agent_history(name))
+
+
+class AsyncHyperNodes:
+    """The topology: HyperNodes over the agents."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def get(self) -> TopologyView:
+        """Get the topology, and its tree with capacities."""
+        return await self._connection.send(catalog_calls.topology())
+
+    async def apply(self, body: TopologyBody, *, dry_run: bool = False) -> TopologyChangeView:
+        """Replace the topology as a whole, or only check the new one."""
+        return await self._connection.send(catalog_calls.put_topology(body, dry_run=dry_run))
+
+    async def delete(self, *, dry_run: bool = False) -> TopologyChangeView:
+        """Remove the topology, or only check what that does."""
+        return await self._connection.send(catalog_calls.delete_topology(dry_run=dry_run))
 
 
 class AsyncKeys:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.aio.connection import AsyncConnection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImageCatalog, AsyncKeys, AsyncUsage
+    from sokovan.sdk.aio.catalog import (
+        AsyncAgents,
+        AsyncCatalog,
+        AsyncHyperNodes,
+        AsyncImageCatalog,
+        AsyncKeys,
+        AsyncUsage,
+    )
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -46,6 +53,13 @@ class AsyncCatalogs:
         from sokovan.sdk.aio.catalog import AsyncUsage  # noqa: PLC0415  # loads lazily
 
         return AsyncUsage(self._connection)
+
+    @cached_property
+    def topology(self) -> AsyncHyperNodes:
+        """The topology: HyperNodes over the agents."""
+        from sokovan.sdk.aio.catalog import AsyncHyperNodes  # noqa: PLC0415  # loads lazily
+
+        return AsyncHyperNodes(self._connection)
 
     @cached_property
     def scaling_groups(self) -> AsyncCatalog[ScalingGroupBody]:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core.followers import LogOptions
-from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
+from sokovan.sdk.core.streams.followers import LogOptions
+from sokovan.sdk.core.streams.log_lines import LineReader, LogLine
 from sokovan.wire.api.sessions import SessionView
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ class AsyncSessionHandle:
         return self.view.name
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Its labels, which never change."""
+        return dict(self.view.labels)
+
+    @property
     def status(self) -> str:
         """State, as of the last response."""  # sync: """State; sends a request."""
         return state_of(self.view)  # sync: return state_of(self.refresh())
@@ -56,9 +61,12 @@ class AsyncSessionHandle:
         self.view = await self._sessions.get(self.id)
         return self.view
 
-    async def wait(self, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
-        self.view = await self._sessions.wait(self.id, until, timeout_s=timeout_s)
+    async def wait(self, until: str = ENDED, *, timeout: float | None = None) -> SessionView:
+        """Wait until it has reached a state, at most `timeout` seconds.
+
+        Raises StillWaiting, NeverReached.
+        """
+        self.view = await self._sessions.wait(self.id, until, timeout=timeout)
         return self.view
 
     async def why(self) -> WhyView | None:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from typing import TypedDict
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, query
+from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query
 from sokovan.wire.api.arrays import ArrayPage, ArrayView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayListOptions:
+class ArrayListOptions(TypedDict, total=False):
     """Filters of a list: arrays with a session that has these properties."""
 
-    status: str | None = None
-    queue: str | None = None
-    scaling_group: str | None = None
-    user: str | None = None
-    group: str | None = None
-    label: str | None = None
-    mine: bool = False
+    status: str | Sequence[str] | None
+    queue: str | None
+    scaling_group: str | None
+    user: str | None
+    group: str | None
+    label: str | Sequence[str] | None
+    mine: bool
 
 
 def listing(options: ArrayListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[ArrayPage]:
-    """Get one page of arrays, newest first."""
-    parameters = query({**asdict(options), "limit": limit, "cursor": cursor})
+    """Get one page of arrays, newest first. Raises InvalidSetting."""
+    parameters = filters_query("arrays", options, ArrayListOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("arrays"), answer=ArrayPage, query=parameters)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,7 @@ from sokovan.wire.api.tenancy import (
     UserBody,
     UserPage,
 )
+from sokovan.wire.api.topology import LabelsBody, LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 B = TypeVar("B")
 
@@ -87,6 +89,30 @@ def change_agent(name: str, action: str, reason: str) -> Call[AgentView]:
     """Drain an agent, undrain it, or declare it gone."""
     change = AgentChange(action=action, reason=reason)
     return Call(method="PATCH", path=api_path("agents", name), answer=AgentView, body=sparse(change))
+
+
+def label_agent(name: str, labels: Mapping[str, str], remove: Sequence[str]) -> Call[LabelsView]:
+    """Set and remove labels of an agent."""
+    body = LabelsBody(set=dict(labels), remove=list(remove))
+    path = api_path("agents", name, "labels")
+    return Call(method="PATCH", path=path, answer=LabelsView, body=sparse(body), repeatable=False)
+
+
+def topology() -> Call[TopologyView]:
+    """Get the topology."""
+    return Call(method="GET", path=api_path("topology"), answer=TopologyView)
+
+
+def put_topology(body: TopologyBody, *, dry_run: bool) -> Call[TopologyChangeView]:
+    """Replace the topology, or only check the new one."""
+    chosen = query({"dry_run": dry_run})
+    return Call(method="PUT", path=api_path("topology"), answer=TopologyChangeView, body=sparse(body), query=chosen)
+
+
+def delete_topology(*, dry_run: bool) -> Call[TopologyChangeView]:
+    """Remove the topology, or only check what that does."""
+    chosen = query({"dry_run": dry_run})
+    return Call(method="DELETE", path=api_path("topology"), answer=TopologyChangeView, query=chosen, repeatable=False)
 
 
 def agent_history(name: str) -> Call[list[HistoryLine]]:

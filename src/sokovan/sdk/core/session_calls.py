@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query, sparse
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionPage, SessionView
 
 if TYPE_CHECKING:
@@ -15,20 +15,19 @@ KEY_HEADER = "Idempotency-Key"
 SEEN_HEADER = "Last-Event-ID"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionListOptions:
-    """Filters of a list; `status` and `label` may be several, separated by commas."""
+class SessionListOptions(TypedDict, total=False):
+    """Filters of a list; of several labels a session must have all."""
 
-    status: str | None = None
-    queue: str | None = None
-    scaling_group: str | None = None
-    user: str | None = None
-    group: str | None = None
-    name: str | None = None
-    label: str | None = None
-    mine: bool = False
-    array: str | None = None
-    outside_arrays: bool = False
+    status: str | Sequence[str] | None
+    queue: str | None
+    scaling_group: str | None
+    user: str | None
+    group: str | None
+    name: str | None
+    label: str | Sequence[str] | None
+    mine: bool
+    array: str | None
+    outside_arrays: bool
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
@@ -46,8 +45,8 @@ def plan(body: SessionBody) -> Call[PlanView]:
 
 
 def listing(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionPage]:
-    """Get one page of sessions, newest first."""
-    parameters = query({**asdict(options), "limit": limit, "cursor": cursor})
+    """Get one page of sessions, newest first. Raises InvalidSetting."""
+    parameters = filters_query("sessions", options, SessionListOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("sessions"), answer=SessionPage, query=parameters)
 
 

@@ -134,6 +134,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
         "SOURCE:TARGET[:rw]",
     ),
     "workdir": Field("workdir", fields.text, _TEXT, "a folder of the agent in which the kernels run"),
+    "upload": Field("upload", fields.text, _TEXT, "the id of an upload in whose copy the kernels run"),
     "ports": Field(
         "ports",
         fields.list_of(_port, what="service ports"),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -14,6 +14,7 @@ from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
+from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
@@ -103,9 +104,32 @@ class Agents:
         """Declare an agent permanently lost, which releases its resources."""
         return self._connection.send(catalog_calls.change_agent(name, "declare-gone", reason))
 
+    def label(self, name: str, labels: Mapping[str, str] | None = None, *, remove: Sequence[str] = ()) -> LabelsView:
+        """Set and remove labels of an agent, which enrolments keep."""
+        return self._connection.send(catalog_calls.label_agent(name, labels or {}, remove))
+
     def history(self, name: str) -> Sequence[HistoryLine]:
         """State history of an agent."""
         return self._connection.send(catalog_calls.agent_history(name))
+
+
+class HyperNodes:
+    """The topology: HyperNodes over the agents."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self) -> TopologyView:
+        """Get the topology, and its tree with capacities."""
+        return self._connection.send(catalog_calls.topology())
+
+    def apply(self, body: TopologyBody, *, dry_run: bool = False) -> TopologyChangeView:
+        """Replace the topology as a whole, or only check the new one."""
+        return self._connection.send(catalog_calls.put_topology(body, dry_run=dry_run))
+
+    def delete(self, *, dry_run: bool = False) -> TopologyChangeView:
+        """Remove the topology, or only check what that does."""
+        return self._connection.send(catalog_calls.delete_topology(dry_run=dry_run))
 
 
 class Keys:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.sync.connection import Connection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys, Usage
+    from sokovan.sdk.sync.catalog import (
+        Agents,
+        Catalog,
+        HyperNodes,
+        ImageCatalog,
+        Keys,
+        Usage,
+    )
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -47,6 +54,13 @@ class Catalogs:
         from sokovan.sdk.sync.catalog import Usage  # noqa: PLC0415  # loads lazily
 
         return Usage(self._connection)
+
+    @cached_property
+    def topology(self) -> HyperNodes:
+        """The topology: HyperNodes over the agents."""
+        from sokovan.sdk.sync.catalog import HyperNodes  # noqa: PLC0415  # loads lazily
+
+        return HyperNodes(self._connection)
 
     @cached_property
     def scaling_groups(self) -> Catalog[ScalingGroupBody]:

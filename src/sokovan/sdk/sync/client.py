@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 import httpx2
 
 from sokovan.sdk.core import system_calls
-from sokovan.sdk.core.followers import EventFollower
+from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
@@ -26,6 +26,7 @@ from sokovan.sdk.sync.catalogs import Catalogs
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
+from sokovan.sdk.sync.uploads import Uploads
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView
 
@@ -53,7 +54,7 @@ class Client(Catalogs):
         connection = Connection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
-        self.arrays = Arrays(connection)
+        self.arrays, self.uploads = Arrays(connection), Uploads(connection)
 
     def __enter__(self) -> Self:
         return self

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sokovan.sdk.core.followers import LogOptions
-from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
+from sokovan.sdk.core.streams.followers import LogOptions
+from sokovan.sdk.core.streams.log_lines import LineReader, LogLine
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import SessionView
 
@@ -38,6 +38,11 @@ class SessionHandle:
         return self.view.name
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Its labels, which never change."""
+        return dict(self.view.labels)
+
+    @property
     def status(self) -> str:
         """State; sends a request."""
         return state_of(self.refresh())
@@ -57,9 +62,12 @@ class SessionHandle:
         self.view = self._sessions.get(self.id)
         return self.view
 
-    def wait(self, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
-        self.view = self._sessions.wait(self.id, until, timeout_s=timeout_s)
+    def wait(self, until: str = ENDED, *, timeout: float | None = None) -> SessionView:
+        """Wait until it has reached a state, at most `timeout` seconds.
+
+        Raises StillWaiting, NeverReached.
+        """
+        self.view = self._sessions.wait(self.id, until, timeout=timeout)
         return self.view
 
     def why(self) -> WhyView | None:

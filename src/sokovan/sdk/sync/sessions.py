@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
-from sokovan.sdk.core.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
+from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
@@ -42,24 +42,34 @@ class Sessions:
         """One session."""
         return self._connection.send(session_calls.get(ref))
 
-    def list(self, options: SessionListOptions | None = None, *, limit: int | None = None) -> Iterator[SessionView]:
-        """List sessions, newest first; pages are fetched as they are consumed."""
-        listing = partial(session_calls.listing, options or SessionListOptions())
+    def list(self, *, limit: int | None = None, **filters: Unpack[SessionListOptions]) -> Iterator[SessionView]:
+        """List sessions, newest first; pages are fetched as they are consumed.
+
+        Filters, such as `label="team=vision"` or `status=["running", "pending"]`, are those
+        of SessionListOptions.
+        """
+        listing = partial(session_calls.listing, filters)
         return self._connection.pages(Paging(listing, limit=limit))
 
-    def watch(self, ref: str, *, timeout_s: float | None = None) -> Iterator[SessionView]:
-        """Yield the session now and after each change, until it is in a final state."""
-        return self._connection.follow(SessionFollower(ref), timeout_s=timeout_s)
+    def watch(self, ref: str, *, timeout: float | None = None) -> Iterator[SessionView]:
+        """Yield the session now and after each change, until it is in a final state.
 
-    def wait(self, ref: str, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
+        `timeout` is in seconds.
+        """
+        return self._connection.follow(SessionFollower(ref), timeout_s=timeout)
+
+    def wait(self, ref: str, until: str = ENDED, *, timeout: float | None = None) -> SessionView:
+        """Wait until it has reached a state, at most `timeout` seconds.
+
+        Raises StillWaiting, NeverReached.
+        """
         target, view = checked_state(until), None
         try:
-            for view in self.watch(ref, timeout_s=timeout_s):
+            for view in self.watch(ref, timeout=timeout):
                 if reached(view, target):
                     return view
         except StillWaiting:
-            raise still_waiting(ref, view, timeout_s) from None
+            raise still_waiting(ref, view, timeout) from None
         raise StillWaiting(f"the stream of {ref} ended before it was {target}")
 
     def stop(self, ref: str, *, forced: bool = False) -> SessionView:

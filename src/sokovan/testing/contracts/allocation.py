@@ -239,6 +239,15 @@ async def the_hypernode_is_stored_with_the_session(cluster: StoredCluster) -> No
     expect((await cluster.session(name)).hypernode == "rack1", "the HyperNode was lost")
 
 
+async def the_domains_of_kernel_groups_are_stored_with_the_session(cluster: StoredCluster) -> None:
+    """By partition and label value."""
+    [agent] = await agents(cluster, 1, {"cpu": 4000})
+    [name] = await sessions(cluster, 1, ONE_CPU)
+    domains = {"stages/0": "rack1", "stages/1": "rack2"}
+    await cluster.place_all([assignment(name, agent, group_domains=domains)])
+    expect((await cluster.session(name)).group_domains == domains, "the domains of the groups were lost")
+
+
 async def only_the_leader_allocates(cluster: StoredCluster) -> None:
     """A replaced leader is fenced out, and nothing is taken."""
     [agent] = await agents(cluster, 1, {"cpu": 2000})
@@ -288,6 +297,7 @@ CHECKS: tuple[Check, ...] = (
     concurrent_callers_for_one_session_make_one_allocation,
     a_refused_caller_leaves_the_session_to_the_next,
     the_hypernode_is_stored_with_the_session,
+    the_domains_of_kernel_groups_are_stored_with_the_session,
     only_the_leader_allocates,
     a_replaced_leader_does_not_affect_concurrent_callers,
 )

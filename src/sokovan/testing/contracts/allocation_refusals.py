@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import HyperNode, Topology
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
@@ -226,12 +226,12 @@ async def a_changed_topology_is_refused(cluster: StoredCluster) -> None:
     [agent] = await agents(cluster, 1, {"cpu": 4000})
     first, second, third = await sessions(cluster, 3, ONE_CPU)
     rack = cluster.new("rack")
-    await cluster.put(HyperNode(rack, 1, (agent,)))
+    await cluster.put(Topology(hypernodes=(HyperNode(rack, 1, (agent,)),)))
     await cluster.snapshots.refresh()
     context = AllocationContext(topology=cluster.snapshots.topology)
     batch = await cluster.place_all([assignment(first, agent, hypernode=rack)], context=context)
     expect(not batch.refused, f"an unchanged topology was refused: {batch.refused}")
-    await cluster.put(HyperNode(rack, 2, (agent,)))
+    await cluster.put(Topology(hypernodes=(HyperNode(rack, 2, (agent,)),)))
     await refused(cluster, assignment(second, agent, hypernode=rack), AgentChanged, context=context)
     await cluster.place_all([assignment(third, agent)], context=context)
     expect((await cluster.session(third)).status is SessionStatus.SCHEDULED, "a decision without closeness was refused")

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import HyperNode, TierRule, Topology
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
@@ -172,7 +172,9 @@ async def agents_equal_those_of_the_repository(cluster: StoredCluster) -> None:
 
 
 async def _agent_seen(cluster: StoredCluster, source: SqlSnapshots, after: str) -> None:
-    shown = sorted((await seen(source)).agents, key=lambda agent: agent.agent_id)
+    # Leased ports are read for decisions only; the repository gives none.
+    agents = [replace(agent, leased_ports=()) for agent in (await seen(source)).agents]
+    shown = sorted(agents, key=lambda agent: agent.agent_id)
     stored = [one.info for one in await cluster.store.read(lambda unit: unit.fleet.all())]
     expect(shown == stored, f"after {after} an agent is seen as {shown}, stored is {stored}")
 
@@ -267,13 +269,13 @@ async def every_change_of_the_catalog_is_seen(cluster: StoredCluster) -> None:
     await cluster.snapshots.refresh()
     group, queue = ScalingGroup(name=DEFAULT_GROUP, scheduler="drf"), Queue(QueueName("q"), weight=7)
     rack = HyperNode("rack1", 1, ("a1",))
-    await cluster.put(group, queue, rack)
+    await cluster.put(group, queue, Topology(hypernodes=(rack,)))
     snapshot = await seen(cluster.snapshots)
     found = (snapshot.scaling_group, snapshot.queues, snapshot.hypernodes)
     expect(found == (group, (queue,), (rack,)), f"seen are {found}")
     mark = cluster.snapshots.topology
     await cluster.store.run(lambda unit: unit.catalog.remove(Queue, "q"))
-    await cluster.store.run(lambda unit: unit.catalog.remove(HyperNode, "rack1"))
+    await cluster.store.run(lambda unit: unit.catalog.remove(Topology, "topology"))
     snapshot = await seen(cluster.snapshots)
     expect((snapshot.queues, snapshot.hypernodes) == ((), ()), "what was removed is seen")
     expect(cluster.snapshots.topology != mark, "the mark of the topology did not change")
@@ -284,11 +286,31 @@ async def a_hypernode_shows_the_members_of_the_scaling_group(cluster: StoredClus
     await cluster.put(ScalingGroup(name=OTHER_GROUP))
     await cluster.agent("a1")
     await cluster.agent("a2", scaling_group=OTHER_GROUP)
-    await cluster.put(HyperNode("rack1", 1, ("a1", "a2")), HyperNode("row1", 2, ("rack1",)), Queue(QueueName("q")))
+    racks = (HyperNode("rack1", 1, ("a1", "a2")), HyperNode("row1", 2, ("rack1",)))
+    await cluster.put(Topology(hypernodes=racks), Queue(QueueName("q")))
     snapshot = await seen(cluster.snapshots, OTHER_GROUP)
     shown = [(node.name, node.members) for node in snapshot.hypernodes]
     expect(shown == [("rack1", ("a2",)), ("row1", ("rack1",))], f"shown are {shown}")
     expect(snapshot.tree.agents_under("row1") == ("a2",), "the tree does not hold")
+
+
+async def labels_place_agents_in_the_topology(cluster: StoredCluster) -> None:
+    """Those it reports and those of operators, also of an agent that joins later."""
+    await cluster.put(Topology((TierRule(1, "rack", "rack"),)))
+    first = await cluster.agent("a1", labels={"rack": "r1"})
+    expect(await _racks(cluster) == {"r1": ("a1",)}, "the first agent is not in its rack")
+    await cluster.agent("a2", labels={"rack": "r1"})
+    expect(await _racks(cluster) == {"r1": ("a1", "a2")}, "the agent that joined later is not in its rack")
+    mark = cluster.snapshots.topology
+    await cluster.store.run(lambda unit: unit.catalog.set_labels("a1", {"rack": "r2"}, version=first.version))
+    expect(await _racks(cluster) == {"r1": ("a2",), "r2": ("a1",)}, "the label of the operator did not move it")
+    expect(cluster.snapshots.topology != mark, "the mark of the topology did not change")
+    await cluster.agent("a1", labels={"rack": "r1"})
+    expect(await _racks(cluster) == {"r1": ("a2",), "r2": ("a1",)}, "the enrolment lost the label of the operator")
+
+
+async def _racks(cluster: StoredCluster) -> dict[str, tuple[str, ...]]:
+    return {node.name: node.members for node in (await seen(cluster.snapshots)).hypernodes}
 
 
 async def carried_state_is_available_to_the_next_cycle(cluster: StoredCluster) -> None:
@@ -362,6 +384,7 @@ CHECKS: tuple[Check, ...] = (
     what_waits_in_other_scaling_groups_is_seen_in_every_scope,
     every_change_of_the_catalog_is_seen,
     a_hypernode_shows_the_members_of_the_scaling_group,
+    labels_place_agents_in_the_topology,
     carried_state_is_available_to_the_next_cycle,
     a_later_cycle_replaces_the_carried_state,
     recording_an_equal_plan_writes_nothing,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.errors import Conflict, FencedOut, InvalidTopology, ObjectNotFound
 from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
 from sokovan.domain.ids import SessionId
@@ -183,14 +184,16 @@ async def a_caught_refusal_does_not_affect_the_rest(cluster: StoredCluster) -> N
     async def work(unit: UnitOfWork) -> None:
         await unit.sessions.enqueue(session_spec(first), BY_USER)
         await refusal(unit.sessions.enqueue(half, BY_USER), Conflict)
-        await refusal(unit.catalog.put(HyperNode(rack, 1, (cluster.new("a"),))), InvalidTopology)
+        await refusal(
+            unit.catalog.put(Topology(hypernodes=(HyperNode(rack, 1, (cluster.new("a"),)),))), InvalidTopology
+        )
         await unit.sessions.enqueue(session_spec(second), BY_USER)
 
     await cluster.store.run(work)
     there = [await is_there(cluster, name) for name in (first, second, half.session_id)]
     expect(there == [True, True, False], f"of the first, the last and the refused session are there: {there}")
-    racks = await cluster.store.read(lambda unit: unit.catalog.all(HyperNode))
-    expect(rack not in {node.name for node in racks}, "a HyperNode that was refused is there")
+    racks = await cluster.store.read(lambda unit: unit.catalog.all(Topology))
+    expect(rack not in {node.name for one in racks for node in one.hypernodes}, "a HyperNode that was refused is there")
 
 
 async def the_time_of_a_unit_is_constant(cluster: StoredCluster) -> None:

@@ -42,6 +42,8 @@ class ValkeyServer(LocalServer):
             "databases": str(DATABASES),
             "save": "",
             "appendonly": "yes" if self.append_only else "no",
+            # Otherwise a write may be put off while an earlier one is flushed, and be lost with a killed server.
+            "appendfsync": "always",
             "loglevel": "notice",
         }
         return [str(self._program()), *(part for name, value in settings.items() for part in (f"--{name}", value))]

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 class ArrayView:
     """A job array: its size, and how many of its sessions have which status.
 
-    At most `limit` of its sessions run at once. `result` is set when all have ended.
+    At most `limit` of its sessions run at once. `result` is set when all have ended;
+    users ended those that are `cancelled`, which have not failed.
     """
 
     id: str
@@ -27,6 +28,7 @@ class ArrayView:
     submitted_at: str
     succeeded: int
     failed: int
+    cancelled: int
     counts: dict[str, int] = field(default_factory=dict)
 
 

@@ -28,6 +28,7 @@ class AgentView:
 
     `failed_starts` are sessions that could not be started on it since one last started.
     With `failing_since` it gets no new kernels until a probe succeeds on it.
+    `operator_labels` are those of its labels that operators gave it.
     """
 
     id: str
@@ -40,10 +41,12 @@ class AgentView:
     used: dict[str, int]
     kernels: int
     kernels_max: int | None
+    kernel_ports: str = ""
     connected: bool
     heartbeat_at: str | None
     load: dict[str, int]
     version: int
+    operator_labels: dict[str, str] = field(default_factory=dict)
     failing_since: str | None = None
     failing_reason: str = ""
     failed_starts: list[AgentFailureView] = field(default_factory=list)

@@ -14,6 +14,8 @@ from typing import Literal, TypedDict
 from sokovan.wire.api.bodies import Amount, StrictBody
 
 SessionType = Literal["interactive", "batch", "inference", "system"]
+# The reason of a session that was withdrawn because it waited too long.
+PENDING_TIMEOUT = "pending-timeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,8 @@ class SessionBody(StrictBody):
     conditions on labels of agents: `zone in (a, b)`, `nvme exists`. `affinity` and
     `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
     `workdir` is a folder of the agent, in which the kernels run and which they may change;
-    by default each has an empty folder of its own.
+    by default each has an empty folder of its own. `upload` is the id of an upload of the
+    caller; the kernels of the session run in a copy of it, one per agent.
     With `array`, one session per index: `0-999%50`, `1,3,7-9`, `0-100:10`.
     """
 
@@ -86,6 +89,7 @@ class SessionBody(StrictBody):
     groups: list[KernelGroupBody] = field(default_factory=list)
     mounts: list[MountBody] = field(default_factory=list)
     workdir: str = ""
+    upload: str = ""
     ports: list[ServicePortBody] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
@@ -130,6 +134,7 @@ class RunOptions(TypedDict, total=False):
     environment: Mapping[str, str]
     mounts: Sequence[str | MountBody]
     workdir: str
+    upload: str
     ports: Sequence[str | ServicePortBody]
     labels: Mapping[str, str]
     require: Mapping[str, str]
@@ -203,6 +208,7 @@ class ArrayMemberView:
 class SessionView:
     """One session; `reason` explains its status.
 
+    `result` is `success`, `failure`, or `cancelled` if a user ended it first; null before.
     `times_out_at` is when a pending session is cancelled by the pending timeout of its
     scaling group; null without one, and while a quota, a dependency or the start time
     holds the session.
@@ -240,6 +246,7 @@ class SessionView:
     exit_code: int | None
     version: int
     labels: dict[str, str] = field(default_factory=dict)
+    group_domains: dict[str, str] = field(default_factory=dict)
     where: list[str] = field(default_factory=list)
     tolerations: list[str] = field(default_factory=list)
     affinity: list[str] = field(default_factory=list)
@@ -249,6 +256,7 @@ class SessionView:
     failed_starts: list[FailedStartView] = field(default_factory=list)
     times_out_at: str | None = None
     workdir: str = ""
+    upload: str = ""
     array: ArrayMemberView | None = None
 
 

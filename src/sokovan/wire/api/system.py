@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# The port of the API.
+# The port of the API, and that of the agent link.
 DEFAULT_PORT = 7646
+LINK_PORT = 7647
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,8 @@ def test_the_network_is_a_tree_over_all_agents_in_the_order_of_their_names(count
     names = [info.agent_id for info in shape.agents()]
     assert len(set(names)) == count
     assert names == sorted(names)
-    HyperNodeTree(names, shape.hypernodes())
-    *racks, root = shape.hypernodes()
+    HyperNodeTree(names, shape.topology().hypernodes)
+    *racks, root = shape.topology().hypernodes
     assert [member for rack in racks for member in rack.members] == names
     assert (root.tier, root.members) == (2, tuple(rack.name for rack in racks))
     assert {(rack.tier, rack.tier_name) for rack in racks} == {(1, "rack")}

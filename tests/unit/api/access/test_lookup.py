@@ -85,7 +85,7 @@ def test_what_a_role_never_does_is_refused_before_anything_is_looked_up() -> Non
 
 def test_kinds_are_said_as_people_say_them() -> None:
     assert [kind_text(kind) for kind in (ObjectKind.POLICY, ObjectKind.SCALING_GROUP, ObjectKind.KEY)] == [
-        "resource policy",
+        "quota",
         "scaling group",
         "key",
     ]

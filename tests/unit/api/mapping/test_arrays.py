@@ -32,3 +32,9 @@ def test_the_result_is_known_when_all_have_ended() -> None:
     assert (waits.result, waits.counts, waits.limit) == (None, {"pending": 1, "terminated": 3}, 2)
     assert array_view(SWEEP, ArrayCounts({Status.TERMINATED: 4}, 4, 0)).result == "success"
     assert array_view(SWEEP, ArrayCounts({Status.TERMINATED: 4}, 3, 1)).result == "failure"
+
+
+def test_an_array_that_a_user_ended_is_cancelled_unless_a_session_failed() -> None:
+    ended = array_view(SWEEP, ArrayCounts({Status.TERMINATED: 1, Status.CANCELLED: 3}, 1, 0, 3))
+    assert (ended.result, ended.succeeded, ended.failed, ended.cancelled) == ("cancelled", 1, 0, 3)
+    assert array_view(SWEEP, ArrayCounts({Status.TERMINATED: 4}, 1, 1, 2)).result == "failure"

@@ -110,5 +110,6 @@ def test_a_machine_is_shown_with_what_it_last_said_of_itself() -> None:
     assert (view.id, view.slots, view.used, view.kernels) == ("a1", {"cpu": 8000}, {"cpu": 1000}, 1)
     assert (view.load, view.connected, view.version, view.labels) == ({"load_milli": 300}, True, 4, {"zone": "a"})
     assert view.heartbeat_at == "2030-01-01T00:00:00.500Z"
+    assert view.kernel_ports == "20000-29999"
     silent = agent_view(AgentRecord(info, 4), None, connected=False)
     assert (silent.load, silent.heartbeat_at) == ({}, None)

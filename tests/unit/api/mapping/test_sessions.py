@@ -140,3 +140,16 @@ def test_a_history_is_converted_entry_by_entry() -> None:
     assert (line.subject, line.sequence, line.before, line.after) == ("k0", 2, "running", "terminating")
     assert (line.who, line.code, line.detail, line.times) == ("alice", "user-requested", "enough", 3)
     assert (line.at, line.last_at) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.000Z")
+
+
+@pytest.mark.parametrize(
+    ("cause", "result", "shown"),
+    [
+        ("user-requested", SessionResult.FAILURE, "cancelled"),
+        ("forced-by-user", SessionResult.FAILURE, "cancelled"),
+        ("user-requested", SessionResult.SUCCESS, "success"),
+        ("kernel-failed", SessionResult.FAILURE, "failure"),
+    ],
+)
+def test_a_session_that_a_user_ended_is_cancelled_and_not_failed(cause: str, result: SessionResult, shown: str) -> None:
+    assert session_view(replace(ended((143,), result), cause=cause)).result == shown

@@ -82,6 +82,7 @@ async def test_whoami_shows_the_caller(api: ApiHarness) -> None:
         "domain": "west",
         "groups": ["west-group"],
         "access_key": api.keys[domain_admin("west")],
+        "machine": "",
     }
 
 

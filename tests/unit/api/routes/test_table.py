@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from sokovan.api.routes.table import every_operation
-from sokovan.sdk.core import catalog_calls, session_calls, system_calls
+from sokovan.sdk.core import catalog_calls, session_calls, system_calls, upload_calls
 from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.api.topology import TopologyBody
 from tests.unit.api.api_harness import ApiHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -40,10 +41,16 @@ GET /api/v1/sessions/{ref}/kernels/{index}/log
 GET /api/v1/sessions/{ref}/log
 GET /api/v1/events
 GET /api/v1/usage
+PUT /api/v1/uploads/blobs/{digest}
+PUT /api/v1/uploads/{digest}
 GET /api/v1/agents
 GET /api/v1/agents/{name:path}
 PATCH /api/v1/agents/{name:path}
 GET /api/v1/agents/{name:path}/history
+PATCH /api/v1/agents/{name:path}/labels
+GET /api/v1/topology
+PUT /api/v1/topology
+DELETE /api/v1/topology
 POST /api/v1/keys
 GET /api/v1/keys
 DELETE /api/v1/keys/{access_key:path}
@@ -69,9 +76,15 @@ CALLS: list[Call[Any]] = [
     catalog_calls.agent("gpu2"),
     catalog_calls.change_agent("gpu2", "drain", ""),
     catalog_calls.agent_history("gpu2"),
+    catalog_calls.label_agent("gpu2", {}, []),
+    catalog_calls.topology(),
+    catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
+    catalog_calls.delete_topology(dry_run=True),
     catalog_calls.new_key("ada", None),
     catalog_calls.keys(),
     catalog_calls.usage(scaling_group=None),
+    upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
+    upload_calls.complete("0" * 64),
     catalog_calls.delete_key("AK-1"),
     *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
     *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
@@ -96,6 +109,7 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
         ("/api/v1/sessions/plan", "/api/v1/sessions/{ref}"),
         ("/api/v1/sessions/waiting", "/api/v1/sessions/{ref}"),
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
+        ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
     ):
         assert paths.index(exact) < paths.index(general)
 

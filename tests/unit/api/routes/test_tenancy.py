@@ -28,6 +28,19 @@ async def test_a_domain_admin_creates_users_and_groups_of_the_own_domain(api: Ap
     assert (await api.call("DELETE", "/users/ben", user=DOMAIN_ADMIN)).status_code == 204
 
 
+async def test_the_keys_of_a_user_are_revoked_with_the_user(api: ApiHarness) -> None:
+    await put_user(api, "leaver")
+    for name in ("leaver", "leaver-2"):
+        await add_key(api, "leaver", named=name)
+    assert (await api.get("/whoami", user="leaver-2")).status_code == 200
+    assert (await api.call("DELETE", "/users/leaver", user=DOMAIN_ADMIN)).status_code == 204
+    assert (await api.get("/users/leaver")).status_code == 404
+    keys = (await api.get("/keys?limit=100")).json()["items"]
+    assert [one for one in keys if one["user"] == "leaver"] == []
+    for name in ("leaver", "leaver-2"):
+        assert (await api.get("/whoami", user=name)).status_code == 401
+
+
 async def test_a_domain_admin_grants_no_higher_role(api: ApiHarness) -> None:
     assert await put_user(api, "usurper", role="admin") == 403
     assert await put_user(api, NORTH, role="admin") == 403

@@ -35,7 +35,9 @@ def test_agents_that_are_gone_are_listed_only_on_request(server: CannedServer, s
 
 def test_an_agent_is_shown_with_its_labels(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents/gpu2", AGENT)
-    assert "labels       rack=r01" in sokovan("agent", "show", "gpu2")[1]
+    shown = sokovan("agent", "show", "gpu2")[1]
+    assert "labels        rack=r01" in shown
+    assert "kernel ports  20000-29999" in shown
     assert json.loads(sokovan("agent", "show", "gpu2", "--json")[1])["kernels"] == 5
 
 
@@ -70,3 +72,18 @@ def test_an_agent_is_declared_gone_only_after_a_confirmation(server: CannedServe
     assert server.asked == []
     assert sokovan("agent", "declare-gone", "gpu2", "--yes")[0] == 0
     assert server.asked[0][1] == {"action": "declare-gone"}
+
+
+def test_labels_are_set_and_removed(server: CannedServer, sokovan: Sokovan) -> None:
+    change = {"applied": True, "hypernodes": 1, "agents": 1, "unplaced": 0, "violation_count": 0, "violations": []}
+    server.says("PATCH agents/gpu2/labels", {"agent": AGENT, "topology": change})
+    status, _, told = sokovan("agent", "label", "gpu2", "rack=r01", "zone=a=b", "old-")
+    assert (status, told.splitlines()[0]) == (0, "gpu2  rack=r01")
+    assert server.asked[0][1] == {"set": {"rack": "r01", "zone": "a=b"}, "remove": ["old"]}
+    for bad in ((), ("rack",)):
+        assert sokovan("agent", "label", "gpu2", *bad)[0] == 2
+
+
+def test_labels_of_operators_are_shown_apart(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET agents/gpu2", replace(AGENT, operator_labels={"zone": "z1"}))
+    assert "set by operators  zone=z1" in sokovan("agent", "show", "gpu2")[1]

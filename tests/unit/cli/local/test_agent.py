@@ -39,6 +39,8 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[AgentOptions]
         "--fake-gpus",
         "4",
         "--gpu-shares",
+        "--kernel-ports",
+        "31000-31999",
         "--label",
         "rack=r01",
         "--root",
@@ -54,6 +56,7 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[AgentOptions]
         scaling_group="big",
         fake_gpus=4,
         gpu_shares=True,
+        kernel_ports="31000-31999",
         labels={"rack": "r01"},
     )
     assert options.token.startswith("skj-")
@@ -84,7 +87,10 @@ def test_invalid_values_are_a_usage_error(sokovan: Sokovan, asked: list[AgentOpt
     assert "hint:" in err
 
 
-def test_a_label_has_a_value(sokovan: Sokovan, asked: list[AgentOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("label", ["rack", "sokovan.ports=31000-31999"])
+def test_a_label_has_a_value_and_a_name_that_the_agent_does_not_use(
+    sokovan: Sokovan, asked: list[AgentOptions], monkeypatch: pytest.MonkeyPatch, label: str
+) -> None:
     monkeypatch.setenv("SOKOVAN_AGENT_TOKEN", "skj-2")
-    assert sokovan("agent", "run", MANAGER, "--label", "rack")[0] == 2
+    assert sokovan("agent", "run", MANAGER, "--label", label)[0] == 2
     assert asked == []

@@ -48,10 +48,21 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[UpOptions]) -
         "--no-agent",
         "--name",
         "n1",
+        "--kernel-ports",
+        "31000-31999",
     )
     assert sokovan("up", *words)[0] == 0
     assert asked == [
-        UpOptions(port=0, data=Path("d"), fake_agents=(64, 8), fake_gpus=4, gpu_shares=True, agent=False, name="n1")
+        UpOptions(
+            port=0,
+            data=Path("d"),
+            fake_agents=(64, 8),
+            fake_gpus=4,
+            gpu_shares=True,
+            agent=False,
+            name="n1",
+            kernel_ports="31000-31999",
+        )
     ]
 
 

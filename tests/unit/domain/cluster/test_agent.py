@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.errors import InvalidName, InvalidSpec, SlotUnderflow
+from sokovan.domain.cluster.agent import (
+    PORTS_DEFAULT,
+    PORTS_LABEL,
+    AgentInfo,
+    port_range,
+    port_range_text,
+    read_port_range,
+)
+from sokovan.domain.errors import InvalidInput, InvalidName, InvalidSpec, SlotUnderflow
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
@@ -55,3 +62,18 @@ def test_a_shard_has_a_name() -> None:
 def test_a_label_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidSpec, match="agent gpu-01: labels = 1"):
         AgentInfo(ID, ALL, labels={"rack": 1})  # type: ignore[dict-item]  # as YAML would read it
+
+
+@pytest.mark.parametrize("text", ["1024-65535", "30000-30000", "31000-31999"])
+def test_a_range_of_ports_is_written_as_it_is_read(text: str) -> None:
+    assert port_range_text(read_port_range(text)) == text
+    assert port_range({PORTS_LABEL: text}) == read_port_range(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "31000", "1023-2000", "2000-1999", "2000-65536", "a-b", "31000-", "-1-5", "1e4-2e4", "٣٠٠٠٠-40000"]
+)
+def test_another_text_is_no_range_of_ports(text: str) -> None:
+    with pytest.raises(InvalidInput, match="not a range of ports"):
+        read_port_range(text)
+    assert port_range({PORTS_LABEL: text}) == PORTS_DEFAULT == port_range({})

@@ -166,3 +166,8 @@ def test_a_long_circle_is_named_as_one_and_cut_short() -> None:
     with pytest.raises(InvalidTopology, match="is part of a cycle: 'r0 in r19999 in r19998") as refusal:
         HyperNodeTree([], circle)
     assert len(refusal.value.message) < 200
+
+
+def test_a_tier_is_called_by_its_name_or_its_number() -> None:
+    racks = [HyperNode("r1", 1, ("a",), "rack"), HyperNode("x", 2, ("r1",))]
+    assert [HyperNodeTree(["a"], racks).tier_text(tier) for tier in (1, 2, 3)] == ["rack", "2", "whole cluster"]

@@ -75,7 +75,7 @@ def test_slots_are_held_from_the_place_to_the_proof() -> None:
     ("trigger", "allowed"),
     [
         (KernelTrigger.ALLOCATED, {Cause.COORDINATOR}),
-        (KernelTrigger.WITHDRAWN, {Cause.CONTROLLER, Cause.COORDINATOR}),
+        (KernelTrigger.WITHDRAWN, {Cause.CONTROLLER, Cause.COORDINATOR, Cause.AGENT_REPORT}),
         (KernelTrigger.PREPARATION_STARTED, {Cause.COORDINATOR}),
         (KernelTrigger.PULL_STARTED, {Cause.AGENT_REPORT}),
         (KernelTrigger.IMAGE_READY, {Cause.COORDINATOR, Cause.AGENT_REPORT}),

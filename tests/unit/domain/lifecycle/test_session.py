@@ -14,6 +14,7 @@ from sokovan.domain.lifecycle.session import (
     SessionIntent,
     SessionStatus,
     SessionTrigger,
+    deciding_statuses,
     session_status,
 )
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -187,3 +188,19 @@ def test_the_goal_only_rises() -> None:
 def test_an_intent_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidSpec, match=f"session intent: {next(iter(wrong))}"):
         SessionIntent(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "expected"),
+    [
+        ("running terminating*", "running"),
+        ("running creating terminating*", "running"),
+        ("terminating terminating*", "terminating"),
+        ("running terminating terminating*", "terminating"),
+        ("terminated terminating*", "terminating"),
+        ("running cancelled", "running"),
+    ],
+)
+def test_a_kernel_that_ends_alone_does_not_end_its_session(kernels: str, expected: str) -> None:
+    flagged = ((KernelStatus(one.rstrip("*")), one.endswith("*")) for one in kernels.split())
+    assert session_status(SessionIntent(Goal.RUN, 1), deciding_statuses(flagged)) == expected

@@ -33,5 +33,5 @@ def test_zero_is_a_limit_and_less_is_none(field: str) -> None:
     none: dict[str, Any] = {field: 0}
     less: dict[str, Any] = {field: -1}
     assert getattr(ResourcePolicy("none", **none), field) == 0
-    with pytest.raises(InvalidSpec, match=f"resource policy none: {field} = -1"):
+    with pytest.raises(InvalidSpec, match=f"quota none: {field} = -1"):
         ResourcePolicy("none", **less)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
@@ -26,8 +29,8 @@ async def enrol(cluster: StoredCluster, shape: FleetShape) -> None:
 
 
 async def racks(cluster: StoredCluster) -> dict[str, int]:
-    found = await cluster.store.read(lambda unit: unit.catalog.all(HyperNode))
-    return {one.name: len(one.members) for one in found}
+    found = await cluster.store.read(lambda unit: unit.catalog.all(Topology))
+    return {node.name: len(node.members) for one in found for node in one.hypernodes}
 
 
 async def test_agents_stand_in_racks_once_all_have_enrolled() -> None:
@@ -52,11 +55,22 @@ async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
 async def test_racks_below_the_root_of_an_earlier_version_are_replaced() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=8, gpus=8))
-        earlier = [HyperNode("pretended", 2, ("r00",), tier_name="root")]
-        await cluster.store.run(lambda unit: unit.catalog.remove(HyperNode, "fake"))
-        await cluster.store.run(lambda unit: unit.catalog.put(*earlier))
+        [known] = await cluster.store.read(lambda unit: unit.catalog.all(Topology))
+        earlier = HyperNode("pretended", 2, ("r00",), tier_name="root")
+        await cluster.put(replace(known, hypernodes=(known.hypernodes[0], earlier)))
         await enrol(cluster, FleetShape(count=20, gpus=8))
         assert await racks(cluster) == {"r00": 8, "r01": 8, "r02": 4, "fake": 3}
+
+
+async def test_a_topology_that_an_administrator_applied_is_kept() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=8, gpus=8))
+        await cluster.put(Topology((TierRule(1, "rack", "rack"),)))
+        await enrol(cluster, FleetShape(count=20, gpus=8))
+        assert await racks(cluster) == {}
+        await cluster.put(Topology(hypernodes=(HyperNode("own", 1, ("r00n0",)),)))
+        await enrol(cluster, FleetShape(count=20, gpus=8))
+        assert await racks(cluster) == {"own": 1}
 
 
 async def test_a_fake_agent_takes_no_name_of_a_real_one() -> None:

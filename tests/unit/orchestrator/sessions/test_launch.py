@@ -22,7 +22,6 @@ from sokovan.orchestrator.sessions.launch import (
     LOOPBACK,
     RESERVED,
     launches,
-    master_port,
 )
 from sokovan.wire.frames import CreateKernel, MountEntry
 
@@ -54,6 +53,7 @@ def session(*agents: str | None, kernel: Mapping[str, Any] | None = None, **opti
             agent_id=None if agent is None else AgentId(agent),
             devices={"cuda.device": (str(n),)},
             rank=placed.index(n) if n in placed else None,
+            host_ports={MASTER_LEASE: 30_000} if placed[:1] == [n] else {},
         )
         for n, agent in enumerate(agents)
     )
@@ -91,7 +91,7 @@ def test_all_meet_where_the_first_kernel_is() -> None:
     found = environments("b", "a", "b")
 
     assert {one["MASTER_ADDR"] for one in found} == {"10.0.0.2"}
-    assert {one["MASTER_PORT"] for one in found} == {str(master_port(S1))}
+    assert {one["MASTER_PORT"] for one in found} == {"30000"}
     assert {one["SOKOVAN_HOSTS"] for one in found} == {"10.0.0.2,10.0.0.1,10.0.0.2"}
 
 
@@ -202,12 +202,11 @@ def test_kernel_groups_give_their_names_as_roles() -> None:
     assert launch.environment["SOKOVAN_ROLE"] == "parameter-server"
 
 
-@given(st.text(alphabet="0123456789ABCDEFGHJKMNPQRSTVWXYZ", min_size=1, max_size=26))
-def test_the_meeting_port_is_in_range_and_always_the_same(text: str) -> None:
-    port = master_port(SessionId(f"s-{text}"))
+def test_without_a_lease_there_is_no_port_to_meet_at() -> None:
+    record = session("a")
+    (launch,) = launches(replace(record, kernels=(replace(record.kernels[0], host_ports={}),)), ADDRESSES)
 
-    assert 20_000 <= port <= 29_999
-    assert port == master_port(SessionId(f"s-{text}"))
+    assert "MASTER_PORT" not in launch.environment
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=12))

@@ -148,7 +148,15 @@ def test_a_scaling_group_without_agents_gets_that_code() -> None:
 def test_draining_agents_that_could_hold_it_are_waited_for() -> None:
     machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.DRAINING)]
     verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
-    assert code_and_summary(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 accepts work (1 are alive)")
+    text = "no agent that could hold cpu=4 accepts work: 1 of 2 agents are being drained"
+    assert code_and_summary(verdict) == ("NODES_DRAINING", text)
+
+
+def test_a_session_in_a_drained_cluster_is_told_so() -> None:
+    machines = [agent(name, "cpu=8", status=AgentStatus.DRAINING) for name in ("a", "b")]
+    verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
+    text = "no agent that could hold cpu=4 accepts work: all 2 agents are being drained"
+    assert code_and_summary(verdict) == ("NODES_DRAINING", text)
 
 
 def test_failing_agents_that_could_hold_it_are_counted_in_the_funnel() -> None:
@@ -225,7 +233,8 @@ def test_no_room_close_together_names_the_best_domain_and_how_many_it_holds() ->
     assert code_and_summary(verdict) == ("TOPOLOGY_NO_ROOM", text)
     assert verdict.funnel is not None
     assert (verdict.funnel.fits_now, verdict.funnel.topology) == (4, 0)
-    assert verdict.checks[-1] == Check("topology", "short", text)
+    tier = "HyperNodes 2 → could ever fit 2 → fits now 0; r2 has room for 6 kernels"
+    assert verdict.checks[-2:] == (Check("topology", "short", text), Check("tier 1", "short", tier))
 
 
 def main_and_subs(count: int, main: str, sub: str, **more: Any) -> SessionWorkload:
@@ -323,12 +332,28 @@ def test_what_is_only_tried_for_a_gang_is_not_counted_as_used() -> None:
     )
 
 
-def test_a_queue_that_may_have_all_gets_a_verdict_with_that_all_is_in_use() -> None:
+def test_a_queue_that_has_the_cluster_to_itself_waits_for_room() -> None:
     given = snapshot(agents(1, "cpu=2 mem=8Gi"), gang("first", 2, "cpu=1 mem=1Gi"), gang("s", 1, "cpu=1 mem=1Gi"))
+    for policy in ("proportion", "capacity"):
+        verdict = verdict_of(given, queue_policy=policy)
+        assert code_and_summary(verdict) == (
+            "NOT_ENOUGH_FREE",
+            "insufficient resources: cpu=1 mem=1Gi fits no agent now; best candidate a0 lacks cpu=1",
+        )
+        assert verdict.checks[-1].name == "room"
+
+
+def test_a_queue_whose_share_of_one_slot_is_short_gets_a_verdict_with_that_all_of_another_is_in_use() -> None:
+    given = snapshot(
+        agents(1, "cpu=2 mem=8Gi"),
+        gang("first", 2, "cpu=1 mem=1Gi"),
+        gang("s", 2, "cpu=1 mem=2Gi"),
+        gang("t", 1, "mem=7Gi", queue="other"),
+    )
     verdict = verdict_of(given, queue_policy="proportion")
     assert code_and_summary(verdict) == (
         "QUEUE_OVER_SHARE",
-        "insufficient resources: 2 of 2 cpu are in use; the session requests 1",
+        "insufficient resources: 2 of 2 cpu are in use; the session requests 2",
     )
     assert verdict.checks[-2:] == (
         Check("queue", "ok", "queue default may use all cpu of the cluster"),
@@ -452,19 +477,13 @@ def test_a_kernel_that_a_plugin_keeps_off_every_agent_is_not_reported_as_if_room
     assert "4 of 1" not in verdict.summary
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "proportion",
-        pytest.param(
-            "capacity",
-        ),
-    ],
-)
-def test_in_a_full_cluster_without_other_queues_room_is_what_is_short(policy: str) -> None:
-    runs = session("runs", kernel("r", "cpu=4", at="a"))
-    verdict = verdict_of(snapshot([busy("a", "cpu=4", "cpu=4")], runs, gang("s", 1, "cpu=1")), queue_policy=policy)
-    assert verdict.code is Code.NOT_ENOUGH_FREE
+@pytest.mark.parametrize("policy", ["proportion", "capacity"])
+@pytest.mark.parametrize("queues", [(), (queue("default", capability="mem=4Gi"),)])
+def test_in_a_full_cluster_without_other_queues_room_is_what_is_short(policy: str, queues: tuple[Any, ...]) -> None:
+    runs = session("runs", kernel("r", "cpu=4 mem=1Gi", at="a"))
+    machine = busy("a", "cpu=4 mem=8Gi", "cpu=4 mem=1Gi")
+    given = snapshot([machine], runs, gang("s", 1, "cpu=1 mem=1Gi"), queues=queues)
+    assert verdict_of(given, queue_policy=policy).code is Code.NOT_ENOUGH_FREE
 
 
 def test_a_best_effort_gang_without_places_close_together_gets_a_verdict_with_what_is_short() -> None:

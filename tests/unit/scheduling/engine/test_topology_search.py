@@ -6,7 +6,8 @@ import pytest
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import ROOT
-from sokovan.scheduling.engine.topology_search import TierLimit, TopologySearch
+from sokovan.domain.topology_limits import TierLimit
+from sokovan.scheduling.engine.topology_search import TopologySearch
 from tests.unit.scheduling.engine.builders import EngineParts, agent, hard, rack, soft
 
 HALLS = (
@@ -169,3 +170,13 @@ def test_the_domain_that_holds_most_now_is_named_with_the_number() -> None:
     assert domains.most_that_fit(tiers, [(engine.shape("cpu=1"), 5)]) == (5, "r1")
     assert domains.most_that_fit(tiers, [(engine.shape("cpu=9"), 1)]) == (0, "")
     assert domains.most_that_fit(tiers, [(engine.shape("cpu=1"), 1), (engine.shape("cpu=1"), 7)]) == (7, "r2")
+
+
+def test_each_tier_says_how_many_hypernodes_could_hold_a_demand() -> None:
+    engine, domains = halls(a1="cpu=2", a3="cpu=1", a5="cpu=3")
+    rooms = domains.rooms(domains.tiers(TierLimit(3), inside=ROOT, agents=()), [(engine.shape("cpu=1"), 8)])
+    assert [(one.hypernodes, one.could_ever_fit) for one in rooms] == [(3, 3), (2, 2), (1, 1)]
+    assert rooms[0].fits_now == 0
+    assert rooms[0].sentence() == "HyperNodes 3 → could ever fit 3 → fits now 0; r2 has room for 7 kernels"
+    assert rooms[-1].tier == "whole cluster"
+    assert rooms[-1].sentence().endswith("; room for 8 kernels")

@@ -41,7 +41,7 @@ async def test_waiting_ends_with_the_deadline() -> None:
     live = ok({"items": [session(id="s-9")], "next": None})
     arrays, _ = opened(ok(ARRAY), live, *[stream(("session", pending()))] * 30)
     with pytest.raises(StillWaiting):
-        await arrays.wait("sweep", timeout_s=3)
+        await arrays.wait("sweep", timeout=3)
 
 
 async def test_every_other_question_is_one_request() -> None:

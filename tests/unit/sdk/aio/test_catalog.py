@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImageCatalog, AsyncKeys
+from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncHyperNodes, AsyncImageCatalog, AsyncKeys
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core.catalog_calls import QUEUES
-from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys
+from sokovan.sdk.sync.catalog import Agents, Catalog, HyperNodes, ImageCatalog, Keys
 from sokovan.wire.api.fleet import QueueBody
+from sokovan.wire.api.topology import TierBody, TopologyBody
 from tests.unit.sdk.agent_views import AGENT
 from tests.unit.sdk.fake_server import ENDPOINT, FakeClock, FakeServer, ok
 from tests.unit.sdk.signatures import signatures
@@ -15,7 +16,13 @@ QUEUE = QueueBody(name="research", weight=3)
 
 
 def test_the_names_are_those_of_the_sync_client() -> None:
-    pairs = [(AsyncCatalog, Catalog), (AsyncImageCatalog, ImageCatalog), (AsyncAgents, Agents), (AsyncKeys, Keys)]
+    pairs = [
+        (AsyncCatalog, Catalog),
+        (AsyncImageCatalog, ImageCatalog),
+        (AsyncAgents, Agents),
+        (AsyncKeys, Keys),
+        (AsyncHyperNodes, HyperNodes),
+    ]
     for later, now in pairs:
         assert signatures(later) == signatures(now)
 
@@ -32,3 +39,17 @@ async def test_objects_are_read_and_written() -> None:
     assert await AsyncAgents(connection).drain("gpu2") == AGENT
     assert (await AsyncKeys(connection).create("ada")).token.startswith("sk-")
     assert len(server.requests) == 5
+
+
+async def test_the_topology_is_read_replaced_and_removed() -> None:
+    change = {"applied": True, "hypernodes": 0, "agents": 1, "unplaced": 1, "violation_count": 0, "violations": []}
+    body = TopologyBody(tiers=[TierBody(name="rack", label="rack")])
+    view = {"tiers": body.tiers, "hypernodes": [], "tree": []}
+    server = FakeServer(ok(view), ok(change), ok(change), ok({"agent": AGENT, "topology": change}))
+    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=FakeClock())
+    topology = AsyncHyperNodes(connection)
+    assert (await topology.get()).tiers == body.tiers
+    assert (await topology.apply(body, dry_run=True)).unplaced == 1
+    assert (await topology.delete()).applied
+    assert (await AsyncAgents(connection).label("gpu2", {"rack": "r1"}, remove=["zone"])).agent == AGENT
+    assert [request.url.query for request in server.requests] == [b"", b"dry_run=true", b"", b""]

@@ -11,7 +11,8 @@ from tests.unit.sdk.signatures import signatures
 
 async def test_every_kind_is_there_under_the_name_of_the_sync_client() -> None:
     assert signatures(AsyncCatalogs) == signatures(Catalogs)
-    kinds = sorted(signatures(Catalogs))
+    # The topology is one document, not a list.
+    kinds = sorted(set(signatures(Catalogs)) - {"topology"})
     server = FakeServer(*[ok({"items": []})] * len(kinds))
     catalogs = AsyncCatalogs(AsyncConnection(ENDPOINT, transport=server.async_transport()))
     for kind in kinds:

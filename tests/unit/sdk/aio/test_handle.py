@@ -31,7 +31,13 @@ async def test_properties_are_those_of_the_last_response() -> None:
     await handle.refresh()
     assert handle.exit_code == 3
     assert repr(handle) == "<AsyncSessionHandle ddp s-1 TERMINATED>"
-    assert (handle.id, handle.name) == ("s-1", "ddp")
+    assert (handle.id, handle.name, handle.labels) == ("s-1", "ddp", {})
+
+
+async def test_it_has_its_labels_and_a_wait_has_a_timeout() -> None:
+    handle = held(stream(("session", session(labels={"team": "vision"}))))
+    await handle.wait("RUNNING", timeout=5)
+    assert handle.labels == {"team": "vision"}
 
 
 async def test_a_followed_output_ends_with_the_session_and_not_before() -> None:

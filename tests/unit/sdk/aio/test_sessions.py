@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core.followers import LogOptions
+from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import NeverReached, StillWaiting
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import LogChunk, SessionBody
@@ -33,6 +33,12 @@ async def test_a_list_is_read_page_by_page() -> None:
     assert server.lines[1] == "GET /api/v1/sessions?limit=100&cursor=c1"
 
 
+async def test_a_list_is_filtered_by_the_names_of_its_columns() -> None:
+    sessions, _, server = opened(ok({"items": [], "next": None}))
+    assert [view async for view in sessions.list(label="team=vision", user="ada", limit=5)] == []
+    assert server.lines == ["GET /api/v1/sessions?label=team%3Dvision&user=ada&limit=5"]
+
+
 async def test_waiting_ends_when_the_state_is_there() -> None:
     sessions, _, _ = opened(stream(("session", pending()), ("session", session()), ("session", ended())))
     assert (await sessions.wait("ddp", "RUNNING")).status == "running"
@@ -47,7 +53,7 @@ async def test_waiting_for_a_state_that_is_never_reached_raises() -> None:
 async def test_waiting_ends_with_the_deadline() -> None:
     sessions, _, _ = opened(*[stream(("session", pending()))] * 30)
     with pytest.raises(StillWaiting, match="ddp is still PENDING after 3 s"):
-        await sessions.wait("ddp", "RUNNING", timeout_s=3)
+        await sessions.wait("ddp", "RUNNING", timeout=3)
 
 
 async def test_every_other_question_is_one_request() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sokovan.sdk.core import session_calls as calls
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.session_calls import SessionListOptions
+from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.sessions import SessionBody
 
 
@@ -31,6 +34,17 @@ def test_a_list_sends_only_the_filters_that_are_set() -> None:
     options = SessionListOptions(status="running", label="team=vision,nightly", mine=True)
     query = {"status": "running", "label": "team=vision,nightly", "mine": "true", "limit": "9", "cursor": "c"}
     assert calls.listing(options, limit=9, cursor="c").query == query
+
+
+def test_several_values_of_a_filter_are_given_as_a_list_or_as_text() -> None:
+    given = SessionListOptions(status=["running", "pending"], label=("team=vision", "nightly"))
+    query = calls.listing(given).query
+    assert (query["status"], query["label"]) == ("running,pending", "team=vision,nightly")
+
+
+def test_an_unknown_filter_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="no filter 'lable'"):
+        calls.listing({"lable": "a"})  # type: ignore[typeddict-unknown-key]  # a typing error
 
 
 def test_a_log_resumes_after_the_seen_offsets() -> None:

@@ -7,9 +7,8 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.core.retries import READS
-from sokovan.sdk.core.session_calls import SessionListOptions
+from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, NeverReached, ServerFailed, StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Kernels, Sessions
@@ -35,7 +34,7 @@ def test_every_submission_has_a_key_of_its_own() -> None:
 def test_a_list_is_read_page_by_page_and_no_further_than_it_is_taken() -> None:
     page = {"items": [SESSION, SESSION], "next": "c1"}
     sessions, _, server = opened(ok(page), ok({"items": [SESSION], "next": None}))
-    found = sessions.list(SessionListOptions(mine=True))
+    found = sessions.list(mine=True)
     next(found)
     next(found)
     assert server.lines == ["GET /api/v1/sessions?mine=true&limit=100"]
@@ -70,13 +69,13 @@ def test_waiting_for_a_state_that_is_never_reached_raises() -> None:
 def test_waiting_ends_at_the_deadline_with_the_current_state() -> None:
     sessions, _, _ = opened(*[stream(("session", pending()))] * 30)
     with pytest.raises(StillWaiting, match="ddp is still PENDING after 3 s"):
-        sessions.wait("ddp", "RUNNING", timeout_s=3)
+        sessions.wait("ddp", "RUNNING", timeout=3)
 
 
 def test_waiting_without_any_response_ends_at_the_deadline() -> None:
     sessions, _, _ = opened(*[httpx2.ConnectError("refused")] * 30)
     with pytest.raises(StillWaiting, match="no response for ddp after 1 s"):
-        sessions.wait("ddp", "RUNNING", timeout_s=1)
+        sessions.wait("ddp", "RUNNING", timeout=1)
 
 
 def test_a_state_that_there_is_not_is_refused_before_anything_is_sent() -> None:

@@ -42,6 +42,7 @@ class Sandbox:
             *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),
             *([] if _is_above(launch.workdir, self.hidden) else bound_workdir),
             *["--bind", str(work), str(work)],
+            *(["--bind", folder, folder] if launch.upload else []),
             *_devices(launch),
             *_mounts(launch),
             *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],

@@ -19,7 +19,7 @@ from sokovan.adapters.process.launch.work_files import (
     require_workdir,
     write_files,
 )
-from sokovan.adapters.process.layout import TEMPORARY, WORK
+from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
 from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
@@ -73,7 +73,9 @@ def plan_of(
 
 
 def _folder_of(launch: CreateKernel, work: Path) -> str:
-    """The working folder: the work folder, one below it, or an absolute one."""
+    """The working folder: the upload, the work folder, one below it, or an absolute one."""
+    if launch.upload:
+        return str(KernelLayout(work.parents[2]).upload_folder(launch.session_id))
     if not launch.workdir:
         return str(work)
     if PurePosixPath(launch.workdir).is_absolute():

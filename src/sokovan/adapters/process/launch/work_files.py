@@ -45,14 +45,14 @@ def write_files(work: Path, files: Mapping[str, str]) -> None:
 
 def _write(work: Path, parts: Sequence[str], content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with _opened_below(work, parts[:-1]) as folder:
+    with opened_below(work, parts[:-1]) as folder:
         handle = os.open(parts[-1], flags, FILE_MODE, dir_fd=folder)
         with open(handle, "wb") as stream:  # noqa: PTH123  # a descriptor, not a path
             stream.write(content)
 
 
 @contextmanager
-def _opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
+def opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
     """A folder below the work folder, created if missing, following no link."""
     with ExitStack() as closing:
         folder = closing.enter_context(opened(work))

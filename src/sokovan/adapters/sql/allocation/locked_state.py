@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.allocation.port_leases import leases_ports
 from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState, limits_on
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.repositories.agent_rows import health_of, taken_ports
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits
 from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, lock_sessions
@@ -22,10 +22,10 @@ from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     CATALOG_MARKS,
     DEPENDENCIES,
-    HYPERNODES,
     PORT_REST_MS,
     SESSIONS,
     SESSIONS_SLOT,
+    TOPOLOGY,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import port_range
@@ -83,15 +83,13 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
             alive=AgentStatus(row.status) in SCHEDULABLE and not health_of(row.health).is_failing,
             incarnation=row.incarnation,
             architecture=row.architecture,
-            labels=msgspec.json.decode(row.labels),
+            labels=labels_of(row),
             free={},
             kernels_left=None if row.kernels_max is None else row.kernels_max - row.kernel_count,
             scaling_group=row.scaling_group,
         )
         for row in await transaction.fetch(lock, bound)
     }
-    for agent in agents.values():
-        agent.ports.offered = port_range(agent.labels)
     for row in await transaction.fetch(slots, bound):
         if row.agent_id in agents:
             agents[row.agent_id].free[row.slot] = row.capacity - row.used
@@ -110,6 +108,8 @@ async def _load_devices(transaction: Transaction, agents: dict[str, LockedAgent]
 
 async def _load_ports(transaction: Transaction, agents: dict[str, LockedAgent]) -> None:
     """Load the ports that are leased, or were until less than the time that they rest."""
+    for agent in agents.values():
+        agent.ports.offered = port_range(agent.labels)
     bound = {**bound_ids(transaction, list(agents)), "the_rest_ms": transaction.now_ms - PORT_REST_MS}
     for row in await transaction.fetch(taken_ports(transaction.postgresql), bound):
         agents[row.agent_id].ports.taken.add(row.port)
@@ -125,9 +125,9 @@ async def _unmet(transaction: Transaction, ids: Sequence[str]) -> set[str]:
 async def _topology_changed(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext
 ) -> bool:
-    if context.topology is None or all(one.hypernode is None for one in assignments):
+    if context.topology is None or not any(one.has_domain for one in assignments):
         return False
-    row = await transaction.first(sa.select(CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind == HYPERNODES.name))
+    row = await transaction.first(sa.select(CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind == TOPOLOGY.name))
     return (0 if row is None else row.stamp) != context.topology
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, KernelRow, SessionRow, ports_of
 from sokovan.domain.cluster.agent import PORTS_DEFAULT
-from sokovan.domain.session import ANY_PORT, MASTER_LEASE
+from sokovan.domain.session import ANY_PORT, MASTER_LEASE, needs_master_port
 
 
 @dataclass(slots=True)
@@ -47,17 +48,21 @@ class PortLeases:
 
 def leases_ports(session: SessionRow) -> bool:
     """Whether kernels of a session need ports: for services, or to meet."""
-    return len(session.kernels) > 1 or any(kernel.ports_text != NO_PORTS for kernel in session.kernels.values())
+    return _meets(session) or any(kernel.ports_text != NO_PORTS for kernel in session.kernels.values())
 
 
 def requested_ports(session: SessionRow, kernel: KernelRow) -> Mapping[str, int]:
     """The ports that a kernel needs on its agent; all meet at the kernel of rank 0."""
     services = ports_of(kernel.ports_text)
-    return {**services, MASTER_LEASE: ANY_PORT} if kernel.rank == 0 and len(session.kernels) > 1 else services
+    return {**services, MASTER_LEASE: ANY_PORT} if kernel.rank == 0 and _meets(session) else services
+
+
+def _meets(session: SessionRow) -> bool:
+    return needs_master_port([kernel.slots for kernel in session.kernels.values()])
 
 
 def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
-    """Rank kernels that are about to be placed, by index, after those ranked before.
+    """Rank kernels that are to be placed, by index, with the lowest unused ranks.
 
     A kernel keeps its rank when it is placed again, because the environment of the others is based on it.
     If nothing else of the session was ever placed, all of them start anew from 0.
@@ -66,8 +71,8 @@ def assign_ranks(session: SessionRow, placed: Collection[str]) -> None:
     if all(kernel.agent_id is None for kernel in session.kernels.values()):
         for kernel in session.kernels.values():
             kernel.rank = None
-    following = 1 + max((kernel.rank for kernel in session.kernels.values() if kernel.rank is not None), default=-1)
+    taken = {kernel.rank for kernel in session.kernels.values()}
+    unused = (rank for rank in count() if rank not in taken)
     for kernel in chosen:
         if kernel.rank is None:
-            kernel.rank = following
-            following += 1
+            kernel.rank = next(unused)

@@ -140,7 +140,7 @@ def _waiting_session(assignment: Assignment, state: LockedState) -> SessionRow:
         raise IncompleteGang(session_id=assignment.session_id, problem=problem)
     if assignment.session_id in state.unmet:
         raise DependencyChanged(session_id=assignment.session_id, problem="a session it depends on has not succeeded")
-    if assignment.hypernode is not None and state.topology_changed:
+    if assignment.has_domain and state.topology_changed:
         raise AgentChanged(session_id=assignment.session_id, problem="the topology has changed since the decision")
     return session
 

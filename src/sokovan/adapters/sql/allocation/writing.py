@@ -16,8 +16,8 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_PORTS, HELD_SLOTS
-from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_PORTS, HELD_SLOTS, PORT_REST_MS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change
@@ -48,6 +48,9 @@ class LedgerRows:
             statement, rows = _insert_devices(transaction.postgresql)
             await transaction.execute(statement, rows.bind(self.devices))
         if self.ports:
+            rested = {"the_rest_ms": transaction.now_ms - PORT_REST_MS}
+            agents = bound_ids(transaction, sorted({agent_id for agent_id, *_ in self.ports}))
+            await transaction.execute(_delete_ports(transaction.postgresql), {**agents, **rested})
             statement, rows = _insert_ports(transaction.postgresql)
             await transaction.execute(statement, {**rows.bind(self.ports), "the_held_ms": transaction.now_ms})
 
@@ -96,6 +99,8 @@ def _place(
                 ledger.devices.append((kernel_id, kernel.attempt, device, agent_id, units, exclusive))
     if one.assignment.hypernode is not None:
         transitions.set_hypernode(one.session, one.assignment.hypernode)
+    if one.assignment.group_domains:
+        transitions.set_group_domains(one.session, one.assignment.group_domains)
     transitions.settle(one.session, KernelTrigger.ALLOCATED)
 
 
@@ -144,6 +149,15 @@ def _insert_devices(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001
     }
     rows = Rows("lines", columns, postgresql=postgresql)
     return sa.insert(HELD_DEVICES).from_select(list(columns), sa.select(*[rows.c[name] for name in columns])), rows
+
+
+@cache
+def _delete_ports(postgresql: bool) -> sa.Delete:  # noqa: FBT001  # a cache key
+    """Deletes the leases of agents that have rested; the record of a kernel keeps its ports."""
+    return sa.delete(HELD_PORTS).where(
+        HELD_PORTS.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)),
+        HELD_PORTS.c.freed_ms <= sa.bindparam("the_rest_ms", type_=WHOLE),
+    )
 
 
 @cache

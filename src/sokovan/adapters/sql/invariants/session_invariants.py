@@ -16,7 +16,7 @@ from sokovan.adapters.sql.schema.tables import AGENTS, DEPENDENCIES, KERNEL_HIST
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
-from sokovan.domain.lifecycle.session import Goal, SessionIntent, session_status
+from sokovan.domain.lifecycle.session import Goal, SessionIntent, deciding_statuses, session_status
 from sokovan.domain.records import SessionResult
 
 # Sessions and kernels have the same status values here.
@@ -57,17 +57,18 @@ async def _statuses_follow(transaction: Transaction, violations: Violations) -> 
     )
     intent = (SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.goal, SESSIONS.c.required)
     statement = (
-        sa.select(*intent, KERNELS.c.status.label("kernel_status"))
+        sa.select(*intent, KERNELS.c.status.label("kernel_status"), KERNELS.c.follow_up)
         .select_from(SESSIONS)
         .outerjoin(KERNELS, sa.and_(_of_session, ~replaced))
         .order_by(SESSIONS.c.session_id)
     )
     async for session_id, rows in grouped(transaction, statement, by="session_id"):
         session = rows[0]
-        kernels = tuple(sorted(Counter(row.kernel_status for row in rows if row.kernel_status is not None).items()))
+        known = Counter((row.kernel_status, row.follow_up is not None) for row in rows if row.kernel_status is not None)
+        kernels = tuple(sorted(known.items()))
         derived = _derived(session.goal, session.required, kernels)
         if derived != session.status:
-            counted = " ".join(f"{status}={number}" for status, number in kernels) or "none"
+            counted = " ".join(f"{status}={number}" for (status, _), number in kernels) or "none"
             violations.add(
                 "a session's status does not follow from its kernels",
                 session_id=session_id,
@@ -80,9 +81,10 @@ async def _statuses_follow(transaction: Transaction, violations: Violations) -> 
 
 # Cached: millions of sessions have few distinct combinations of kernel statuses.
 @cache
-def _derived(goal: int, required: int, kernels: tuple[tuple[str, int], ...]) -> str:
+def _derived(goal: int, required: int, kernels: tuple[tuple[tuple[str, bool], int], ...]) -> str:
     try:
-        statuses = [KernelStatus(status) for status, number in kernels for _ in range(number)]
+        each = ((KernelStatus(status), alone) for (status, alone), number in kernels for _ in range(number))
+        statuses = deciding_statuses(each)
         return session_status(SessionIntent(goal=Goal(goal), required=required), statuses).value
     except (ValueError, SokovanError):
         return "none: goal, required or a kernel's status is not a valid value"

@@ -11,6 +11,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS, AGENTS, HELD_PORTS, KERNELS, PORT_REST_MS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -70,7 +71,7 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
         available_slots=ResourceSlot({one.slot: one.capacity for one in slots}),
         occupied_slots=ResourceSlot({one.slot: one.used for one in slots}),
         architecture=row.architecture,
-        labels=msgspec.json.decode(row.labels),
+        labels=labels_of(row),
         kernels_max=row.kernels_max,
         status=AgentStatus(row.status),
         scaling_group=ScalingGroupName(row.scaling_group),

@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.engine import Row
-from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.agent_rows import agent_info, health_of, health_text, releasing_kernels
@@ -152,15 +150,15 @@ class SqlAgents:
         """See the port."""
         return await history.read_history(self._transaction, AGENT.name, agent_id)
 
-    async def _locked(self, agent_id: AgentId) -> Row[Any] | None:
+    async def _locked(self, agent_id: AgentId) -> sa.Row[Any] | None:
         return await self._transaction.first(sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id).with_for_update())
 
-    async def _join_or_lock(self, info: AgentInfo, change: Change) -> Row[Any] | None:
+    async def _join_or_lock(self, info: AgentInfo, change: Change) -> sa.Row[Any] | None:
         """Insert the agent; returns its locked row if a concurrent transaction inserted it first."""
         try:
             async with self._transaction.savepoint():
                 await self._join(info, change)
-        except IntegrityError:
+        except sa.exc.IntegrityError:
             return await self._locked(info.agent_id)
         return None
 
@@ -171,7 +169,7 @@ class SqlAgents:
         values = {**_attributes(info), **started, "draining": False, "kernel_count": 0, **self._enrolment_columns()}
         await self._transaction.execute(sa.insert(AGENTS), {"agent_id": info.agent_id, **values})
 
-    async def _rejoin(self, known: Row[Any], info: AgentInfo, change: Change) -> None:
+    async def _rejoin(self, known: sa.Row[Any], info: AgentInfo, change: Change) -> None:
         """Begin a new incarnation; messages of and to earlier ones are ignored."""
         if known.status == AgentStatus.TERMINATED:
             raise Conflict(
@@ -194,7 +192,7 @@ class SqlAgents:
             )
         )
 
-    async def _move(self, row: Row[Any], trigger: AgentTrigger, change: Change) -> None:
+    async def _move(self, row: sa.Row[Any], trigger: AgentTrigger, change: Change) -> None:
         before = AgentStatus(row.status)
         after = AGENT.after(before, trigger, by=change.by)
         entry = history.HistoryRow(row.agent_id, row.history_sequence + 1, before.value, after.value, trigger.value)
@@ -307,7 +305,7 @@ class SqlAgents:
         rows = await self._transaction.fetch(statement)
         ids = [row.agent_id for row in rows]
         bound = bound_ids(self._transaction, ids)
-        slots: dict[str, list[Row[Any]]] = {agent_id: [] for agent_id in ids}
+        slots: dict[str, list[sa.Row[Any]]] = {agent_id: [] for agent_id in ids}
         for row in await self._transaction.fetch(_of_agents(AGENT_SLOTS, self._transaction), bound):
             slots[row.agent_id].append(row)
         devices: dict[str, list[Device]] = {agent_id: [] for agent_id in ids}
@@ -320,6 +318,8 @@ class SqlAgents:
                 info=agent_info(row, slots[row.agent_id], releasing.get(row.agent_id, ())),
                 version=row.version,
                 devices=tuple(devices[row.agent_id]),
+                reported_labels=msgspec.json.decode(row.labels),
+                operator_labels=msgspec.json.decode(row.operator_labels),
             )
             for row in rows
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,31 +10,31 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     CATALOG_MARKS,
     DEPLOYMENTS,
     DOMAINS,
     GROUPS,
-    HYPERNODES,
     IMAGES,
     KEYPAIRS,
     POLICIES,
     QUEUES,
     SCALING_GROUPS,
     SESSIONS,
+    TOPOLOGY,
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
-from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
+from sokovan.domain.cluster.topology_rules import Topology
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound, StaleVersion
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.ports.repositories.catalog import CatalogItem, Item
@@ -50,22 +50,21 @@ class CatalogTable:
     key: Callable[[Any], str] = lambda item: str(item.name)
 
 
-_POLICY = ("policy", POLICIES, "resource policy")
+_POLICY = ("policy", POLICIES, "quota")
 CATALOG_TABLES: dict[type, CatalogTable] = {
     Domain: CatalogTable(DOMAINS, "domain", (_POLICY,)),
     Group: CatalogTable(GROUPS, "group", (("domain", DOMAINS, "domain"), _POLICY)),
     User: CatalogTable(USERS, "user", (("domain", DOMAINS, "domain"), _POLICY)),
-    Keypair: CatalogTable(
-        KEYPAIRS, "keypair", (("user", USERS, "user"), _POLICY), key=lambda item: str(item.access_key)
-    ),
-    ResourcePolicy: CatalogTable(POLICIES, "resource policy"),
+    Keypair: CatalogTable(KEYPAIRS, "key", (("user", USERS, "user"), _POLICY), key=lambda item: str(item.access_key)),
+    ResourcePolicy: CatalogTable(POLICIES, "quota"),
     ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
     Queue: CatalogTable(QUEUES, "queue"),
-    HyperNode: CatalogTable(HYPERNODES, "HyperNode"),
+    Topology: CatalogTable(TOPOLOGY, "topology"),
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }
-_NAMED_BY_SCALING_GROUPS = frozenset({Domain, Group, User, Keypair, Queue})
+# Owners that a scaling group may be assigned to, as `scope:name`.
+_SCOPES = {Domain: Scope.DOMAIN, Group: Scope.GROUP, User: Scope.USER, Keypair: Scope.KEYPAIR}
 
 
 class SqlCatalog:
@@ -114,6 +113,17 @@ class SqlCatalog:
         async with self._transaction.savepoint():
             await self._remove(kind, name)
 
+    async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
+        """See the port."""
+        text = msgspec.json.encode(dict(labels), order="sorted").decode()
+        chosen = sa.update(AGENTS).where(AGENTS.c.agent_id == agent_id, AGENTS.c.version == version)
+        changes = {"operator_labels": text, "version": version + 1, "stamp": self._transaction.stamp}
+        if not await self._transaction.execute(chosen.values(changes)):
+            expected, found = f"version {version}", "another version"
+            raise StaleVersion(what="agent", name=agent_id, expected=expected, found=found)
+        # The agent may have moved in the topology: decisions based on the earlier one are rejected.
+        await self.mark(TOPOLOGY.name)
+
     async def _remove(self, kind: type, name: str) -> None:
         entry = CATALOG_TABLES[kind]
         if not _queryable(name):
@@ -125,7 +135,7 @@ class SqlCatalog:
         await self._refuse_in_use(kind, name)
         try:
             removed = await self._transaction.execute(sa.delete(entry.table).where(entry.table.c.name == name))
-        except IntegrityError as error:
+        except sa.exc.IntegrityError as error:
             raise Conflict(f"{entry.what} {name!r} is in use") from error
         if not removed:
             raise ObjectNotFound(what=entry.what, name=name)
@@ -161,9 +171,9 @@ class SqlCatalog:
         """Validate the tree of queues or HyperNodes; other kinds have none."""
         if kind is Queue:
             QueueTree(await self.all(Queue))
-        if kind is HyperNode:
-            agents = await self._transaction.fetch(sa.select(AGENTS.c.agent_id))
-            HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
+        for topology in await self.all(Topology) if kind is Topology else ():
+            agents = sa.select(AGENTS.c.agent_id, AGENTS.c.labels, AGENTS.c.operator_labels)
+            topology.tree({row.agent_id: labels_of(row) for row in await self._transaction.fetch(agents)})
 
     async def _refuse_in_use(self, kind: type, name: str) -> None:
         """Raises Conflict with the name of an object that refers to the item."""
@@ -189,7 +199,7 @@ class SqlCatalog:
             members = [user.name for user in await self.all(User) if name in user.groups]
             if members:
                 raise Conflict(f"group {name!r} has members, {members[0]} among them")
-        if kind in _NAMED_BY_SCALING_GROUPS:
+        if kind is Queue or kind in _SCOPES:
             await self._refuse_named(kind, name)
         if kind is ScalingGroup:
             for table, what in ((AGENTS, "agents"), (SESSIONS, "sessions"), (DEPLOYMENTS, "deployments")):
@@ -202,7 +212,7 @@ class SqlCatalog:
         what = CATALOG_TABLES[kind].what
         for group in await self.all(ScalingGroup):
             named = (group.default_queue,) if kind is Queue else group.assigned_to
-            if (name if kind is Queue else f"{what}:{name}") in named:
+            if (name if kind is Queue else f"{_SCOPES[kind]}:{name}") in named:
                 raise Conflict(f"{what} {name!r} is in use by scaling group {group.name}")
 
     async def mark(self, kind: str) -> None:

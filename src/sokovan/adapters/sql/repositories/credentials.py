@@ -32,7 +32,7 @@ class SqlCredentials:
         known = sa.select(KEYPAIRS.c.name).where(KEYPAIRS.c.name == access_key)
         locked = known.with_for_update(read=True, key_share=True)
         if not is_name(access_key) or await self._transaction.first(locked) is None:
-            raise ObjectNotFound(what="keypair", name=access_key)
+            raise ObjectNotFound(what="key", name=access_key)
         insert = (postgresql.insert if self._transaction.postgresql else sqlite.insert)(CREDENTIALS)
         values = {"digest": digest, "created_ms": self._transaction.now_ms}
         statement = insert.values(access_key=access_key, **values)

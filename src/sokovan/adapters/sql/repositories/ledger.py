@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.past_usage import read_usage
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    NO_PORTS,
     KernelRow,
     SessionRow,
     lock_sessions,
@@ -61,18 +62,28 @@ class SqlLedger:
             return
         transitions = Transitions(self._transaction, change)
         agents_of: dict[str, str] = {}
+        leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:
             agents_of[kernel.kernel_id] = str(kernel.agent_id)
             if session.is_retried:
                 transitions.requeue_kernel(session, kernel)
                 continue
+            if session.goes_on_without(kernel):
+                transitions.follow_up_kernel(session, kernel)
+                continue
             if kernel.exit_code is None:
                 kernel.exit_code = given[kernel.kernel_id].exit_code
             transitions.move_kernel(session, kernel, KernelTrigger.GONE)
         for session in {session.session_id: session for session, _ in to_free}.values():
+            if session.is_retried:
+                transitions.clear_ranks(session)
             transitions.settle(session, KernelTrigger.REQUEUED if session.is_retried else KernelTrigger.GONE)
         await transitions.write()
         await self._release(to_free, agents_of, proof)
+        if leased:
+            ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in to_free])
+            statement = _free_ports(self._transaction.postgresql)
+            await self._transaction.execute(statement, {**ids, "the_freed_ms": self._transaction.now_ms})
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
         """See the port."""
@@ -145,7 +156,7 @@ class SqlLedger:
         self, freed: Sequence[tuple[SessionRow, KernelRow]], agents_of: Mapping[str, str], proof: FreeProof
     ) -> None:
         ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
-        slots, devices, ports = _free_statements(self._transaction.postgresql)
+        slots, devices = _free_statements(self._transaction.postgresql)
         bound = {**ids, "the_freed_ms": self._transaction.now_ms, "the_proof": proof.value}
         lines = await self._transaction.fetch(slots, bound)
         held: dict[str, dict[str, int]] = {}
@@ -161,7 +172,6 @@ class SqlLedger:
                 delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
             delta.devices[device.agent_id, device.device_id] -= device.units
-        await self._transaction.execute(ports, {**ids, "the_freed_ms": self._transaction.now_ms})
         await apply_delta(self._transaction, delta, incarnations={})
 
 
@@ -191,7 +201,7 @@ def _proof_problem(kernel: KernelRow, agent: Any, proof: FreeProof) -> str:
 
 
 @cache
-def _free_statements(postgresql: bool) -> tuple[Any, Any, Any]:  # noqa: FBT001  # a key of the cache
+def _free_statements(postgresql: bool) -> tuple[Any, Any]:  # noqa: FBT001  # a key of the cache
     wanted = sa.select(ids_table(postgresql).c.id)
     freed = sa.bindparam("the_freed_ms", type_=sa.BigInteger())
     slots = (
@@ -206,9 +216,13 @@ def _free_statements(postgresql: bool) -> tuple[Any, Any, Any]:  # noqa: FBT001 
         .where(HELD_DEVICES.c.kernel_id.in_(wanted), HELD_DEVICES.c.freed_ms.is_(None))
         .returning(HELD_DEVICES.c.agent_id, HELD_DEVICES.c.device_id, HELD_DEVICES.c.units)
     )
-    ports = (
+    return slots, devices
+
+
+@cache
+def _free_ports(postgresql: bool) -> sa.Update:  # noqa: FBT001  # a key of the cache
+    return (
         sa.update(HELD_PORTS)
-        .values(freed_ms=freed)
-        .where(HELD_PORTS.c.kernel_id.in_(wanted), HELD_PORTS.c.freed_ms.is_(None))
+        .values(freed_ms=sa.bindparam("the_freed_ms", type_=sa.BigInteger()))
+        .where(HELD_PORTS.c.kernel_id.in_(sa.select(ids_table(postgresql).c.id)), HELD_PORTS.c.freed_ms.is_(None))
     )
-    return slots, devices, ports

@@ -80,7 +80,7 @@ async def weights_of(transaction: Transaction, table: sa.Table) -> dict[str, int
 
 def policy_of(row: Any) -> ResourcePolicy:
     """Decode a stored policy."""
-    return from_plain(ResourcePolicy, msgspec.json.decode(row.body), key="resource policy")
+    return from_plain(ResourcePolicy, msgspec.json.decode(row.body), key="quota")
 
 
 def _limits_of(policy: ResourcePolicy) -> dict[str, int]:

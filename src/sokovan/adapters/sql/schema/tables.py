@@ -76,7 +76,7 @@ CREDENTIALS = sa.Table(
 )
 SCALING_GROUPS = _catalog("scaling_groups")
 QUEUES = _catalog("queues")
-HYPERNODES = _catalog("hypernodes")
+TOPOLOGY = _catalog("topology")
 IMAGES = _catalog("images")
 # The stamp of the last change of each small table, so that readers reload it only then.
 CATALOG_MARKS = sa.Table(
@@ -102,7 +102,9 @@ AGENTS = sa.Table(
     sa.Column("shard", Name),
     sa.Column("kernels_max", Amount),
     sa.Column("kernel_count", Amount, nullable=False),
+    # As reported at enrolment; those that an operator set are kept apart, and have precedence.
     sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("operator_labels", sa.Text, nullable=False, server_default="{}"),
     sa.Column("cached_images", sa.Text, nullable=False),
     sa.Column("health", sa.Text, nullable=False, server_default="{}"),
     sa.Column("enrolled_ms", Amount, nullable=False),
@@ -167,6 +169,7 @@ SESSIONS = sa.Table(
     sa.Column("hypernode", Name),
     # The attempts to start it that failed, as JSON.
     sa.Column("failed_starts", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("group_domains", sa.Text, nullable=False, server_default="{}"),
     # The session that was enqueued in its place.
     sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),
@@ -249,6 +252,8 @@ KERNELS = sa.Table(
     # Given with the first allocation, and kept: the environment of other kernels is based on it.
     sa.Column("rank", Amount),
     sa.Column("exit_code", Amount),
+    # What follows the end of a kernel that ends alone, while its session runs.
+    sa.Column("follow_up", Name),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("architecture", Name, nullable=False),
     sa.Column("require", sa.Text, nullable=False),

@@ -17,13 +17,13 @@ from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     CATALOG_MARKS,
     GROUPS,
-    HYPERNODES,
     OWNER_USAGE,
     PAST_USAGE,
     POLICIES,
     QUEUES,
     RESERVATIONS,
     SCALING_GROUPS,
+    TOPOLOGY,
     USERS,
 )
 from sokovan.adapters.sql.snapshots.carried_state import read_carried, write_carried
@@ -34,7 +34,7 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
@@ -72,7 +72,7 @@ class SqlSnapshots:
     @property
     def topology(self) -> int:
         """See the port."""
-        return self._marks.get(HYPERNODES.name, 0)
+        return self._marks.get(TOPOLOGY.name, 0)
 
     async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
@@ -129,8 +129,8 @@ class SqlSnapshots:
             view.set_scaling_groups(await unit.catalog.all(ScalingGroup))
         if changed(QUEUES):
             view.queues = tuple(await unit.catalog.all(Queue))
-        if changed(HYPERNODES):
-            view.hypernodes = tuple(await unit.catalog.all(HyperNode))
+        if changed(TOPOLOGY):
+            view.hypernodes.set_topology(*await unit.catalog.all(Topology))
         if changed(POLICIES, *OWNED.values()):
             view.limits = await policies_by_owner(unit.transaction)
         if changed(USERS):

@@ -9,11 +9,11 @@ from typing import Any
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
+from sokovan.adapters.sql.snapshots.hypernode_cache import HyperNodeCache
 from sokovan.adapters.sql.snapshots.workloads import session_workload
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
@@ -34,7 +34,7 @@ class SystemView:
         self.now_ms = 0
         self.scaling_groups: dict[ScalingGroupName, ScalingGroup] = {}
         self.queues: tuple[Queue, ...] = ()
-        self.hypernodes: tuple[HyperNode, ...] = ()
+        self.hypernodes = HyperNodeCache()
         self.limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = {}
         self.agents: dict[AgentId, AgentInfo] = {}
         self.outcomes: dict[SessionId, bool] = {}
@@ -105,6 +105,7 @@ class SystemView:
 
     def put_agent(self, info: AgentInfo) -> None:
         """Update an agent, without its releasing slots."""
+        self.hypernodes.agent_changed(self.agents.get(info.agent_id), info)
         self.agents[info.agent_id] = info
 
     def put_usage(self, scope: str, name: str, slot: str, used: int) -> None:
@@ -157,7 +158,7 @@ class SystemView:
         return SystemSnapshot(
             agents=agents,
             sessions=tuple(sessions.values()),
-            hypernodes=self._hypernodes_of(agents),
+            hypernodes=self.hypernodes.over(self.agents.values(), agents),
             queues=self.queues,
             scaling_group=self.scaling_groups[group],
             now_ms=self.now_ms,
@@ -177,23 +178,6 @@ class SystemView:
         if not kernels:
             return info
         return replace(info, releasing_slots=total(kernels.values()), releasing_count=len(kernels))
-
-    def _hypernodes_of(self, agents: Sequence[AgentInfo]) -> tuple[HyperNode, ...]:
-        """The part of the topology that contains these agents.
-
-        A HyperNode may span scaling groups: other members are omitted, and so is a HyperNode
-        without members.
-        """
-        if not self.hypernodes:
-            return ()
-        known = {str(agent.agent_id) for agent in agents}
-        found: list[HyperNode] = []
-        for node in sorted(self.hypernodes, key=lambda node: node.tier):
-            members = tuple(member for member in node.members if member in known)
-            if members:
-                found.append(node if members == node.members else replace(node, members=members))
-                known.add(node.name)
-        return tuple(found)
 
     def _pending_elsewhere(self, group: ScalingGroupName) -> tuple[SessionWorkload, ...]:
         """The waiting sessions of other scaling groups whose owners have a limit on them, in some scope."""

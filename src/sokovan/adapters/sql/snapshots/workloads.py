@@ -18,7 +18,7 @@ from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import from_plain
-from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint
+from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
 _NO_LABELS: Mapping[str, str] = {}
@@ -45,10 +45,13 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
     avoid = tuple((one.agent_id, one.avoid_until_ms) for one in failed) if elsewhere else ()
     # Without another agent to go to at once, the next attempt is later.
     later = () if elsewhere else tuple(one.avoid_until_ms for one in failed)
+    # The first kernels that are placed lease the port where all meet.
+    placed = any(kernel.status in _HOLDING for kernel in kernels)
+    meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
     return SessionWorkload(
         session_id=SessionId(row.session_id),
         kernels=tuple(
-            _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints)
+            _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets)
             for kernel in kernels
             if kernel.status not in (_ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED)
         ),
@@ -88,6 +91,8 @@ def _kernel_workload(
     spec: Mapping[str, Any],
     avoid: tuple[tuple[AgentId, int], ...],
     constraints: PlacementConstraints | None,
+    *,
+    meets: bool,
 ) -> KernelWorkload:
     holds = row.status in _HOLDING
     return KernelWorkload(
@@ -106,6 +111,7 @@ def _kernel_workload(
         avoid=() if holds else avoid,
         constraints=constraints,
         ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
+        meets=meets,
     )
 
 

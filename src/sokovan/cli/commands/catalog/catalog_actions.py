@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,13 +38,12 @@ def show_named(output: OutputOptions, columns: Sequence[Column[Any]], read: Call
     return OK
 
 
-def updated(read: Callable[[], Any], new: Callable[[], Any], changes: dict[str, Any]) -> tuple[Any, bool]:
-    """Apply changes to the stored object, or to a new one."""
-    given = {name: value for name, value in changes.items() if value is not None}
+def stored_or_new(read: Callable[[], T], new: Callable[[], T]) -> tuple[T, bool]:
+    """The stored object, or a new one; whether it is new."""
     try:
-        return replace(read(), **given), False
+        return read(), False
     except NotFound:
-        return replace(new(), **given), True
+        return new(), True
 
 
 def remove_named(
@@ -55,12 +53,14 @@ def remove_named(
     yes: bool,
     read: Callable[[Client], object],
     delete: Callable[[Client], None],
+    removed_with: Callable[[Client], Sequence[str]],
 ) -> int:
     """Remove an object after a confirmation; an absent object fails before the prompt."""
     with server.client() as client:
         if not yes:
             read(client)
-        confirm(f"remove {title}", yes=yes)
+        whole = ", ".join([title, *removed_with(client)])
+        confirm(f"remove {whole}", yes=yes)
         delete(client)
-    print_status(f"{title} removed")
+    print_status(f"{whole} removed")
     return OK

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sokovan.cli.command_table import COMMANDS
-from sokovan.cli.commands.catalog.catalog_actions import list_all, remove_named, show_named, updated
-from sokovan.cli.commands.catalog.catalog_nouns import CATALOG, CatalogNoun, CatalogOption
+from sokovan.cli.commands.catalog.catalog_actions import list_all, remove_named, show_named, stored_or_new
+from sokovan.cli.commands.catalog.catalog_nouns import CATALOG, CatalogNoun
+from sokovan.cli.commands.catalog.catalog_options import CatalogOption, changed_field
 from sokovan.cli.commands.options import (
     DEFAULT_ACTION,
     DEFAULT_SERVER,
@@ -62,20 +63,19 @@ def _set(row: CatalogNoun) -> Command:
     def set_(name: str, /, *positional: str, server: ActionOptions = DEFAULT_ACTION, **given: Any) -> int:
         stored, selected = row.stored_name(name), _values(row.selectors, given)
         given |= {option.name: positional for option in row.options if option.positional}
-        changes = _values(row.options, given)
-        merged = {option.field: changes.pop(option.field) for option in row.options if option.merged}
+        changes = {field: change for field, change in _values(row.options, given).items() if change is not None}
 
         def new() -> Any:
-            domain = {"domain": changes["domain"] or client.whoami().domain} if row.in_domain else {}
+            domain = {"domain": changes.get("domain") or client.whoami().domain} if row.in_domain else {}
             return row.body(name=stored, **selected, **domain)
 
         with server.client() as client:
             if row.before_set is not None:
                 row.before_set(client, name)
             catalog = row.catalog(client)
-            body, is_new = updated(lambda: catalog.get(stored, **selected), new, changes)
-            additions = {field: {**getattr(body, field), **entries} for field, entries in merged.items() if entries}
-            kept = catalog.put(replace(body, **additions))
+            body, is_new = stored_or_new(lambda: catalog.get(stored, **selected), new)
+            given_fields = {field: changed_field(body, field, change) for field, change in changes.items()}
+            kept = catalog.put(replace(body, **given_fields))
             if row.after_set is not None:
                 row.after_set(client, name)
         server.report(kept, f"{row.title} {kept.name} {'created' if is_new else 'updated'}")
@@ -98,10 +98,17 @@ def _rm(row: CatalogNoun) -> Command:
             yes=yes,
             read=lambda client: row.catalog(client).get(stored, **selected),
             delete=delete,
+            removed_with=lambda client: () if row.removed_with is None else row.removed_with(client, stored),
         )
 
     parameters = [_name(row), *map(_option, row.selectors), _YES, _SERVER]
-    return _documented(rm, f"{row.noun} rm", "", parameters=parameters, examples=[f"{row.removed_example} --yes"])
+    return _documented(
+        rm,
+        f"{row.noun} rm",
+        row.details.get("rm", ""),
+        parameters=parameters,
+        examples=[f"{row.removed_example} --yes"],
+    )
 
 
 _GENERATORS: Mapping[str, Callable[[CatalogNoun], Command]] = {"ls": _ls, "show": _show, "set": _set, "rm": _rm}
@@ -133,7 +140,7 @@ def _option(option: CatalogOption) -> inspect.Parameter:
 
 
 def _values(options: Iterable[CatalogOption], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the options by wire field. Raises InvalidSetting."""
+    """The changes of the options by wire field. Raises InvalidSetting."""
     return {option.field: option.value(given.get(option.name, option.default)) for option in options}
 
 

@@ -11,45 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sokovan.cli.commands.catalog.catalog_options import (
+    CatalogOption,
+    all_or_some,
+    read_amounts,
+    read_scheduler_options,
+    read_seconds,
+    read_slot_weights,
+    read_whole,
+)
 from sokovan.cli.commands.catalog.quota_owners import assign_quota, policy_of, require_owner
-from sokovan.cli.commands.options import name_values
 from sokovan.cli.formatting import NONE, or_none
 from sokovan.cli.rendering import Column
-from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.errors import InvalidSetting
-from sokovan.sdk.session_request import slots_of
-from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.fleet import ImageBody, QueueBody, ScalingGroupBody
 from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, Role, UserBody
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogOption:
-    """An option of `set`, and the field of the wire type that it sets."""
-
-    name: str
-    help: str
-    field: str
-    type: Any = str
-    default: Any = None
-    negative: str | tuple[str, ...] = ()
-    repeatable: bool = False
-    positional: bool = False
-    # Reads the given texts; the second argument names the option in error messages.
-    read: Callable[[Any, str], Any] | None = None
-    # Merge the entries into the stored mapping instead of replacing it.
-    merged: bool = False
-
-    def value(self, given: Any) -> Any:
-        """The value of the field; None if the option was not given. Raises InvalidSetting."""
-        if given is None or given == ():
-            return None
-        if self.read is not None:
-            return self.read(given, "quota set" if self.positional else f"--{self.name.replace('_', '-')}")
-        return list(given) if self.repeatable else given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +43,7 @@ class CatalogNoun:
     shown_examples: tuple[str, ...]
     removed_example: str
     set_examples: tuple[str, ...]
-    # Extra paragraphs of the help screens of ls and set.
+    # Extra paragraphs of the help screens of ls, set and rm.
     details: dict[str, str]
     # Options of show, set and rm that select one of several objects of the same name.
     selectors: tuple[CatalogOption, ...] = ()
@@ -75,6 +53,8 @@ class CatalogNoun:
     stored_name: Callable[[str], str] = str
     before_set: Callable[[Client, str], None] | None = None
     after_set: Callable[[Client, str], None] | None = None
+    # The names of what the server removes with an object.
+    removed_with: Callable[[Client, str], Sequence[str]] | None = None
 
     @property
     def title(self) -> str:
@@ -82,52 +62,18 @@ class CatalogNoun:
         return self.noun.replace("-", " ")
 
 
-def read_amounts(texts: Sequence[str], option: str) -> dict[str, Amount]:
-    """Read amounts such as gpu=64 by slot. Raises InvalidSetting."""
-    return slots_of(dict(name_values(texts, option=option, example="gpu=64")))
-
-
 def amounts_text(amounts: Any) -> str:
     """Amounts by slot, as users write them."""
     return " ".join(f"{slot}={amount}" for slot, amount in sorted((amounts or {}).items())) or NONE
 
 
-def _seconds(text: str, option: str) -> int:
-    return int(seconds(text, what=option))
-
-
-def _all_or_some(nothing: str) -> Callable[[Sequence[str], str], list[str]]:
-    """Reads a list that one word empties."""
-    return lambda texts, _option: [] if tuple(texts) == (nothing,) else list(texts)
-
-
-def _scheduler_options(texts: Sequence[str], option: str) -> dict[str, Any]:
-    return dict(_scheduler_option(text, option) for text in texts)
-
-
-def _scheduler_option(text: str, option: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise InvalidSetting(f"{option} {text[:80]!r} is not NAME=VALUE", hint=f"use {option} agent_selector=dispersed")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
-
-
-def _slot_weights(texts: Sequence[str], option: str) -> dict[str, int]:
-    """Read whole numbers by slot. Raises InvalidSetting."""
-    given = name_values(texts, option=option, example="gpu=60")
-    for text in given.values():
-        if not text.isascii() or not text.isdigit():
-            raise InvalidSetting(f"{option} {text[:80]!r} is not a whole number", hint=f"use {option} gpu=60")
-    return {slot: int(amount) for slot, amount in slots_of(given).items()}
-
-
-_WEIGHT = CatalogOption("weight", "Weight in fair share: with 2, twice the usage counts the same.", "weight", type=int)
+_WEIGHT = CatalogOption(
+    "weight", "Weight in fair share: with 2, twice the usage counts the same.", "weight", read=read_whole
+)
 _QUOTA = CatalogOption("quota", "Quota to apply.", "policy")
-_DOMAIN = CatalogOption("domain", "Domain; default for new objects: your own.", "domain")
-_KEEP = "Options that are omitted keep their value."
+_DOMAIN = CatalogOption("domain", "Domain; default for new objects: your own.", "domain", clearable=False)
+_KEEP = "Options that are omitted keep their value; an empty value ('') restores the default."
+_MERGED = "Amounts are merged: gpu=8 sets one, gpu= removes it, '' removes all."
 
 _SCALING_GROUP = CatalogNoun(
     noun="scaling-group",
@@ -163,7 +109,7 @@ _SCALING_GROUP = CatalogNoun(
             "Session type taken, or all. Repeatable; replaces all.",
             "session_types",
             repeatable=True,
-            read=_all_or_some("all"),
+            read=all_or_some("all"),
         ),
         CatalogOption("public", "Whether every owner may use it.", "public", type=bool, negative="--private"),
         CatalogOption(
@@ -171,37 +117,35 @@ _SCALING_GROUP = CatalogNoun(
             "Owner it serves: group:nlp or none. Repeatable; replaces all.",
             "assigned_to",
             repeatable=True,
-            read=_all_or_some("none"),
+            read=all_or_some("none"),
         ),
         CatalogOption("default_queue", "Queue of sessions that name none.", "default_queue"),
-        CatalogOption("max_lifetime", "End sessions that run longer: 7d.", "lifetime_max_s", read=_seconds),
+        CatalogOption("max_lifetime", "End sessions that run longer: 7d.", "lifetime_max_s", read=read_seconds),
         CatalogOption(
             "option",
             "Scheduler option NAME=VALUE; null removes it. Repeatable.",
             "scheduler_opts",
             repeatable=True,
-            read=_scheduler_options,
-            merged=True,
+            read=read_scheduler_options,
         ),
         CatalogOption(
             "pending_timeout",
             "Cancel sessions that may start but wait longer: 2h.",
             "pending_timeout_s",
-            read=_seconds,
+            read=read_seconds,
         ),
         CatalogOption(
             "usage_half_life",
             "Time in which past usage halves, for fair-share: 7d.",
             "usage_half_life_s",
-            read=_seconds,
+            read=read_seconds,
         ),
         CatalogOption(
             "slot_weight",
             "Weight of a slot in past usage: gpu=60. Repeatable.",
             "slot_weights",
             repeatable=True,
-            read=_slot_weights,
-            merged=True,
+            read=read_slot_weights,
         ),
         CatalogOption("mem_per_gpu", "Default memory per GPU: 32GiB.", "mem_per_gpu"),
         CatalogOption("mem_per_cpu", "Default memory per CPU: 4GiB.", "mem_per_cpu"),
@@ -241,8 +185,8 @@ _QUEUE = CatalogNoun(
         Column("max", lambda queue: amounts_text(queue.capability)),
     ),
     options=(
-        CatalogOption("weight", "Weight in fair sharing.", "weight", type=int),
-        CatalogOption("priority", "Priority; higher is scheduled first.", "priority", type=int),
+        CatalogOption("weight", "Weight in fair sharing.", "weight", read=read_whole),
+        CatalogOption("priority", "Priority; higher is scheduled first.", "priority", read=read_whole),
         CatalogOption("parent", "Parent queue.", "parent"),
         CatalogOption("open", "Whether it accepts sessions.", "open", type=bool, negative="--closed"),
         CatalogOption(
@@ -259,8 +203,8 @@ _QUEUE = CatalogNoun(
     ),
     shown_examples=("research",),
     removed_example="research",
-    set_examples=("research --weight 3 --max gpu=256", "research --closed"),
-    details={"set": _KEEP},
+    set_examples=("research --weight 3 --max gpu=256", "research --closed", "research --max gpu= --parent ''"),
+    details={"set": f"{_MERGED} {_KEEP}"},
 )
 
 _QUOTA_NOUN = CatalogNoun(
@@ -272,6 +216,7 @@ _QUOTA_NOUN = CatalogNoun(
         Column("slots", lambda policy: amounts_text(policy.slots_max)),
         Column("sessions", lambda policy: or_none(policy.sessions_max)),
         Column("pending", lambda policy: or_none(policy.pending_sessions_max)),
+        Column("pending_slots", lambda policy: amounts_text(policy.pending_slots_max)),
         Column("kernels", lambda policy: or_none(policy.kernels_per_session_max)),
         Column("priority", lambda policy: or_none(policy.priority_max)),
         Column("array", lambda policy: or_none(policy.array_size_max), wide=True),
@@ -281,18 +226,29 @@ _QUOTA_NOUN = CatalogNoun(
             "amounts", "Maximum amounts in use at once: gpu=64 mem=512GiB.", "slots_max", positional=True,
             read=read_amounts,
         ),
-        CatalogOption("sessions", "Maximum number of running sessions.", "sessions_max", type=int),
-        CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", type=int),
-        CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", type=int),
-        CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", type=int),
-        CatalogOption("array", "Maximum number of sessions of an array; default: 10000.", "array_size_max", type=int),
+        CatalogOption("sessions", "Maximum number of running sessions.", "sessions_max", read=read_whole),
+        CatalogOption(
+            "pending_slot", "Maximum amounts of pending sessions. Repeatable.", "pending_slots_max",
+            repeatable=True, read=read_amounts,
+        ),
+        CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", read=read_whole),
+        CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", read=read_whole),
+        CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", read=read_whole),
+        CatalogOption(
+            "array", "Maximum number of sessions of an array; default: 10000.", "array_size_max", read=read_whole,
+        ),
     ),
     shown_examples=("students", "group:nlp"),
     removed_example="students",
-    set_examples=("students gpu=8 cpu=64 --sessions 10", "group:nlp gpu=64"),
+    set_examples=(
+        "students gpu=8 cpu=64 --sessions 10",
+        "students --pending 20 --pending-slot gpu=16",
+        "group:nlp gpu=64",
+        "students gpu= --sessions ''",
+    ),
     details={
         "set": "A plain name is a quota that several owners can share. An owner, such as group:nlp, gets a quota of "
-        f"its own. {_KEEP}"
+        f"its own. {_MERGED} {_KEEP}"
     },
     name_help="Quota name, or user:NAME, group:NAME or domain:NAME.",
     stored_name=policy_of,
@@ -318,12 +274,14 @@ _IMAGE = CatalogNoun(
         ),
     ),
     selectors=(
-        CatalogOption("architecture", "CPU architecture; default: x86_64.", "architecture", default="x86_64"),
+        CatalogOption(
+            "architecture", "CPU architecture; default: x86_64.", "architecture", default="x86_64", clearable=False
+        ),
     ),
     shown_examples=("pytorch/pytorch:2.9",),
     removed_example="pytorch/pytorch:2.9",
     set_examples=("pytorch/pytorch:2.9 --least mem=4GiB",),
-    details={"ls": "The images host and venv:NAME exist without being registered.", "set": _KEEP},
+    details={"ls": "The images host and venv:NAME exist without being registered.", "set": f"{_MERGED} {_KEEP}"},
 )  # fmt: skip
 
 _DOMAIN_NOUN = CatalogNoun(
@@ -354,7 +312,7 @@ _GROUP = CatalogNoun(
     options=(_DOMAIN, _QUOTA, _WEIGHT),
     shown_examples=("nlp",),
     removed_example="nlp",
-    set_examples=("nlp --quota big", "nlp --weight 3"),
+    set_examples=("nlp --quota big", "nlp --weight 3", "nlp --quota ''"),
     details={"set": _KEEP},
     in_domain=True,
 )
@@ -381,7 +339,11 @@ _USER = CatalogNoun(
     shown_examples=("ada",),
     removed_example="ada",
     set_examples=("ada --group nlp --group vision", "ada --role domain-admin"),
-    details={"set": f"A new user also needs an API key: sokovan key add NAME. {_KEEP}"},
+    details={
+        "set": f"A new user also needs an API key: sokovan key add NAME. {_KEEP}",
+        "rm": "The API keys of the user are revoked.",
+    },
+    removed_with=lambda client, name: [f"key {key.access_key}" for key in client.keys.list() if key.user == name],
     in_domain=True,
 )
 

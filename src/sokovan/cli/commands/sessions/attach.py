@@ -13,10 +13,10 @@ from sokovan.cli.commands.sessions.session_tables import placed
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED, NOT_FOUND_MARK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import ask, is_interactive
-from sokovan.sdk.core.followers import LogOptions, LogPiece
 from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of
+from sokovan.sdk.core.streams.followers import LogOptions, LogPiece
 from sokovan.sdk.errors import ClientProblem, StillWaiting
-from sokovan.wire.api.sessions import SessionBody, SessionView
+from sokovan.wire.api.sessions import PENDING_TIMEOUT, SessionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -31,7 +31,6 @@ LIMITS = frozenset({"QUOTA_KEYPAIR", "QUOTA_USER", "QUOTA_GROUP", "QUOTA_DOMAIN"
 
 # Reasons for which the exit codes 137 and 143 need an explanation.
 EXPLAINED_EXITS = frozenset({"out-of-memory", "time-limit"})
-PENDING_TIMEOUT = "pending-timeout"
 
 
 class CannotBePlaced(ClientProblem):
@@ -107,7 +106,7 @@ class AttachedSession:
     def _wait_for_start(self, view: SessionView) -> SessionView:
         """The session once it runs or has ended; prints a line for every change."""
         now = view
-        for now in self._client.sessions.watch(view.id, timeout_s=self._timeout_s):
+        for now in self._client.sessions.watch(view.id, timeout=self._timeout_s):
             self._print_state(now)
             if has_run(now) or is_final(now):
                 break

@@ -23,7 +23,6 @@ from sokovan.cli.output import flush_output, print_data, print_error, print_stat
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import COLUMN_FORMATS, show_all, show_one
 from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
 from sokovan.sdk.errors import ApiProblem, ClientProblem, InvalidSetting
 from sokovan.wire.api.arrays import ArrayView
@@ -128,7 +127,7 @@ def wait(
     timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
     with server.client() as client:
         for name in _required(names, "wait"):
-            session = partial(client.sessions.wait, name, target, timeout_s=timeout_s)
+            session = partial(client.sessions.wait, name, target, timeout=timeout_s)
             array = partial(_wait_array, client, name, target, timeout_s=timeout_s)
             _report(server, session_or_array(session, array))
     return OK
@@ -163,8 +162,7 @@ def stop(
         Do not wait for the agents.
     """
     with server.client() as client:
-        mine = SessionListOptions(mine=True)
-        chosen = [view for view in client.sessions.list(mine) if not is_final(view)] if all else []
+        chosen = [view for view in client.sessions.list(mine=True) if not is_final(view)] if all else []
         if not all:
             _required(names, "stop", or_flag="--all")
         elif not names and not chosen:
@@ -230,7 +228,7 @@ def session_or_array(session: Callable[[], SessionView], array: Callable[[], Arr
 def _wait_array(client: Client, name: str, target: str, *, timeout_s: float | None) -> ArrayView:
     if target != ENDED:
         raise InvalidSetting(f"{name} is an array, which is waited for until ENDED", hint=f"leave out --for {target}")
-    return client.arrays.wait(name, timeout_s=timeout_s)
+    return client.arrays.wait(name, timeout=timeout_s)
 
 
 def _report(server: ActionOptions, view: Listed) -> None:

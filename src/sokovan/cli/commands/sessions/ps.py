@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_tables import Listed, listed_columns
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import flush_output
+from sokovan.cli.output import flush_output, print_status
 from sokovan.cli.rendering import OutputFormat, show_all, show_next, widths_of
 from sokovan.sdk.core.array_calls import ArrayListOptions
-from sokovan.sdk.core.followers import MISSED
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
+from sokovan.sdk.core.streams.followers import MISSED
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.sessions import SessionView
 
@@ -46,6 +46,7 @@ class SessionSelection:
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
     array: Annotated[str | None, Parameter(help="List the sessions of this array, each on its own line.")] = None
     limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT
+    no_limit: Annotated[bool, Parameter(negative=(), help="List all of them, however many.")] = False
 
     def query(self) -> SessionListOptions:
         """The query to the server. Raises InvalidSetting."""
@@ -69,6 +70,23 @@ class SessionSelection:
             array=self.array,
         )
 
+    def listed(self, client: Client, query: SessionListOptions, *, folded: bool) -> tuple[list[Listed], bool]:
+        """The sessions, and whether the limit left some out.
+
+        `folded`: arrays instead of their sessions.
+        """
+        # One more than the limit, to know whether there are more.
+        limit = None if self.no_limit else self.limit + 1
+        if folded:
+            query["outside_arrays"] = True
+        views: list[Listed] = [*client.sessions.list(**query, limit=limit)]
+        if folded:
+            wanted = {name: value for name, value in query.items() if name in ArrayListOptions.__annotations__}
+            views += client.arrays.list(**cast("ArrayListOptions", wanted), limit=limit)
+            views.sort(key=lambda view: view.submitted_at, reverse=True)
+        is_cut = not self.no_limit and len(views) > self.limit
+        return views[: self.limit] if is_cut else views, is_cut
+
 
 def _states(text: str) -> list[str]:
     state = checked_state(text.strip())
@@ -87,13 +105,14 @@ def ps(
 ) -> int:
     """List sessions.
 
-    By default, lists sessions that have not ended. An array is one line, with
-    the number of its running sessions; --array lists its sessions, --watch and
-    --until those of all arrays.
+    By default, lists sessions that have not ended, at most 100 of them. An array
+    is one line, with the number of its running sessions; --array lists its
+    sessions, --watch and --until those of all arrays.
 
     For example:
       sokovan ps
       sokovan ps --all --mine -o wide
+      sokovan ps --all --no-limit -o csv
       sokovan ps --status PENDING --json
       sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
@@ -113,26 +132,16 @@ def ps(
         fmt = OutputFormat("jsonl")
     columns = listed_columns(utc=output.utc)
     with output.client() as client:
-        if not watched and selection.array is None:
-            show_all(_folded(client, query, selection.limit), columns, fmt, name=_name)
-            return OK
-        views = list(client.sessions.list(query, limit=selection.limit))
+        views, is_cut = selection.listed(client, query, folded=not watched and selection.array is None)
         show_all(views, columns, fmt, name=_name)
+        if is_cut:
+            print_status(f"the newest {len(views)} sessions are listed, and there are more; --no-limit lists all")
         flush_output()
         widths = widths_of(views, columns)
-        for view in _changes(client, views, target) if watched else ():
+        for view in _changes(client, [one for one in views if isinstance(one, SessionView)], target) if watched else ():
             show_next(view, listed_columns(utc=output.utc), fmt, name=_name, widths=widths)
             flush_output()
     return OK
-
-
-def _folded(client: Client, wanted: SessionListOptions, limit: int) -> list[Listed]:
-    """Sessions outside of arrays, and arrays with such sessions, newest first."""
-    shared = {one.name: getattr(wanted, one.name) for one in fields(ArrayListOptions)}
-    sessions = client.sessions.list(replace(wanted, outside_arrays=True), limit=limit)
-    arrays = client.arrays.list(ArrayListOptions(**shared), limit=limit)
-    found: list[Listed] = [*sessions, *arrays]
-    return sorted(found, key=lambda view: view.submitted_at, reverse=True)[:limit]
 
 
 def _name(view: Listed) -> str:

@@ -13,7 +13,7 @@ from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
 from sokovan.cli.commands.sessions.session_tables import counts_text
-from sokovan.cli.commands.workdir import with_local_workdir
+from sokovan.cli.commands.uploads import with_folder
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.exit_codes import FAILED, OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import as_json, print_data, print_status
@@ -42,8 +42,8 @@ def run(
     usage error, 5 name taken, 6 the session cannot be placed or had not started
     at --timeout (it is cancelled), 125 sokovan itself failed, 127 program not
     found. With --array, waits until all sessions have ended, and exits with 0 if
-    all succeeded; Ctrl-C leaves them running. With --detach, prints the session name and exits with the usual
-    codes; see sokovan help exit-codes.
+    all succeeded; Ctrl-C leaves them running. With --detach, prints the session
+    name and exits with the usual codes; see sokovan help exit-codes.
 
     For example:
       sokovan run -- python -c "print('hello')"
@@ -72,7 +72,10 @@ def run(
         raise InvalidSetting("no command given", hint="put it after --: sokovan run -- python train.py")
     try:
         with server.client() as client:
-            requests = [replace(each, body=with_local_workdir(each.body, client, flags.workdir)) for each in requests]
+            requests = [
+                replace(each, body=with_folder(each.body, client, upload=flags.upload, workdir=flags.workdir))
+                for each in requests
+            ]
             if detach:
                 for view in submit_all(client.sessions, requests):
                     print_data(as_json(plain(view)) if server.json else shown_name(view))

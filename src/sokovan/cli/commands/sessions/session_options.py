@@ -88,6 +88,10 @@ class SessionFlags:
         tuple[str, ...],
         Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET (read-only) or SOURCE:TARGET:rw."),
     ] = ()
+    upload: Annotated[
+        str | None,
+        Parameter(help="Send this folder and run in a copy of it; default: this one."),
+    ] = None
     workdir: Annotated[
         str | None,
         Parameter(help="Directory on the agent, or none; default: this one, if local."),
@@ -108,7 +112,7 @@ class SessionFlags:
     ] = ()
     where: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Condition on agent labels: 'zone in (a, b)', 'nvme exists'. Repeatable."),
+        Parameter(negative=(), help="Agent labels: 'zone in (a, b)', 'nvme exists'. Repeatable."),
     ] = ()
     tolerations: Annotated[
         tuple[str, ...],
@@ -116,11 +120,11 @@ class SessionFlags:
     ] = ()
     affinity: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Run near sessions with a label: 'app=db', 'app=db within rack'. Repeatable."),
+        Parameter(negative=(), help="Run near sessions: 'app=db within rack'. Repeatable."),
     ] = ()
     anti_affinity: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Run apart from sessions with a label: 'app=db within rack'. Repeatable."),
+        Parameter(negative=(), help="Run apart from sessions: 'app=db'. Repeatable."),
     ] = ()
     topology: Annotated[str | None, Parameter(help="Topology constraint: hard or soft, with a tier: hard:rack.")] = None
     queue: Annotated[str | None, Parameter(help="Queue to submit to. [env: SOKOVAN_QUEUE]")] = None
@@ -163,7 +167,7 @@ class SessionFlags:
 
     def _options(self) -> dict[str, Any]:
         """The flags that were given, by the field of SessionBody."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "file"}
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in {"file", "upload"}}
         return {name: _read_flag(name, value) for name, value in given.items() if value not in {None, ()}}
 
 
@@ -183,6 +187,11 @@ def read_spec_file(path: str) -> list[SpecDocument]:
     """Read the sessions of a spec file. Raises InvalidSpecFile."""
     from sokovan.sdk.spec.session_spec import read_spec_documents  # noqa: PLC0415  # YAML loads only here
 
+    return read_spec_documents(*read_text_file(path))
+
+
+def read_text_file(path: str) -> tuple[str, str]:
+    """The text of a file, and its name as messages show it. Raises InvalidSpecFile."""
     shown = "standard input" if path == STANDARD_INPUT else path
     try:
         with Path(path).open("rb") as file:
@@ -198,4 +207,4 @@ def read_spec_file(path: str) -> list[SpecDocument]:
         raise InvalidSpecFile(
             f"{shown} is not text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
-    return read_spec_documents(text, shown)
+    return text, shown

@@ -86,7 +86,7 @@ def array_note(view: ArrayView) -> str:
 def counts_text(view: ArrayView) -> str:
     """How many sessions of an array have which status: `2 running, 8 pending`."""
     live = {status: count for status, count in view.counts.items() if status.upper() not in FINAL}
-    counts = {**live, "succeeded": view.succeeded, "failed": view.failed}
+    counts = {**live, "succeeded": view.succeeded, "failed": view.failed, "cancelled": view.cancelled}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
 
@@ -195,9 +195,12 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("image", view.image),
         ("command", " ".join(view.command)),
         ("workdir", view.workdir),
+        ("upload", view.upload),
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
+        ("HyperNode", view.hypernode or ""),
+        *((f"group {name}", f"in {domain}") for name, domain in sorted(view.group_domains.items())),
         ("agent labels", ", ".join(view.where)),
         ("tolerates", ", ".join(view.tolerations)),
         ("near", ", ".join(view.affinity)),
@@ -241,7 +244,7 @@ def indented(text: str) -> list[str]:
 def health(view: SessionView) -> str:
     """The health of a session, in one term."""
     if is_final(view):
-        return {"success": "ok", "failure": "failed"}.get(view.result or "", formatting.NONE)
+        return {"success": "ok", "failure": "failed", "cancelled": "cancelled"}.get(view.result or "", formatting.NONE)
     return {"PENDING": "wait", "RUNNING": "ok", "TERMINATING": "ending"}.get(state_of(view), "start")
 
 

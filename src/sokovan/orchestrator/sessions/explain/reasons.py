@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import ArrayRecord, HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.records import (
+    ENDED_BY_USER,
+    ArrayRecord,
+    HistoryEntry,
+    KernelRecord,
+    SessionRecord,
+    SessionResult,
+)
 from sokovan.orchestrator.sessions.endings import FAILED
 from sokovan.orchestrator.sessions.explain.explanations import (
     Ahead,
@@ -60,7 +67,7 @@ _CAUSES: Mapping[str, Stage] = {
     LIFETIME_LIMIT: Stage.LIFETIME_REACHED,
     FAILED: Stage.COMMAND_FAILED,
 }
-_STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
+_STOPPED = ENDED_BY_USER | {"stop_requested"}
 
 
 def read_verdict(stored: StoredVerdict | None) -> Verdict | None:

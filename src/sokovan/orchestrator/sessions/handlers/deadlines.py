@@ -13,18 +13,19 @@ from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import alive_kernels, failed_start, pending_kernels
+from sokovan.orchestrator.sessions.handlers.start import creation_step
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
+from sokovan.wire.api.sessions import PENDING_TIMEOUT
 
 TIME_LIMIT = "time-limit"
 LIFETIME_LIMIT = "lifetime-limit"
-PENDING_TIMEOUT = "pending-timeout"
 TERMINATION_TIMEOUT = "termination-timeout"
 # An overdue termination is recorded at doubling intervals.
 _OVERDUE_DOUBLINGS_MAX = 6
 # Sessions withdrawn in one sweep of a scaling group; the rest follows in the next.
 _WITHDRAWN_AT_ONCE_MAX = 1_000
-_TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION)
+_TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION, Need.KERNEL_END)
 
 
 class EnforceDeadlines:
@@ -81,10 +82,11 @@ class EnforceDeadlines:
         overtime = self._overtime(session)
         if overtime is not None:
             return [SessionStep(KernelTrigger.EXPIRED, overtime, alive_kernels(session))]
+        timed = _timed(session)
         for kernel in session.kernels:
             if kernel.status is KernelStatus.TERMINATING:
                 steps += self._termination(kernel, agents, grace_s=_grace_s(session))
-            elif kernel.status in KERNEL.transient and not _waits_for_gang(session, kernel):
+            elif kernel.status in timed:
                 seconds = KERNEL.deadlines[kernel.status].seconds
                 if seconds is not None and self._exceeds(kernel.since_ms, seconds):
                     detail = f"kernel {kernel.index} was {kernel.status} for more than {seconds} s"
@@ -146,10 +148,14 @@ def _grace_s(session: SessionRecord) -> int:
     return 0 if forced else session.spec.stop_grace_s
 
 
-def _waits_for_gang(session: SessionRecord, kernel: KernelRecord) -> bool:
-    """Whether a prepared kernel waits for others of its gang, which have own deadlines."""
-    others = any(one.status in UNPREPARED for one in session.kernels)
-    return kernel.status is KernelStatus.PREPARED and others
+def _timed(session: SessionRecord) -> frozenset[KernelStatus]:
+    """The kernel statuses that have a deadline now.
+
+    Prepared kernels have none while they wait for others of their gang: those have own
+    deadlines, or wait to be placed again after a failed start.
+    """
+    waits = not creation_step(session).kernels or any(one.status in UNPREPARED for one in session.kernels)
+    return frozenset(KERNEL.transient) - ({KernelStatus.PREPARED} if waits else set())
 
 
 def _withdrawal(session: SessionRecord) -> list[SessionStep]:

@@ -98,9 +98,10 @@ class EndLostSessions:
         return moved
 
     def _alive_on(self, agent_id: AgentId) -> list[SessionRecord]:
-        """The sessions on an agent that are not terminating."""
+        """The sessions with kernels on an agent that do not end."""
         found = (self._sessions.get(one) for one in self._sessions.sessions_on(agent_id))
-        return [one for one in found if one is not None and Need.TERMINATION not in needs_of(one)]
+        alive = [one for one in found if one is not None and Need.TERMINATION not in needs_of(one)]
+        return [one for one in alive if _failed(one, agent_id).kernels]
 
     def _detect_mass_loss(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
         guard = self._guard

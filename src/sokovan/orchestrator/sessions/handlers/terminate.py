@@ -60,7 +60,7 @@ class TerminateSessions:
 
     async def _free_proved(self, cycle: CycleInput) -> bool:
         freeings: list[Freeing] = []
-        for session in self._sessions.needing(Need.TERMINATION):
+        for session in self._ending():
             by_proof: dict[FreeProof, list[KernelRecord]] = {}
             for kernel in _terminating(session):
                 proof = self._proof(kernel, cycle.agents.get(kernel.agent_id or AgentId("")))
@@ -68,6 +68,10 @@ class TerminateSessions:
                     by_proof.setdefault(proof, []).append(kernel)
             freeings += [Freeing(session.session_id, tuple(kernels), proof) for proof, kernels in by_proof.items()]
         return bool(await self._writer.free(self.name, freeings, by_coordinator("over")))
+
+    def _ending(self) -> list[SessionRecord]:
+        """The sessions that end, and those with kernels that end alone."""
+        return self._sessions.needing(Need.TERMINATION) + self._sessions.needing(Need.KERNEL_END)
 
     def _proof(self, kernel: KernelRecord, agent: AgentInfo | None) -> FreeProof | None:
         """The proof, without a request, that nothing of a kernel runs; None if there is none."""
@@ -82,7 +86,7 @@ class TerminateSessions:
     def _request(self, cycle: CycleInput) -> bool:
         """Send stop requests to agents; whether any was sent."""
         sent = False
-        for session in self._sessions.needing(Need.TERMINATION):
+        for session in self._ending():
             if not self._quarantine.admits(session.session_id):
                 continue
             forced = session.goal is Goal.FORCE or session.status in SESSION.terminal

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from sokovan.domain.checks import require_labels
 from sokovan.domain.commands import ENVIRONMENT_BYTES_MAX, require_command, require_environment
+from sokovan.domain.constraints.labels import require_session_labels
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import is_name
-from sokovan.domain.labels import require_session_labels
 from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.intake.images import is_process_image

@@ -88,7 +88,7 @@ class Preparer:
             spec = self._spec(query, resolution.groups, resolution.scaling_group.name)
         except InvalidInput as error:
             # Domain constructors validate again, also values that no validator checks.
-            where = error.field.replace(".", "/") if isinstance(error, InvalidSpec) else "session"
+            where = error.path if isinstance(error, InvalidSpec) else "session"
             raise InvalidRequest([Problem(where, problem_text(error))]) from error
         return PreparedSession(spec, resolution.choice.why)
 

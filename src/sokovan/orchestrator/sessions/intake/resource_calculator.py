@@ -33,7 +33,8 @@ class ResourceCalculator:
     """Parses requested amounts and fills in defaults.
 
     A slot that is not named is taken from the image's minimum, else from the defaults;
-    a slot of 0 stays 0. `gpu` means `cuda.device`, `memory` means `mem`. `shm` is
+    a slot of 0 stays 0. No cpu or no memory is for best-effort kernels only, which have no
+    slot at all: such a kernel has no limit either. `gpu` means `cuda.device`, `memory` means `mem`. `shm` is
     shared memory, added to `mem`; if not given, it is part of `mem`, as it is of a
     default.
     """
@@ -63,6 +64,7 @@ class ResourceCalculator:
         if image is not None:
             problems += _below(image, amounts, where=where)
         amounts[MEMORY] = amounts.get(MEMORY, 0) + shared
+        problems += _missing(amounts, where=where)
         if amounts[MEMORY] > AMOUNT_MAX:
             problems.append(Problem(f"{where}/{SHARED_MEMORY}", "exceeds the limit, together with mem"))
             amounts[MEMORY] = AMOUNT_MAX
@@ -90,6 +92,14 @@ def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int
         except InvalidSlots as error:
             problems.append(Problem(place, problem_text(error)))
     return amounts, problems
+
+
+def _missing(amounts: Mapping[str, int], *, where: str) -> list[Problem]:
+    """Problems for 0 cpu or memory of a kernel that is not a best-effort one."""
+    if not any(amounts.values()):
+        return []
+    text = "0 is too little; omit it for the default (a best-effort kernel requests 0 of everything)"
+    return [Problem(f"{where}/{slot}", text) for slot in DEFAULTS if amounts.get(slot) == 0]
 
 
 def _below(image: Image, amounts: Mapping[str, int], *, where: str) -> list[Problem]:

@@ -15,6 +15,7 @@ from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PRIORITY_RANGE, Mount,
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery
 from sokovan.orchestrator.sessions.launch import port_variable
+from sokovan.wire.api.system import DEFAULT_PORT, LINK_PORT
 
 CLUSTER_SIZE_MAX = 10_000
 GROUPS_MAX = 256
@@ -25,7 +26,7 @@ STOP_GRACE_S_MAX = 3_600
 PRIORITY_USUAL_MAX = 100
 YEAR_S = 366 * 24 * 3_600
 # Ports of the API and of the agent link: a kernel may share the network with the manager.
-SYSTEM_PORTS = frozenset({7646, 7647})
+SYSTEM_PORTS = frozenset({DEFAULT_PORT, LINK_PORT})
 # System folders: a mount over one of these would replace what a kernel executes.
 SYSTEM_TARGETS = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}

@@ -261,7 +261,7 @@ async def _policies(
     """The policies that apply to the owner, by scope."""
     owner = caller.owner
     holders = (
-        (f"keypair {owner.access_key}", items.of(Keypair, owner.access_key)),
+        (f"key {owner.access_key}", items.of(Keypair, owner.access_key)),
         (f"user {owner.user}", items.of(User, owner.user)),
         (f"group {'' if group is None else group.name}", group),
         (f"domain {owner.domain}", items.of(Domain, owner.domain)),

@@ -24,8 +24,8 @@ from sokovan.scheduling.engine.workspace import Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import SessionWorkload
 
 Labels = tuple[tuple[str, str], ...]
-# Distinct terms of one project that a cycle evaluates; sessions with more of them wait.
-TERMS_MAX = 256
+# Distinct label sets that the terms of one project name and a cycle evaluates; sessions with more of them wait.
+TERMS_PER_PROJECT_MAX = 256
 
 
 class KernelCounts:
@@ -120,7 +120,7 @@ class _Terms:
     def add(self, constraints: PlacementConstraints) -> None:
         """Add the terms of a session, as far as there is room for more."""
         for term in (*constraints.affinity, *constraints.anti_affinity):
-            if term.labels not in self._named and len(self._named) < TERMS_MAX:
+            if term.labels not in self._named and len(self._named) < TERMS_PER_PROJECT_MAX:
                 self._named[term.labels] = KernelCounts()
                 self._by_pair.setdefault(term.labels[0], []).append(term.labels)
         for term in constraints.anti_affinity:
@@ -132,7 +132,7 @@ class _Terms:
         """Why the terms of a session cannot be evaluated; empty if they can."""
         for term in (*constraints.affinity, *constraints.anti_affinity):
             if term.labels not in self._named:
-                return f"the group has more than {TERMS_MAX} distinct affinity terms"
+                return f"the group has more than {TERMS_PER_PROJECT_MAX} distinct affinity terms"
             problem = self._domains.problem(term)
             if problem:
                 return problem
@@ -219,13 +219,12 @@ class _Domains:
         tier = term.within if isinstance(term.within, int) else self._tree.tier_named(term.within) or 0
         if tier not in self._by_tier:
             domains = np.arange(self.agents, dtype=np.int64)
-            if tier >= self._tree.root_tier:
-                domains[:] = 0
             for node in sorted(self._tree.hypernodes, key=lambda node: node.tier):
-                low, high = self._tree.span(node.name)
-                if node.tier <= min(tier, self._tree.root_tier - 1) and tier < self._tree.root_tier and high > low:
+                if node.tier <= tier:
+                    low, high = self._tree.span(node.name)
                     domains[low:high] = low
-            self._by_tier[tier] = domains
+            # The virtual root holds all agents.
+            self._by_tier[tier] = np.zeros_like(domains) if tier >= self._tree.root_tier else domains
         return self._by_tier[tier]
 
 

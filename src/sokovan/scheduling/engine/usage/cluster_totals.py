@@ -49,13 +49,11 @@ class ClusterTotals:
         """How many agents accept no work, and why; empty if all do."""
         agents = self._workspace.agents
         counts = Counter(_STATUS_TEXT[agent.status] for agent in agents if not agent.schedulable)
+        for text, count in counts.items():
+            if count == len(agents):
+                return f"all {count} agents are {text}" if count > 1 else f"its only agent is {text}"
         parts = [f"{count} of {len(agents)} agents are {text}" for text, count in sorted(counts.items(), reverse=True)]
         return ", ".join(parts)
-
-    @cached_property
-    def all_reachable(self) -> bool:
-        """Whether every agent is reachable, or was drained or removed on purpose."""
-        return "reachable" not in self.unavailable
 
     @cached_property
     def _total(self) -> list[int]:

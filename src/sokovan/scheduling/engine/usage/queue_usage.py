@@ -210,11 +210,15 @@ class QueueUsage:
         return None
 
     def contended(self, node: QueueNode, pairs: Pairs) -> bool:
-        """Whether a queue (or one above) may use less of these slots than the cluster has."""
+        """Whether a queue (or one above) is limited in one of these slots.
+
+        Then it may use less than it requests and the cluster has. A share that ends at the
+        request of the queue is not what it waits for.
+        """
         by_share = self.policy == PROPORTION
         total = self._total
         return any(
-            (above.deserved if by_share else above.limit)[column] < total[column]
+            (above.deserved if by_share else above.limit)[column] < min(total[column], above.request[column])
             for above in node.limiting_queues()
             for column, _ in pairs
         )

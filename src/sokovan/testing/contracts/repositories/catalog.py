@@ -10,7 +10,8 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
+from sokovan.domain.cluster.topology_rules import TierRule, Topology
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound, StaleVersion
 from sokovan.domain.ids import AccessKey, DeploymentId, QueueName, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
@@ -67,6 +68,7 @@ def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
     """All items that are not owners, with all fields."""
     parent = Queue(QueueName(cluster.new("q")), capability=SlotLimits({"cpu": 9}))
     rack = HyperNode(cluster.new("rack"), 1, (agent,), tier_name=None)
+    row = HyperNode(cluster.new("row"), 2, (rack.name,), tier_name="row")
     return [
         ScalingGroup(
             ScalingGroupName(cluster.new("group")),
@@ -90,8 +92,7 @@ def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
             deserved=SlotLimits({"cpu": 4}),
             guarantee=ResourceSlot({"cpu": 2}),
         ),
-        rack,
-        HyperNode(cluster.new("row"), 2, (rack.name,)),
+        Topology((TierRule(1, "rack", "rack"), TierRule(2, "row")), (rack, row)),
         Image(cluster.new("python"), "aarch64", "sha256:" + "0" * 64, ResourceSlot({"mem": 1})),
     ]
 
@@ -198,10 +199,33 @@ async def hypernodes_form_a_tree_over_the_agents(cluster: StoredCluster) -> None
     """An unknown member, and one with two parents, are refused."""
     agent, rack, row = cluster.new("a"), cluster.new("rack"), cluster.new("row")
     await cluster.agent(agent)
-    await refusal(cluster.put(HyperNode(rack, 1, (cluster.new("a"),))), InvalidTopology)
-    await cluster.put(HyperNode(row, 2, (rack,)), HyperNode(rack, 1, (agent,)))
-    await refusal(cluster.put(HyperNode(cluster.new("rack"), 1, (agent,))), InvalidTopology)
-    expect((await got(cluster, HyperNode, row)).members == (rack,), "a tree that holds was not stored")
+    await refusal(cluster.put(Topology(hypernodes=(HyperNode(rack, 1, (cluster.new("a"),)),))), InvalidTopology)
+    valid = Topology(hypernodes=(HyperNode(row, 2, (rack,)), HyperNode(rack, 1, (agent,))))
+    await cluster.put(valid)
+    second = HyperNode(cluster.new("rack"), 1, (agent,))
+    await refusal(cluster.put(Topology(hypernodes=(*valid.hypernodes, second))), InvalidTopology)
+    expect(await got(cluster, Topology, valid.name) == valid, "a tree that holds was not stored")
+
+
+async def labels_of_operators_outlast_enrolments(cluster: StoredCluster) -> None:
+    """They have precedence over the reported ones; a stale version is refused."""
+    name = cluster.new("a")
+    first = await cluster.agent(name, labels={"zone": "a", "rack": "r1"})
+
+    async def label(version: int, **labels: str) -> None:
+        await cluster.store.run(lambda unit: unit.catalog.set_labels(name, labels, version=version))
+
+    await label(first.version, rack="r2", own="yes")
+    await refusal(label(first.version), StaleVersion)
+    record = await cluster.agent(name, labels={"zone": "b", "rack": "r1"})
+    expect(record.info.labels == {"zone": "b", "rack": "r2", "own": "yes"}, f"its labels are {record.info.labels}")
+    found = (record.reported_labels, record.operator_labels)
+    expect(found == ({"zone": "b", "rack": "r1"}, {"rack": "r2", "own": "yes"}), f"kept apart are {found}")
+    await label(record.version)
+    left = await cluster.store.read(lambda unit: unit.fleet.get(record.info.agent_id))
+    expect(left.info.labels == {"zone": "b", "rack": "r1"}, "without them, the reported ones do not hold")
+    unknown = cluster.new("a")
+    await refusal(cluster.store.run(lambda unit: unit.catalog.set_labels(unknown, {}, version=1)), StaleVersion)
 
 
 async def an_unused_item_can_be_removed(cluster: StoredCluster) -> None:
@@ -221,7 +245,7 @@ async def a_referenced_item_cannot_be_removed(cluster: StoredCluster) -> None:
     await cluster.agent(agent)
     owners, rest = tenants(cluster), cluster_items(cluster, agent)
     await cluster.put(*owners, *rest)
-    needed = [*owners[:4], rest[1], rest[3]]
+    needed = [*owners[:4], rest[1]]
     for item in needed:
         await refusal(removed(cluster, type(item), name_of(item)), Conflict)
         expect(await got(cluster, type(item), name_of(item)) == item, f"{item} is gone although it is in use")
@@ -269,6 +293,7 @@ CHECKS: tuple[Check, ...] = (
     a_put_is_atomic,
     queues_form_a_tree,
     hypernodes_form_a_tree_over_the_agents,
+    labels_of_operators_outlast_enrolments,
     an_unused_item_can_be_removed,
     a_referenced_item_cannot_be_removed,
     a_scaling_group_in_use_cannot_be_removed,

@@ -87,7 +87,7 @@ async def a_missing_keypair_gets_no_credential(cluster: StoredCluster) -> None:
     """ObjectNotFound."""
     for name in (cluster.new("k"), "", "a b", "x\0y"):
         error = await refusal(put(cluster, name, cluster.new("digest")), ObjectNotFound)
-        expect(error.what == "keypair", f"the refusal names {error.what}")
+        expect(error.what == "key", f"the refusal names {error.what}")
 
 
 async def a_removed_credential_is_not_valid(cluster: StoredCluster) -> None:

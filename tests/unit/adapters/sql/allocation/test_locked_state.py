@@ -7,6 +7,7 @@ from sokovan.adapters.sql.allocation.verification import LockedState
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.owners.policy import ResourcePolicy
@@ -92,7 +93,7 @@ async def test_a_topology_moves_only_for_those_who_rest_on_it() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
         await cluster.submit("s1")
-        await cluster.put(HyperNode("rack1", 1, ("a1",)))
+        await cluster.put(Topology(hypernodes=(HyperNode("rack1", 1, ("a1",)),)))
         await cluster.snapshots.refresh()
         mark = cluster.snapshots.topology
         near = assignment("s1", "a1", hypernode="rack1")

@@ -131,9 +131,9 @@ BREAKS = [
         "two kernels have one port",
         (
             without_constraints("held_ports"),
-            "INSERT INTO held_ports SELECT agent_id, port, 1, kernel_id, name, NULL FROM held_ports WHERE port = 30000",
+            "INSERT INTO held_ports SELECT agent_id, port, 1, kernel_id, name, NULL FROM held_ports WHERE port = 20000",
         ),
-        {"agent_id": "a1", "port": 30000, "leases": 2},
+        {"agent_id": "a1", "port": 20000, "leases": 2},
     ),
     Break(
         "I6",

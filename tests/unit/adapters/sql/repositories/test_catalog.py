@@ -63,7 +63,7 @@ async def changed_ms(cluster: StoredCluster) -> int:
 async def test_what_refers_to_an_item_that_is_to_go_is_named() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.put(Domain("d"), User("ada", "d"), Keypair(AccessKey("AK1"), "ada"))
-        with pytest.raises(Conflict, match="user 'ada' is in use by keypair AK1"):
+        with pytest.raises(Conflict, match="user 'ada' is in use by key AK1"):
             await cluster.store.run(lambda unit: unit.catalog.remove(User, "ada"))
         with pytest.raises(Conflict, match="domain 'd' is in use by user ada"):
             await cluster.store.run(lambda unit: unit.catalog.remove(Domain, "d"))

@@ -56,7 +56,7 @@ async def test_a_refresh_reads_the_specs_of_what_changed_only(postgres_url: str)
             await cluster.stop("s3")
             with statements(cluster) as seen:
                 assert await source.refresh()
-            assert not any("FROM queues" in statement or "FROM hypernodes" in statement for statement in seen)
+            assert not any("FROM queues" in statement or "FROM topology" in statement for statement in seen)
             shown = {one.session_id for one in (await source.snapshot(DEFAULT_GROUP)).sessions}
             assert shown == {"s0", "s1", "s2", "s4"}
 

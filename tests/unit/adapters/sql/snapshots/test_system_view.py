@@ -11,6 +11,7 @@ from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
@@ -123,11 +124,13 @@ def test_a_hypernode_shows_the_members_that_a_scaling_group_has() -> None:
     made = view()
     made.put_agent(agent("a1"))
     made.put_agent(agent("a2", THERE))
-    made.hypernodes = (
+    made.put_agent(agent("a3", THERE))
+    racks = (
         HyperNode("row1", 2, ("rack1", "rack2")),
         HyperNode("rack1", 1, ("a1", "a2")),
-        HyperNode("rack2", 1, ("a2",)),
+        HyperNode("rack2", 1, ("a3",)),
     )
+    made.hypernodes.set_topology(Topology(hypernodes=racks))
     made.changed()
     shown = [(node.name, node.members) for node in made.snapshot(HERE).hypernodes]
     assert shown == [("rack1", ("a1",)), ("row1", ("rack1",))]

@@ -27,6 +27,7 @@ def test_every_noun_is_listed_shown_and_removed_with_yes(server: CannedServer, s
     server.says(f"GET {path}", {"items": [body], "next": None})
     server.says(f"GET {path}/a", body)
     server.says(f"DELETE {path}/a", None, status=204)
+    server.says("GET keys", {"items": [], "next": None})
     assert sokovan(noun, "ls", "-o", "name") == (0, "a\n", "")
     status, out, _ = sokovan(noun, "show", "a")
     assert status == 0
@@ -35,6 +36,14 @@ def test_every_noun_is_listed_shown_and_removed_with_yes(server: CannedServer, s
     assert not any(line.startswith("DELETE") for line in server.lines)
     status, _, err = sokovan(noun, "rm", "a", "--yes")
     assert (status, err.endswith("removed\n")) == (0, True)
+
+
+def test_the_keys_that_are_revoked_with_a_user_are_named(server: CannedServer, sokovan: Sokovan) -> None:
+    owners = {"AK-1": "ada", "AK-2": "bob", "AK-3": "ada"}
+    keys = [{"access_key": key, "user": user, "policy": None, "active": True} for key, user in owners.items()]
+    server.says("GET keys", {"items": keys, "next": None})
+    server.says("DELETE users/ada", None, status=204)
+    assert sokovan("user", "rm", "ada", "--yes") == (0, "", "user ada, key AK-1, key AK-3 removed\n")
 
 
 @pytest.mark.parametrize("noun", CATALOG_NOUNS)
@@ -185,3 +194,33 @@ def test_an_unknown_role_is_a_usage_error(server: CannedServer, sokovan: Sokovan
     status, _, err = sokovan("user", "set", "ada", "--role", "king")
     assert (status, server.asked) == (2, [])
     assert "Choose from" in err
+
+
+def test_limits_of_pending_sessions_are_set_and_shown(server: CannedServer, sokovan: Sokovan) -> None:
+    stored = {"name": "students", "slots_max": {"cpu": "64"}, "pending_slots_max": {"mem": "1Gi"}}
+    server.says("GET policies/students", stored)
+    server.says("PUT policies/students", stored)
+    assert sokovan("quota", "set", "students", "--pending-slot", "gpu=16")[0] == 0
+    assert server.body("PUT policies/students")["pending_slots_max"] == {"mem": "1Gi", "cuda.device": "16"}
+    assert server.body("PUT policies/students")["slots_max"] == {"cpu": "64"}
+    assert "pending_slots  mem=1Gi" in sokovan("quota", "show", "students")[1]
+
+
+def test_empty_values_clear_settings(server: CannedServer, sokovan: Sokovan) -> None:
+    stored = {"name": "q", "parent": "research", "weight": 3, "capability": {"cpu": "1", "mem": "1Gi"}}
+    server.says("GET queues/q", stored)
+    server.says("PUT queues/q", {"name": "q"})
+    assert sokovan("queue", "set", "q", "--parent", "", "--max", "cpu=", "--weight", "") == (0, "", "queue q updated\n")
+    assert server.body("PUT queues/q") == {"name": "q", "capability": {"mem": "1Gi"}}
+    server.says("GET users/ada", {"name": "ada", "domain": "d", "groups": ["nlp"], "policy": "big"})
+    server.says("PUT users/ada", {"name": "ada", "domain": "d"})
+    assert sokovan("user", "set", "ada", "--quota", "", "--group", "")[0] == 0
+    assert server.body("PUT users/ada") == {"name": "ada", "domain": "d"}
+    status, _, err = sokovan("user", "set", "ada", "--domain", "")
+    assert (status, "--domain is empty" in err) == (2, True)
+
+
+def test_a_negative_number_reaches_the_server(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT queues/q", {"name": "q"}, status=201)
+    assert sokovan("queue", "set", "q", "--priority", "-5")[0] == 0
+    assert server.body("PUT queues/q") == {"name": "q", "priority": -5}

@@ -47,7 +47,7 @@ def test_ended_sessions_are_listed_on_request(server: CannedServer, sokovan: Sok
     sokovan("session", "ls", "--status", "RUNNING,cancelled")
     sokovan("ps", "--status", "ended")
     assert of_sessions(server) == [
-        "GET sessions?queue=q&user=u&group=g&mine=true&limit=5",
+        "GET sessions?queue=q&user=u&group=g&mine=true&limit=6",
         "GET sessions?status=running%2Ccancelled&limit=100",
         "GET sessions?status=cancelled%2Cterminated&limit=100",
     ]
@@ -58,6 +58,20 @@ def test_a_list_is_filtered_by_labels(server: CannedServer, sokovan: Sokovan) ->
     status, out, _ = sokovan("ps", "--all", "-l", "team=vision", "--label", "nightly", "--json")
     assert (status, json.loads(out)[0]["labels"]) == (0, {"team": "vision", "nightly": ""})
     assert of_sessions(server) == ["GET sessions?label=team%3Dvision%2Cnightly&limit=100"]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "name", "csv"])
+def test_a_list_that_is_cut_says_so_and_how_to_see_more(server: CannedServer, sokovan: Sokovan, form: str) -> None:
+    server.says("GET sessions", {"items": [session(name=f"s{number}") for number in range(3)], "next": "c"})
+    status, out, err = sokovan("ps", "--limit", "2", "-o", form)
+    assert (status, "s1" in out, "s2" in out) == (0, True, False)
+    assert err == "the newest 2 sessions are listed, and there are more; --no-limit lists all\n"
+
+
+def test_a_list_without_limit_reads_every_page(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session(name="s1")], "next": None})
+    assert sokovan("ps", "--no-limit", "-o", "name") == (0, "s1\n", "")
+    assert server.lines == [f"GET sessions?status={ALIVE}&limit=100"]
 
 
 def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) -> None:

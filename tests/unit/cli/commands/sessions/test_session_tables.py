@@ -137,3 +137,8 @@ def test_checks_and_funnels_stand_below_a_sentence() -> None:
     assert [line.split() for line in lines] == [["CHECK", "RESULT", "DETAIL"], ["room", "short", "gpu", "1", "of", "2"]]
     assert all(line.startswith("  ") for line in lines)
     assert funnel_line({"agents": 4, "fits_now": 0}) == "  agents: agents 4 → fits now 0"
+
+
+def test_the_hypernodes_of_a_session_and_of_its_kernel_groups_are_shown() -> None:
+    facts = dict(session_fields(session(hypernode="z1", group_domains={"stages/0": "z1/r1"}), now_s=NOW))
+    assert (facts["HyperNode"], facts["group stages/0"]) == ("z1", "in z1/r1")

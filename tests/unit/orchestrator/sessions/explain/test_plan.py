@@ -211,7 +211,16 @@ async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_d
 
     slow.may.set()
 
-    assert (await runs.of_new(another(harness, session.spec))).when is When.NOW
+    assert await answered(runs, another(harness, session.spec)) is When.NOW
+
+
+async def answered(runs: DryRuns, spec: SessionSpec) -> When:
+    """When a session would start; a machine that is too busy for the short limit is asked again."""
+    while True:
+        try:
+            return (await runs.of_new(spec)).when
+        except DryRunBusy:
+            continue
 
 
 def another(harness: ControllerHarness, spec: SessionSpec) -> SessionSpec:

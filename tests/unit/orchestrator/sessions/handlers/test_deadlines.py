@@ -5,17 +5,19 @@ from itertools import pairwise
 import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.retry import RetryPolicy
-from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, User
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import SessionType
-from sokovan.domain.slots import SlotLimits
+from sokovan.domain.slots import NO_SLOTS, SlotLimits
+from sokovan.orchestrator.sessions.handlers.deadlines import _timed
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from sokovan.testing.simple_work import ONE_CPU
+from sokovan.testing.simple_work import ONE_CPU, work_spec
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
 ONCE = RetryPolicy(attempts=1)
@@ -151,7 +153,7 @@ async def test_the_pending_time_out_counts_from_the_end_of_the_dependencies(clus
 
 
 async def test_the_pending_time_out_starts_anew_when_a_quota_has_held_the_session(cluster: OrchestratedCluster) -> None:
-    large, small = (ResourcePolicy("quota", slots_max=SlotLimits({"cpu": amount})) for amount in (9000, 1000))
+    large, small = (ResourcePolicy("quota", slots_max=SlotLimits({"cpu": amount})) for amount in (9000, 2500))
     await cluster.stored.put(large, Domain("default"), User("default", "default", policy="quota"))
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     agent = await cluster.agent("a1", slots={"cpu": 2000, "mem": 8 << 30})
@@ -187,3 +189,15 @@ async def test_a_session_runs_no_longer_than_its_scaling_group_allows(cluster: O
     session = await cluster.session("s")
     assert session.cause == "lifetime-limit"
     assert session.cause_detail == "it ran for 90 s, the most in scaling group default"
+
+
+@pytest.mark.parametrize("first", [KernelStatus.PENDING, KernelStatus.SCHEDULED, KernelStatus.PREPARED])
+def test_prepared_kernels_have_no_deadline_while_the_first_rank_waits(first: KernelStatus) -> None:
+    statuses = (first, KernelStatus.PREPARED)
+    kernels = tuple(
+        KernelRecord(KernelId(f"s.{index}"), SessionId("s"), index, status, 1, NO_SLOTS, rank=index)
+        for index, status in enumerate(statuses)
+    )
+    spec = work_spec("s", kernels=2, min_kernels=1)
+    session = SessionRecord(SessionId("s"), spec, SessionStatus.PREPARED, 1, Goal.RUN, 0, kernels)
+    assert (KernelStatus.PREPARED in _timed(session)) is (first is KernelStatus.PREPARED)

@@ -38,7 +38,6 @@ async def given(on: ControllerHarness, **options: Any) -> int:
         ({"cpu": 16}, 128 * GIB),
         ({"cpu": "10m"}, 256 * MIB),
         ({"gpu": 1, "mem": "1GiB"}, GIB),
-        ({"gpu": 1, "mem": 0}, 0),
         ({"gpu": 1, "shm": "4GiB"}, 12 * GIB),
         ({"gpu": 9}, 256 * MIB),
     ],

@@ -62,8 +62,20 @@ def test_shared_memory_is_no_slot_of_its_own() -> None:
     assert set(calculated({"shm": "1Gi"})) == {"cpu", "mem"}
 
 
-def test_zero_is_an_answer() -> None:
+def test_a_best_effort_kernel_requests_nothing_at_all() -> None:
     assert calculated({"cpu": 0, "mem": 0}) == ResourceSlot()
+    assert problems({"cpu": 0, "mem": 0, "gpu": 0}) == ()
+
+
+@pytest.mark.parametrize("resources", [{"cpu": 0}, {"mem": "0"}, {"cpu": 0, "mem": 0, "gpu": 1}, {"cpu": "0m"}])
+def test_zero_cpu_or_memory_beside_other_slots_is_a_problem(resources: dict[str, Any]) -> None:
+    found = problems(resources)
+    assert [one.where for one in found] == [f"resources/{slot}" for slot in ("cpu", "mem") if slot in resources]
+    assert all("0 is too little; omit it for the default" in one.problem for one in found)
+
+
+def test_zero_devices_are_none() -> None:
+    assert "cuda.device" not in calculated({"gpu": 0})
 
 
 def test_less_than_the_image_needs_is_a_problem() -> None:

@@ -69,7 +69,7 @@ async def test_the_policies_of_all_four_scopes_are_read(harness: ControllerHarne
     found = await facts(harness)
 
     assert [(whose, policy.name) for whose, policy in found.policies] == [
-        ("keypair AKALICE", "of-key"),
+        ("key AKALICE", "of-key"),
         ("user alice", "of-user"),
         ("group vision", "of-group"),
         ("domain lab", "of-domain"),

@@ -102,6 +102,9 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"time_limit_s": 10**12}, "time_limit", "is not between"),
     ({"stop_grace_s": -1}, "stop_grace", "-1 s is not between"),
     ({"stop_grace_s": 3601}, "stop_grace", "3601 s is not between"),
+    # working directory
+    ({"workdir": "/etc"}, "workdir", "/etc is a system folder"),
+    ({"workdir": "relative"}, "workdir", "must be an absolute path"),
     # mounts
     ({"mounts": (Mount("/srv/data", "/etc"),)}, "mounts/0/target", "/etc is a system folder"),
     ({"mounts": (Mount("/srv/data", "/etc/passwd"),)}, "mounts/0/target", "is a system folder"),

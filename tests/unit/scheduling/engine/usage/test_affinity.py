@@ -67,7 +67,7 @@ def test_counts_follow_what_is_placed_and_taken_back() -> None:
 
 
 def test_terms_beyond_the_limit_of_a_project_are_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affinity, "TERMS_MAX", 1)
+    monkeypatch.setattr(affinity, "TERMS_PER_PROJECT_MAX", 1)
     engine = EngineParts(*agents(1, "cpu=4"))
     runs, waits = constraints(apart="app=a"), constraints(near="app=b")
     index = AffinityIndex([work("waits", waits), work("runs", runs, at="a0")], engine.workspace)

@@ -21,7 +21,7 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import AccessKey, ArrayId, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import ArrayCounts, ArrayRecord, SessionResult
+from sokovan.domain.records import ENDED_BY_USER, ArrayCounts, ArrayRecord, SessionResult
 from sokovan.ports.repositories.sessions import SessionFilter
 
 _LIVE = [status.value for status in SessionStatus if status not in SESSION.terminal]
@@ -96,12 +96,13 @@ class SqlArrays:
     async def counts(self, ids: Collection[ArrayId]) -> Mapping[ArrayId, ArrayCounts]:
         """See the port."""
         chosen = sa.select(ids_table(self._transaction.postgresql).c.id)
-        array_id, status, result = SESSIONS.c.array_id, SESSIONS.c.status, SESSIONS.c.result
-        statement = (
-            sa.select(array_id, status, result, sa.func.count().label("times"))
+        array_id, by_user = SESSIONS.c.array_id, SESSIONS.c.cause.in_(sorted(ENDED_BY_USER)).label("by_user")
+        kinds = (
+            sa.select(array_id, SESSIONS.c.status, SESSIONS.c.result, by_user)
             .where(array_id.in_(chosen), array_id.is_not(None))
-            .group_by(array_id, status, result)
+            .subquery()
         )
+        statement = sa.select(*kinds.c, sa.func.count().label("times")).group_by(*kinds.c)
         found: dict[ArrayId, list[Row[Any]]] = {one: [] for one in ids}
         for row in await self._transaction.fetch(statement, bound_ids(self._transaction, list(ids))):
             found[ArrayId(row.array_id)].append(row)
@@ -130,13 +131,16 @@ def _common(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
 
 def _counts(rows: Sequence[Row[Any]]) -> ArrayCounts:
     statuses: dict[SessionStatus, int] = {}
-    results = dict.fromkeys(SessionResult, 0)
+    results, cancelled = dict.fromkeys(SessionResult, 0), 0
     for row in rows:
         status = SessionStatus(row.status)
         statuses[status] = statuses.get(status, 0) + row.times
         if status in SESSION.terminal and row.result is not None:
             results[SessionResult(row.result)] += row.times
-    return ArrayCounts(statuses, results[SessionResult.SUCCESS], results[SessionResult.FAILURE])
+            if row.by_user and row.result == SessionResult.FAILURE.value:
+                cancelled += row.times
+    succeeded, failed = results[SessionResult.SUCCESS], results[SessionResult.FAILURE]
+    return ArrayCounts(statuses, succeeded, failed - cancelled, cancelled)
 
 
 def _record(row: Row[Any]) -> ArrayRecord:

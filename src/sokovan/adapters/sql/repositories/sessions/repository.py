@@ -212,6 +212,7 @@ def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelM
         kernel.exit_code = move.exit_code if move.exit_code is not None else kernel.exit_code
         if move.failed_start_ms is not None and kernel.agent_id is not None:
             transitions.add_failed_start(session, kernel, move.failed_start_ms)
+        kernel.follow_up = move.follow_up or kernel.follow_up
         transitions.move_kernel(session, kernel, move.trigger)
     transitions.settle(session, *_ended_by(moves))
 

@@ -12,8 +12,8 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import read_records
 from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.arrays import is_session_name
+from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.ids import is_name
-from sokovan.domain.labels import LabelSelector
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.repositories.sessions import SessionFilter
 

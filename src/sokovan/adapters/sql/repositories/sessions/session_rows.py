@@ -15,8 +15,8 @@ from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
+from sokovan.domain.lifecycle.kernel import FollowUp, KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, deciding_statuses, session_status
 from sokovan.domain.plain_values import InvalidDocument
 from sokovan.domain.records import FailedStart, KernelRecord, SessionRecord, SessionResult, is_retried
 from sokovan.domain.session import SessionSpec
@@ -30,7 +30,7 @@ _STATE_COLUMNS = [
     for name in (
         "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "queue",
         "user", "group", "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail",
-        "result", "hypernode", "since_ms", "failed_starts",
+        "result", "hypernode", "since_ms", "failed_starts", "group_domains",
     )
 ]  # fmt: skip
 
@@ -58,6 +58,7 @@ class KernelRow:
     architecture: str
     require_text: str
     rank: int | None = None
+    follow_up: FollowUp | None = None
     ports_text: str = NO_PORTS
     host_ports_text: str = NO_PORTS
 
@@ -91,9 +92,13 @@ class SessionRow:
         """Whether its kernels wait again once they are gone."""
         return is_retried(self.status, self.goal, self.row.cause)
 
+    def goes_on_without(self, kernel: KernelRow) -> bool:
+        """Whether a kernel that is gone has ended alone."""
+        return self.status is SessionStatus.RUNNING and kernel.follow_up is not None
+
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the current kernel statuses."""
-        statuses = tuple([kernel.status for kernel in self.kernels.values()])
+        statuses = deciding_statuses((one.status, one.follow_up is not None) for one in self.kernels.values())
         derive = _derived_cached if len(statuses) <= _SMALL else _derived
         return derive(self.goal, self.row.required, statuses)
 
@@ -174,6 +179,7 @@ def record_of(session_id: SessionId, state: KernelRow) -> KernelRecord:
         exit_code=state.exit_code,
         sent=state.sent,
         rank=state.rank,
+        follow_up=state.follow_up,
         host_ports=ports_of(state.host_ports_text),
         since_ms=state.since_ms,
     )
@@ -225,6 +231,11 @@ def slots_text(slots: ResourceSlot) -> str:
 def slots_of(text: str) -> ResourceSlot:
     """Decode stored slots; cached, because a cluster has few distinct values."""
     return ResourceSlot(msgspec.json.decode(text))
+
+
+def domains_text(domains: Mapping[str, str]) -> str:
+    """The HyperNodes of kernel groups, as they are stored."""
+    return msgspec.json.encode(dict(domains), order="sorted").decode()
 
 
 def failed_starts_text(failed: Sequence[FailedStart]) -> str:
@@ -314,6 +325,7 @@ def _kernel_state(row: Row[Any]) -> KernelRow:
         incarnation=row.incarnation,
         sent=bool(row.sent),
         rank=row.rank,
+        follow_up=None if row.follow_up is None else FollowUp(row.follow_up),
         ports_text=row.ports,
         host_ports_text=row.host_ports,
         exit_code=row.exit_code,
@@ -342,4 +354,5 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         place=row.place,
         since_ms=row.since_ms,
         failed_starts=failed_starts_of(row.failed_starts),
+        group_domains=msgspec.json.decode(row.group_domains),
     )

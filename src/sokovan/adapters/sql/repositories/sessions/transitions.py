@@ -6,7 +6,7 @@ differ only in the moves they request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -15,14 +15,20 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, KernelRow, SessionRow, failed_starts_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    NO_PORTS,
+    KernelRow,
+    SessionRow,
+    domains_text,
+    failed_starts_text,
+)
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import Event, KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
 from sokovan.domain.records import Change, FailedStart, SessionResult, result_of
 
@@ -35,11 +41,12 @@ _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, Sessio
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
     "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "host_ports": TEXT, "since_ms": WHOLE, "attempt": WHOLE,
+    "follow_up": TEXT,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
     "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
-    "failed_starts": TEXT,
+    "failed_starts": TEXT, "group_domains": TEXT,
 }  # fmt: skip
 
 
@@ -64,6 +71,7 @@ class Transitions:
     _session_history: list[history.HistoryRow] = field(default_factory=list)
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
+    _group_domains: dict[str, str] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
 
     def move_kernel(self, session: SessionRow, kernel: KernelRow, trigger: KernelTrigger) -> None:
@@ -74,9 +82,7 @@ class Transitions:
         kernel.history_sequence += 1
         kernel.since_ms = self.transaction.now_ms
         kernel.sent = kernel.sent or after is KernelStatus.CREATING
-        if kernel.kernel_id not in self._kernels:
-            self._kernels[kernel.kernel_id] = (kernel, kernel.version)
-            kernel.version += 1
+        self._touch_kernel(kernel)
         self._kernel_history.append(
             history.HistoryRow(kernel.kernel_id, kernel.history_sequence, before, after, trigger)
         )
@@ -100,9 +106,26 @@ class Transitions:
             for one in session.failed_starts
         ]
         kernel.attempt += 1
-        # It keeps its rank: other kernels that stay placed were started with it.
-        kernel.agent_id = kernel.incarnation = kernel.exit_code = None
+        # It keeps its rank if it is retried alone: the others were started with it.
+        kernel.agent_id = kernel.incarnation = kernel.exit_code = kernel.follow_up = None
         kernel.sent, kernel.devices_text, kernel.host_ports_text = False, "{}", NO_PORTS
+
+    def clear_ranks(self, session: SessionRow) -> None:
+        """Let the kernels of a session that is retried whole be ranked anew."""
+        for kernel in session.kernels.values():
+            if kernel.status is KernelStatus.PENDING and kernel.rank is not None:
+                kernel.rank = None
+                self._touch_kernel(kernel)
+
+    def follow_up_kernel(self, session: SessionRow, kernel: KernelRow) -> None:
+        """Let a kernel that ended alone wait again, or cancel it if it is given up."""
+        given_up = kernel.follow_up is FollowUp.CANCEL
+        self.requeue_kernel(session, kernel)
+        if not given_up:
+            return
+        self.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
+        kernel.attempt -= 1
+        kernel.rank = None  # the next kernel that is placed takes it
 
     def add_failed_start(self, session: SessionRow, kernel: KernelRow, avoid_ms: int) -> None:
         """Record that a kernel's agent could not start it; once per attempt and agent."""
@@ -120,6 +143,11 @@ class Transitions:
             )
             session.failed_starts = [*session.failed_starts, failed][-_FAILED_STARTS_MAX:]
 
+    def _touch_kernel(self, kernel: KernelRow) -> None:
+        if kernel.kernel_id not in self._kernels:
+            self._kernels[kernel.kernel_id] = (kernel, kernel.version)
+            kernel.version += 1
+
     def touch(self, session: SessionRow) -> None:
         """Write the session with a new version, even if its status does not change."""
         if session.session_id not in self._sessions:
@@ -129,6 +157,10 @@ class Transitions:
     def set_hypernode(self, session: SessionRow, hypernode: str) -> None:
         """Record the HyperNode that the session is placed in."""
         self._hypernodes[session.session_id] = hypernode
+
+    def set_group_domains(self, session: SessionRow, domains: Mapping[str, str]) -> None:
+        """Record the HyperNodes that the kernel groups of the session are placed in."""
+        self._group_domains[session.session_id] = domains_text(domains)
 
     def settle(
         self,
@@ -188,7 +220,7 @@ class Transitions:
             (
                 kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
                 kernel.incarnation, kernel.sent, kernel.rank, kernel.exit_code, kernel.devices_text,
-                kernel.host_ports_text, kernel.since_ms, kernel.attempt,
+                kernel.host_ports_text, kernel.since_ms, kernel.attempt, kernel.follow_up,
             )
             for kernel, version in self._kernels.values()
         ]  # fmt: skip
@@ -217,6 +249,7 @@ class Transitions:
             row.result if ending is None else ending.result.value,
             self._hypernodes.get(session.session_id, row.hypernode),
             session.since_ms, failed_starts_text(session.failed_starts),
+            self._group_domains.get(session.session_id, row.group_domains),
         )  # fmt: skip
 
 

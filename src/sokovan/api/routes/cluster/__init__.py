@@ -1,0 +1,1 @@
+"""Routes of agents, scaling groups, queues, images and the topology."""

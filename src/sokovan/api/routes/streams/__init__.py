@@ -1,0 +1,1 @@
+"""Routes that stay open: watches, logs and commands in kernels."""

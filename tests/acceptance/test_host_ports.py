@@ -1,0 +1,82 @@
+"""Ports of the machine on a running server: leased, passed to kernels, shown, waited for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.endings import ended_well
+
+# Binds the port as a service does; a second kernel with the same one would fail.
+SERVES = """
+import os, socket, time
+with socket.create_server(("127.0.0.1", int(os.environ[NAME]))) as door:
+    print("serves at", door.getsockname()[1], flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """This machine with ten ports for kernels, and two devices."""
+    server = Embedded(tmp_path_factory.mktemp("ports"))
+    with ended_well(server):
+        server.start("--kernel-ports", "21000-21009", "--fake-gpus", "2")
+        yield server
+
+
+def serves(server: Embedded, name: str, *options: str, variable: str = "SOKOVAN_PORT_WEB") -> None:
+    """Submit a session that serves at the port in a variable, without waiting for it."""
+    small = ("--cpus", "0.2", "--mem", "64MiB")
+    script = SERVES.replace("NAME", repr(variable))
+    done = server.cli("run", "--detach", "--name", name, *small, *options, "--", sys.executable, "-c", script)
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_sessions_with_a_service_run_on_one_machine(machine: Embedded) -> None:
+    for number, name in enumerate(("first", "second")):
+        serves(machine, name, "--port", "web")
+        machine.says(name, f"serves at {21000 + number}")
+        assert f"web={21000 + number}" in machine.cli("session", "show", name).stdout
+        assert machine.cli_json("session", "show", name)["kernels"][0]["ports"] == {"web": 21000 + number}
+    for name in ("first", "second"):
+        machine.end(name)
+
+
+def test_a_session_whose_port_is_taken_waits_and_says_so(machine: Embedded) -> None:
+    for name in ("holder", "waiter"):
+        serves(machine, name, "--port", "web=8099")
+        if name == "holder":
+            machine.says(name, "serves at 8099")
+    until(lambda: machine.session("waiter")["reason"], what="the scheduler has looked at it")
+    why = machine.cli("why", "waiter").stdout
+    assert "PORTS_TAKEN" in why, why
+    assert "8099" in why, why
+    for name in ("holder", "waiter"):
+        machine.end(name)
+
+
+def test_processes_of_two_sessions_with_devices_meet_at_different_ports(machine: Embedded) -> None:
+    for name in ("one", "two"):
+        serves(machine, name, "--gpus", "1", variable="MASTER_PORT")
+    for name in ("one", "two"):
+        machine.says(name, "serves at")
+    ports = [machine.cli_json("session", "show", name)["kernels"][0]["ports"]["MASTER_PORT"] for name in ("one", "two")]
+    assert len(set(ports)) == 2
+    for name in ("one", "two"):
+        machine.end(name)
+
+
+def test_the_ports_of_a_machine_are_shown_and_a_wrong_range_is_refused(machine: Embedded) -> None:
+    agent = json.loads(machine.cli("agent", "ls", "--json").stdout)[0]
+    assert agent["kernel_ports"] == "21000-21009"
+    assert "21000-21009" in machine.cli("agent", "show", agent["id"]).stdout
+    other = str(machine.folder / "other")
+    done = machine.cli("up", "--data", other, "--port", "0", "--kernel-ports", "80-90")
+    assert done.returncode == 2
+    assert "'80-90' is not a range of ports" in done.stderr
+    assert "use FIRST-LAST" in done.stderr
