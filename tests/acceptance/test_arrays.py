@@ -58,6 +58,8 @@ def test_an_array_is_one_line_of_ps_keeps_its_limit_and_is_stopped_by_its_name(s
     for one in members:
         server.settles(one["id"])
     assert not [one for one in server.cli("ps").stdout.splitlines() if one.startswith("many")]
+    whole = server.cli_json("session", "show", "many")
+    assert (whole["result"], whole["failed"], whole["cancelled"]) == ("cancelled", 0, 10)
 
 
 def test_a_session_depends_on_a_whole_array(server: Embedded) -> None:

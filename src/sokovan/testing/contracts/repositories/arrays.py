@@ -9,8 +9,9 @@ from sokovan.domain.arrays import ArrayMember, member_name
 from sokovan.domain.ids import ArrayId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import ArrayCounts, ArrayRecord
+from sokovan.domain.records import USER_REQUESTED, ArrayCounts, ArrayRecord, Change
 from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import NewSession, SessionFilter
 from sokovan.ports.storage import UnitOfWork
@@ -130,8 +131,14 @@ async def sessions_are_counted_by_status_and_result(cluster: StoredCluster) -> N
     await _end(cluster, second, 0)
     await _end(cluster, third, 0)
     expect(await _outcome(cluster, array_id) is True, "it did not succeed although all of its sessions did")
-    other, failing, _ = await array(cluster)
+    other, failing, ended = await array(cluster)
+    change = Change("user", Cause.CONTROLLER, code=USER_REQUESTED)
+    await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId(ended), Goal.STOP, change))
+    counts = await _counts(cluster, other)
+    expect((counts.failed, counts.cancelled) == (0, 1), "what a user ended has failed")
     await _end(cluster, failing, 1)
+    counts = await _counts(cluster, other)
+    expect((counts.failed, counts.cancelled) == (1, 1), "a failure is not counted")
     expect(await _outcome(cluster, other) is False, "it has not failed although one of its sessions has")
 
 

@@ -71,7 +71,7 @@ def test_a_list_that_is_cut_says_so_and_how_to_see_more(server: CannedServer, so
 def test_a_list_without_limit_reads_every_page(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session(name="s1")], "next": None})
     assert sokovan("ps", "--no-limit", "-o", "name") == (0, "s1\n", "")
-    assert server.lines == [f"GET sessions?status={ALIVE}&limit=100"]
+    assert of_sessions(server) == [f"GET sessions?status={ALIVE}&limit=100"]
 
 
 def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) -> None:
