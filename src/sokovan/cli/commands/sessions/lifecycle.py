@@ -105,9 +105,9 @@ def wait(
     timeout: str | None = None,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
-    """Wait until sessions reach a state; for an array, until all have ended.
+    """Wait until sessions reach a state.
 
-    Exit codes: 0 all reached it, 1 a session ended without reaching it, 6
+    An array is waited for until all of its sessions have ended. Exit codes: 0 all reached it, 1 a session ended without reaching it, 6
     timeout.
 
     For example:
