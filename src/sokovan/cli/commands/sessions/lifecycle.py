@@ -107,8 +107,8 @@ def wait(
 ) -> int:
     """Wait until sessions reach a state.
 
-    An array is waited for until all of its sessions have ended. Exit codes: 0 all reached it, 1 a session ended without reaching it, 6
-    timeout.
+    An array is waited for until all of its sessions have ended. Exit codes: 0
+    all reached it, 1 a session ended without reaching it, 6 timeout.
 
     For example:
       sokovan wait ddp
