@@ -37,6 +37,8 @@ class SessionResult(StrEnum):
 # Causes of an end that a user asked for.
 USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
 ENDED_BY_USER = frozenset({USER_REQUESTED, FORCED_BY_USER})
+# The code of the release of gates.
+RELEASED = "released"
 
 
 @dataclass(frozen=True, slots=True)

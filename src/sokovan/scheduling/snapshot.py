@@ -60,7 +60,8 @@ class SessionWorkload:
     """One session as the scheduler sees it: waiting, running or growing.
 
     `submitted` orders sessions by age: a timestamp or a sequence number. At most
-    `array_limit` sessions of the same `array` run at once.
+    `array_limit` sessions of the same `array` run at once. With `gates`, it is held and not
+    considered.
     """
 
     session_id: SessionId
@@ -81,6 +82,7 @@ class SessionWorkload:
     preemption: Preemption = Preemption.ALWAYS
     array: str = ""
     array_limit: int | None = None
+    gates: tuple[str, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -239,4 +241,5 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         preemption=spec.preemption,
         array="" if spec.array is None else spec.array.array_id,
         array_limit=None if spec.array is None else spec.array.at_once,
+        gates=spec.gates,
     )

@@ -34,7 +34,7 @@ T = TypeVar("T")
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
      "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry",
-     "where", "tolerations", "affinity", "anti_affinity", "array"}
+     "where", "tolerations", "affinity", "anti_affinity", "array", "gates"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -67,6 +67,7 @@ def session_request(body: SessionBody) -> SessionRequest:
         on_agent_lost=LostPolicy(body.on_agent_lost),
         retry=_at("retry", _retry, body.retry),
         array=None if body.array is None else read_array(body.array),
+        gates=tuple(body.gates),
     )
 
 

@@ -117,6 +117,13 @@ class SessionRepository(Protocol):
     async def set_goals(self, session_ids: Sequence[SessionId], goal: Goal, change: Change) -> Sequence[SessionRecord]:
         """Like `set_goal` for many sessions at once; returns those that changed, by id."""
 
+    async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
+        """Open gates of a pending session; those that are open already stay so.
+
+        The history notes the change. Raises ObjectNotFound, and Conflict if the session has
+        closed gates and is not pending.
+        """
+
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """Record why these sessions stay in their status; repeated reasons are counted."""
 
