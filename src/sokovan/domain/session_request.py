@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sokovan.domain.arrays import ArrayRequest
 from sokovan.domain.owners.tenancy import Owner, Role
 from sokovan.domain.session import EndPolicy, SessionOptions, SessionType
 
@@ -36,6 +37,8 @@ class KernelGroupRequest:
     resources: Mapping[str, Amount] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     require: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+    nominated: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +59,14 @@ class SessionRequest(SessionOptions):
     minimum: int | None = None
     groups: tuple[KernelGroupRequest, ...] = ()
     require: Mapping[str, str] = field(default_factory=dict)
+    nominated: str = ""
     architecture: str = ""
     scaling_group: str = ""
     queue: str = ""
     group: str = ""
     depends_on: tuple[str, ...] = ()
     ends_with: EndPolicy | None = None
+    array: ArrayRequest | None = None
 
     def options(self) -> dict[str, Any]:
         """The values of all SessionOptions, by name."""

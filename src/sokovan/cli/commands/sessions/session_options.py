@@ -131,11 +131,21 @@ class SessionFlags:
     group: Annotated[str | None, Parameter(help="Group to account to. [env: SOKOVAN_GROUP]")] = None
     scaling_group: Annotated[str | None, Parameter(help="Scaling group. [env: SOKOVAN_SCALING_GROUP]")] = None
     priority: Annotated[int | None, Parameter(help="Priority; higher runs first.")] = None
+    preemptible: Annotated[
+        bool | None, Parameter(negative="--not-preemptible", help="Whether it may be preempted.")
+    ] = None
+    preemption: Annotated[Literal["always", "never"] | None, Parameter(help="Whether it may preempt others.")] = None
+    nominated: Annotated[str | None, Parameter(name="--nominate", help="Agent to prefer, if it has room.")] = None
     depends_on: Annotated[
         tuple[str, ...], Parameter(negative=(), help="Wait until this session has succeeded. Repeatable.")
     ] = ()
+    gates: Annotated[
+        tuple[str, ...],
+        Parameter(name="--hold", negative=(), help="Hold it until session release; a name for the gate. Repeatable."),
+    ] = ()
     starts_at: Annotated[str | None, Parameter(help="Do not start before: 2030-01-31T18:00:00Z.")] = None
     time_limit: Annotated[str | None, Parameter(help="Maximum run time: 90s, 30m, 4h, 2d.")] = None
+    array: Annotated[str | None, Parameter(help="One session per index: 0-999, 1,3,7-9, 0-100:10; %N at once.")] = None
     attempts: Annotated[int | None, Parameter(help="Attempts to start it, on other agents first; default: 3.")] = None
     on_agent_lost: Annotated[Literal["end", "requeue"] | None, Parameter(help="Action when its agent is lost.")] = None
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sokovan.domain.arrays import read_array
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -15,7 +16,7 @@ from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Group
 from sokovan.domain.problems import InvalidRequest, NameTaken
-from sokovan.domain.session import Mount, ServicePort, SessionType
+from sokovan.domain.session import Mount, Partition, ServicePort, SessionType
 from sokovan.domain.session_request import Caller, KernelGroupRequest
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.intake.validators import VALIDATORS, problems_with
@@ -62,6 +63,8 @@ async def harness() -> AsyncIterator[ControllerHarness]:
 
 # options of the request; path of the problem; part of its text
 BAD: list[tuple[dict[str, Any], str, str]] = [
+    # arrays
+    ({"array": read_array("0-10000")}, "array", "10001 sessions are more than 10000"),
     # cluster size and minimum
     ({"size": 0}, "size", "0 kernels"),
     ({"size": -3}, "size", "-3 kernels"),
@@ -72,6 +75,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"groups": (GROUP(name="a", size=0),)}, "groups/0/size", "0 kernels"),
     ({"groups": (GROUP(name="a", size=5), GROUP(name="b", size=5))}, "size", "10 kernels are more than 8"),
     ({"groups": tuple(GROUP(name=f"g{n}") for n in range(257))}, "groups", "257 groups"),
+    ({"partitions": (Partition("p", by="replica"),)}, "partitions/0/by", "no kernel group has a label 'replica'"),
     ({"minimum": -1}, "minimum", "-1 is not between 0 and the number of kernels, 1"),
     ({"size": 4, "minimum": 5}, "minimum", "5 is not between 0 and the number of kernels, 4"),
     (
