@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sokovan.adapters.sql.direct_statements import run
+from sokovan.adapters.sql.compiled_statements import run
 from sokovan.adapters.sql.rows import TEXT, Rows
 from sokovan.adapters.sql.schema.columns import server_time
 from sokovan.adapters.sql.schema.tables import LEASES, OUTBOX

@@ -26,7 +26,7 @@ _CHANGED = sa.select(AGENTS).where(AGENTS.c.stamp >= sa.bindparam("since"))
 
 
 async def read_infos(transaction: Transaction, *, since: int = 0) -> list[AgentInfo]:
-    """The agents written since a stamp, with their slots and taken ports, for the scheduler."""
+    """The agents written since a stamp, with slots and taken ports."""
     rows = await transaction.fetch(_CHANGED, {"since": since})
     bound = bound_ids(transaction, [row.agent_id for row in rows])
     slots: dict[str, list[Any]] = {}

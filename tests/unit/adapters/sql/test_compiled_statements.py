@@ -11,9 +11,9 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import IntegrityError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sokovan.adapters.sql import direct_statements
+from sokovan.adapters.sql import compiled_statements
+from sokovan.adapters.sql.compiled_statements import run
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.direct_statements import run
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.testing.clock import VirtualClock
 
@@ -117,7 +117,7 @@ async def test_a_missing_value_is_refused(connection: AsyncConnection) -> None:
 
 
 async def test_statements_that_are_gone_are_forgotten(connection: AsyncConnection) -> None:
-    before = len(direct_statements._KNOWN)
+    before = len(compiled_statements._KNOWN)
     for number in range(50):
         await run(connection, sa.select(PARTS.c.name).where(PARTS.c.amount == number))
-    assert len(direct_statements._KNOWN) <= before + 1
+    assert len(compiled_statements._KNOWN) <= before + 1

@@ -34,7 +34,7 @@ _DIALECT = SQLiteDialect_aiosqlite()
 _BY_STRUCTURE: LRUCache[Any, Any] = LRUCache(STATEMENTS_MAX)
 
 
-class Outcome(NamedTuple):
+class StatementResult(NamedTuple):
     """The rows of a statement and the number of rows that it changed."""
 
     rows: Sequence[Row[Any]]
@@ -51,7 +51,7 @@ class Parameter(NamedTuple):
 
 
 class CompiledForm:
-    """What statements of one structure have in common: SQL, parameters, columns."""
+    """The SQL, parameters and columns of all statements of one structure."""
 
     def __init__(self, compiled: SQLCompiler) -> None:
         self.sql = compiled.string
@@ -81,7 +81,10 @@ class DirectStatement(NamedTuple):
     values: Mapping[str, Any]
 
     def bound(self, given: Mapping[str, Any]) -> list[Any]:
-        """The values in the order of the SQL text. Raises InvalidRequestError if one is missing."""
+        """The values in the order of the SQL text.
+
+        Raises InvalidRequestError if one is missing.
+        """
         return [self._converted(parameter, given) for parameter in self.form.parameters]
 
     def _converted(self, parameter: Parameter, given: Mapping[str, Any]) -> Any:
@@ -94,13 +97,16 @@ class DirectStatement(NamedTuple):
         return value if parameter.convert is None else parameter.convert(value)
 
 
-async def run(connection: AsyncConnection, statement: sa.Executable, parameters: Any = None) -> Outcome:
-    """Run a statement in the connection's transaction: once, or once for each set of parameters."""
+async def run(connection: AsyncConnection, statement: sa.Executable, parameters: Any = None) -> StatementResult:
+    """Run a statement in the connection's transaction.
+
+    With a list of parameters, once for each set.
+    """
     driver = driver_of(connection)
     direct = None if driver is None else _direct(statement, parameters)
     if driver is None or direct is None:
         result = await connection.execute(statement, parameters)
-        return Outcome(result.all() if result.returns_rows else (), result.rowcount)
+        return StatementResult(result.all() if result.returns_rows else (), result.rowcount)
     cursor = driver.cursor()
     many = isinstance(parameters, list)
     bound = [direct.bound(one) for one in parameters] if many else direct.bound(parameters or {})
@@ -111,7 +117,7 @@ async def run(connection: AsyncConnection, statement: sa.Executable, parameters:
         await cursor.close()
     except sqlite3.Error as error:
         raise _wrapped(error, direct.form.sql) from error
-    return Outcome(direct.form.rows(raw), cursor.rowcount)
+    return StatementResult(direct.form.rows(raw), cursor.rowcount)
 
 
 def _notify(connection: AsyncConnection, cursor: object, sql: str, bound: object, *, many: bool) -> None:
