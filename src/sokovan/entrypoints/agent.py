@@ -21,7 +21,7 @@ from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
-from sokovan.domain.cluster.agent import PORTS_LABEL, port_range_text, read_port_range
+from sokovan.domain.cluster.agent import PORTS_DEFAULT, PORTS_LABEL, port_range_text, read_port_range
 from sokovan.domain.slots import CUDA_SHARES_SLOT
 
 JOURNAL = "journal"
@@ -98,7 +98,8 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
 
 def _port_label(ports: str) -> dict[str, str]:
     """The label for the ports of kernels; none for the default."""
-    return {PORTS_LABEL: port_range_text(read_port_range(ports))} if ports else {}
+    found = read_port_range(ports) if ports else PORTS_DEFAULT
+    return {} if found == PORTS_DEFAULT else {PORTS_LABEL: port_range_text(found)}
 
 
 def stored_identity(path: Path) -> str:
