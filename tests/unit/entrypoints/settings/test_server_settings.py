@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.entrypoints.settings.server_settings import (
-    SECTIONS,
-    InvalidSettings,
-    ServerSettings,
-    described,
-    settings_of,
-)
+from sokovan.entrypoints.settings.server_settings import InvalidSettings, ServerSettings, described, settings_of
+from sokovan.entrypoints.settings.setting_sections import SECTIONS
 from sokovan.scheduling.registry import BUILT_IN
 
 
