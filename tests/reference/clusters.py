@@ -356,6 +356,8 @@ def _owner(dice: Dice, theme: Theme) -> Owner:
 
 
 def _held_back(dice: Dice, session: SessionWorkload) -> SessionWorkload:
+    if dice.chance(2):
+        return replace(session, gates=("user",))
     if dice.chance(5):
         return replace(session, dependencies=(SessionId(dice.one_of("done", "broken", "s01", "s05")),))
     return replace(session, session_type=SessionType.BATCH, starts_at_ms=NOW_MS + dice.number(-1, 1))

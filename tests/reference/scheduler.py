@@ -83,7 +83,7 @@ class Cycle:
                     self._queues.add_usage(session.queue, kernel)
                     self._queues.add_request(session.queue, kernel)
         for pending in sessions:
-            problem = self._queues.problem(pending.session.queue)
+            problem = Code.HELD if pending.session.gates else self._queues.problem(pending.session.queue)
             pending.reason = Reason(problem) if problem is not None else self._unschedulable(pending)
             if pending.reason is None:
                 for kernel in pending.waiting:

@@ -62,6 +62,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "session show": (f"{_SESSIONS}.lifecycle:show", "Show a session."),
     "session history": (f"{_SESSIONS}.lifecycle:history", "Show the state transitions of a session."),
     "session why": (f"{_SESSIONS}.why:why", "Explain why a session is pending and what would help."),
+    "session release": (f"{_SESSIONS}.lifecycle:release", "Release held sessions, so that they may start."),
     "session stop": (f"{_SESSIONS}.lifecycle:stop", "Stop sessions."),
     "agent ls": (f"{_COMMANDS}.agents:ls", "List agents."),
     "agent show": (f"{_COMMANDS}.agents:show", "Show an agent."),

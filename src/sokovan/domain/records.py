@@ -35,6 +35,8 @@ class SessionResult(StrEnum):
 
 # Causes of an end that a user asked for.
 USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
+# The code of the release of gates.
+RELEASED = "released"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from sokovan.domain.slots import ResourceSlot, is_accelerator, total
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
+GATES_MAX = 8
 # Ports below are privileged.
 PORT_RANGE = (1_024, 65_535)
 ANY_PORT = 0
@@ -216,7 +217,11 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """Options that a request sets and the session keeps; a new one is declared here."""
+    """Options that a request sets and the session keeps; a new one is declared here.
+
+    `gates` are the closed scheduling gates: the session waits until all are open. A release
+    removes them; nothing adds one later.
+    """
 
     name: str = ""
     session_type: SessionType = SessionType.INTERACTIVE
@@ -238,6 +243,7 @@ class SessionOptions:
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +275,7 @@ class SessionSpec(SessionOptions):
         self._check_minimums()
         self._check_partitions()
         self._check_times()
+        self._check_gates()
         for dependency in self.dependencies:
             checked_name(dependency, what="session")
         if self.session_id in self.dependencies:
@@ -369,3 +376,12 @@ class SessionSpec(SessionOptions):
                 raise self._wrong("starts_at_ms", self.starts_at_ms, "only a batch session may start later")
         if self.time_limit_s is not None:
             require_int(self.time_limit_s, what=what, field="time_limit_s", least=1)
+
+    def _check_gates(self) -> None:
+        require_tuple(self.gates, str, what=f"session {self.session_id}", field="gates")
+        if len(self.gates) > GATES_MAX:
+            raise self._wrong("gates", len(self.gates), f"a session has at most {GATES_MAX} gates")
+        for gate, times in Counter(self.gates).items():
+            if times > 1:
+                raise self._wrong("gates", gate, "two gates have this name")
+            checked_name(gate, what="gate")

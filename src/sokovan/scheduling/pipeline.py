@@ -191,6 +191,10 @@ class SchedulingCycle:
 
     def _pending_session(self, session: SessionWorkload, batching: BatchingContext) -> PendingSession:
         node = self._queue_usage.node(session.queue)
+        if session.gates:
+            pending = PendingSession(session, node, BatchingContext(batching.table))
+            pending.reason = PendingReason(Code.HELD, f"held by {', '.join(session.gates)}, until it is released")
+            return pending
         try:
             pending = PendingSession(session, node, batching)
         except PluginFailed as failed:

@@ -59,7 +59,8 @@ class KernelWorkload:
 class SessionWorkload:
     """One session as the scheduler sees it: waiting, running or growing.
 
-    `submitted` orders sessions by age: a timestamp or a sequence number.
+    `submitted` orders sessions by age: a timestamp or a sequence number. With `gates`, it is
+    held and not considered.
     """
 
     session_id: SessionId
@@ -78,6 +79,7 @@ class SessionWorkload:
     starts_at_ms: int | None = None
     preemptible: bool = True
     preemption: Preemption = Preemption.ALWAYS
+    gates: tuple[str, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -234,4 +236,5 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         starts_at_ms=spec.starts_at_ms,
         preemptible=spec.preemptible,
         preemption=spec.preemption,
+        gates=spec.gates,
     )

@@ -29,6 +29,7 @@ class Code(StrEnum):
 
     PLACED = "PLACED"
     RESERVED = "RESERVED"
+    HELD = "HELD"
     QUOTA_KEYPAIR = "QUOTA_KEYPAIR"
     QUOTA_USER = "QUOTA_USER"
     QUOTA_GROUP = "QUOTA_GROUP"
@@ -70,6 +71,7 @@ class Code(StrEnum):
 MEANING: dict[Code, tuple[Advice, str]] = {
     Code.PLACED: (Advice.NOTHING, "kernels were placed in this cycle"),
     Code.RESERVED: (Advice.WAIT, "all the room it needs is being released and is reserved for it"),
+    Code.HELD: (Advice.WAIT, "a scheduling gate holds it until it is released with sokovan session release"),
     Code.QUOTA_KEYPAIR: (Advice.WAIT, "the keypair would exceed a resource limit"),
     Code.QUOTA_USER: (Advice.WAIT, "the user would exceed a resource limit"),
     Code.QUOTA_GROUP: (Advice.WAIT, "the group would exceed a resource limit"),

@@ -33,7 +33,7 @@ T = TypeVar("T")
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
      "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry",
-     "where", "tolerations", "affinity", "anti_affinity"}
+     "where", "tolerations", "affinity", "anti_affinity", "gates"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -65,6 +65,7 @@ def session_request(body: SessionBody) -> SessionRequest:
         ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
         on_agent_lost=LostPolicy(body.on_agent_lost),
         retry=_at("retry", _retry, body.retry),
+        gates=tuple(body.gates),
     )
 
 

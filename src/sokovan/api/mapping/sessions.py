@@ -26,7 +26,7 @@ WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
 # 128 + SIGKILL and SIGTERM: exit codes of kernels stopped because another one failed.
 _STOPPED = frozenset({137, 143})
 # Options that have another form in the view; all others are shown as they are, under their own name.
-CONVERTED = frozenset({"name", "retry", "topology", "where", "tolerations", "affinity", "anti_affinity"})
+CONVERTED = frozenset({"name", "retry", "topology", "where", "tolerations", "affinity", "anti_affinity", "gates"})
 _SAME = tuple(
     sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
 )
@@ -44,6 +44,7 @@ def session_view(
         tolerations=[str(one) for one in spec.tolerations],
         affinity=[str(one) for one in spec.affinity],
         anti_affinity=[str(one) for one in spec.anti_affinity],
+        gates=list(spec.gates),
         id=record.session_id,
         name=spec.name or record.session_id,
         type=spec.session_type.value,

@@ -54,6 +54,10 @@ class SessionRoutes:
                 answer=SessionView, fails=(404, 409),
             ),
             ApiOperation(
+                method="POST", path=f"{one}/release", endpoint=self.release, tag=tag,
+                answer=SessionView, fails=(404, 409),
+            ),
+            ApiOperation(
                 method="GET", path=f"{one}/kernels", endpoint=self.kernels, tag=tag,
                 answer=list[KernelView], fails=(404, 409),
             ),
@@ -128,6 +132,19 @@ class SessionRoutes:
         record = await self._found(request, ref)
         cancelled = await self._controller.cancel(record.session_id, principal_of(request.scope).caller)
         return json_response(session_view(cancelled))
+
+    async def release(
+        self,
+        request: Request,
+        ref: Ref,
+        *,
+        gate: Annotated[str, Query(max_length=REASON_MAX, description="Only this gate; by default all.")] = "",
+    ) -> Response:
+        """Release a held session, so that it may be scheduled; idempotent."""
+        record = await self._found(request, ref)
+        caller = principal_of(request.scope).caller
+        released = await self._controller.release(record.session_id, caller, gates=(gate,) if gate else ())
+        return json_response(session_view(released))
 
     async def kernels(self, request: Request, ref: Ref) -> Response:
         """List the kernels of a session."""

@@ -1,4 +1,4 @@
-"""Entry point for sessions: submit, terminate, cancel, explain.
+"""Entry point for sessions: submit, release, terminate, cancel, explain.
 
 The controller only records goals; the coordinator, woken by a hint, carries them out.
 A write and its hint are one uncancellable task: without the hint, the work of a client
@@ -14,7 +14,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
-from sokovan.domain.records import DETAIL_MAX, FORCED_BY_USER, USER_REQUESTED, Change, SessionRecord
+from sokovan.domain.records import DETAIL_MAX, FORCED_BY_USER, RELEASED, USER_REQUESTED, Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
@@ -107,6 +107,24 @@ class SchedulingController:
             if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
                 raise _not_waiting(before)
             await unit.audit.append(_entry("session.cancel", session_id, change))
+            return session, True
+
+        return await self._tasks.run(self._write(work))
+
+    async def release(self, session_id: SessionId, caller: Caller, *, gates: Sequence[str] = ()) -> SessionRecord:
+        """Release gates of a held session, all if none are named.
+
+        Idempotent. Raises NotFound, and Conflict if it has ended while held.
+        """
+
+        async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
+            before = await _changeable(unit, session_id, caller)
+            opened = [one for one in before.spec.gates if not gates or one in gates]
+            if not opened:
+                return before, False
+            change = _change(caller, RELEASED, ", ".join(opened))
+            session = await unit.sessions.release(session_id, opened, change)
+            await unit.audit.append(_entry("session.release", session_id, change))
             return session, True
 
         return await self._tasks.run(self._write(work))

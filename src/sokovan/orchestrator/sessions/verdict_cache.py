@@ -24,7 +24,7 @@ _UNCHANGED_EVERY_MS = 30_000
 _WRITES_MAX = 1_000
 # A session that one of these refuses may not start, whatever room there is.
 _RULES = frozenset(rule.name for rule in BUILT_IN_VALIDATORS)
-_HELD_BY_QUEUE = frozenset({Code.QUEUE_LIMIT, Code.QUEUE_CLOSED})
+_HELD = frozenset({Code.HELD, Code.QUEUE_LIMIT, Code.QUEUE_CLOSED})
 
 
 @dataclass(slots=True)
@@ -110,13 +110,14 @@ class VerdictCache:
 
 
 def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
-    """The sessions that a quota, a dependency, their start time or their queue holds.
+    """The sessions that may not start, whatever room there is.
 
+    A gate, a quota, a dependency, their start time or their queue holds them.
     Equal sessions share their checks, so that those are examined once.
     """
     checks = {id(verdict.checks): verdict.checks for verdict in verdicts}
     refused = {key for key, some in checks.items() if any(one.result != "ok" and one.name in _RULES for one in some)}
-    return frozenset(one.session_id for one in verdicts if one.code in _HELD_BY_QUEUE or id(one.checks) in refused)
+    return frozenset(one.session_id for one in verdicts if one.code in _HELD or id(one.checks) in refused)
 
 
 def _is_due(known: _Written | None, verdict: Verdict, now_ms: int, *, held: bool) -> bool:

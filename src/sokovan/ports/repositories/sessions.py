@@ -112,6 +112,13 @@ class SessionRepository(Protocol):
         kept. Raises ObjectNotFound.
         """
 
+    async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
+        """Open gates of a pending session; those that are open already stay so.
+
+        The history notes the change. Raises ObjectNotFound, and Conflict if the session has
+        closed gates and is not pending.
+        """
+
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """Record why these sessions stay in their status; repeated reasons are counted."""
 

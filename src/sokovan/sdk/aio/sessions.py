@@ -81,6 +81,10 @@ class AsyncSessions:
         """Cancel a session that is still pending."""
         return await self._connection.send(session_calls.cancel(ref))
 
+    async def release(self, ref: str, *, gate: str | None = None) -> SessionView:
+        """Release a held session, so that it may be scheduled; or only one of its gates."""
+        return await self._connection.send(session_calls.release(ref, gate=gate))
+
     async def why(self, ref: str) -> WhyView:
         """Explain the state of a session, with suggestions."""
         return await self._connection.send(session_calls.why(ref))

@@ -73,6 +73,13 @@ def cancel(ref: str) -> Call[SessionView]:
     return Call(method="POST", path=api_path("sessions", ref, "cancel"), answer=SessionView, repeatable=False)
 
 
+def release(ref: str, *, gate: str | None = None) -> Call[SessionView]:
+    """Release a held session, or one of its gates; idempotent."""
+    return Call(
+        method="POST", path=api_path("sessions", ref, "release"), answer=SessionView, query=query({"gate": gate})
+    )
+
+
 def why(ref: str) -> Call[WhyView]:
     """Explain the state of a session."""
     from sokovan.wire.api.explanations import WhyView  # noqa: PLC0415  # loads lazily

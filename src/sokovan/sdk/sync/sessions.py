@@ -80,6 +80,10 @@ class Sessions:
         """Cancel a session that is still pending."""
         return self._connection.send(session_calls.cancel(ref))
 
+    def release(self, ref: str, *, gate: str | None = None) -> SessionView:
+        """Release a held session, so that it may be scheduled; or only one of its gates."""
+        return self._connection.send(session_calls.release(ref, gate=gate))
+
     def why(self, ref: str) -> WhyView:
         """Explain the state of a session, with suggestions."""
         return self._connection.send(session_calls.why(ref))

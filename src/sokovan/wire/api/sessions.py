@@ -74,7 +74,8 @@ class SessionBody(StrictBody):
     `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
     `workdir` is a folder of the agent, in which the kernels run and which they may change;
     by default each has an empty folder of its own. `upload` is the id of an upload of the
-    caller; the kernels of the session run in a copy of it, one per agent.
+    caller; the kernels of the session run in a copy of it, one per agent. With `gates`, names
+    of scheduling gates, the session is held until all of them are released.
     """
 
     name: str | None = None
@@ -111,6 +112,7 @@ class SessionBody(StrictBody):
     tolerates_failures: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
+    gates: list[str] = field(default_factory=list)
 
 
 class RunOptions(TypedDict, total=False):
@@ -156,6 +158,7 @@ class RunOptions(TypedDict, total=False):
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
+    gates: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +199,8 @@ class SessionView:
 
     `result` is `success`, `failure`, or `cancelled` if a user ended it first; null before.
     `times_out_at` is when a pending session is cancelled by the pending timeout of its
-    scaling group; null without one, and while a quota, a dependency or the start time
-    holds the session.
+    scaling group; null without one, and while a quota, a dependency, the start time or a
+    gate holds the session. `gates` are those that have not been released.
     """
 
     id: str
@@ -243,6 +246,7 @@ class SessionView:
     times_out_at: str | None = None
     workdir: str = ""
     upload: str = ""
+    gates: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -228,6 +228,7 @@ async def test_no_user_ends_sessions_of_others(api: ApiHarness) -> None:
     for user in (SOUTH, domain_admin("south")):
         assert (await api.call("DELETE", "/sessions/precious", user=user)).status_code == 404
         assert (await api.call("POST", "/sessions/precious/cancel", user=user)).status_code == 404
+        assert (await api.call("POST", "/sessions/precious/release", user=user)).status_code == 404
     assert (await api.cluster.session("precious")).status is SessionStatus.RUNNING
 
 

@@ -71,6 +71,7 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
         starts_at_ms=max((*later, spec["starts_at_ms"] or 0)) or None,
         preemptible=spec["preemptible"],
         preemption=Preemption(spec["preemption"]),
+        gates=tuple(spec.get("gates", ())),
     )
 
 

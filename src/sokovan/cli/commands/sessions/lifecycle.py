@@ -1,4 +1,4 @@
-"""Commands on single sessions: show, history, wait, stop and cancel."""
+"""Commands on single sessions: show, history, wait, release, stop and cancel."""
 
 from __future__ import annotations
 
@@ -173,6 +173,31 @@ def cancel(*names: str, server: ActionOptions = DEFAULT_ACTION) -> int:
         for name in _required(names, "cancel"):
             view = client.sessions.cancel(name)
             server.report(view, f"{view.name}  {state_of(view)}")
+    return OK
+
+
+def release(*names: str, gate: str | None = None, server: ActionOptions = DEFAULT_ACTION) -> int:
+    """Release held sessions, so that they may start.
+
+    Opens the gates that sokovan run --hold closed. A session that is not held
+    is not affected.
+
+    For example:
+      sokovan session release ddp
+      sokovan session release ddp --gate data-ready
+
+    Parameters
+    ----------
+    names
+        Session names or IDs, or unique prefixes.
+    gate
+        Open only this gate; default: all.
+    """
+    with server.client() as client:
+        for name in _required(names, "session release"):
+            view = client.sessions.release(name, gate=gate)
+            held = f"  held by {', '.join(view.gates)}" if view.gates else ""
+            server.report(view, f"{view.name}  {state_of(view)}{held}")
     return OK
 
 

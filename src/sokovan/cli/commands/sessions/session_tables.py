@@ -148,6 +148,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
         *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),
+        ("held by", ", ".join(view.gates)),
         ("starts at", view.starts_at or ""),
         ("times out", f"at {view.times_out_at}, unless it starts before" if view.times_out_at else ""),
         ("scheduled", when(view.scheduled_at) if view.scheduled_at else ""),

@@ -114,6 +114,7 @@ async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
         on_agent_lost=LostPolicy.REQUEUE,
         ends_with=EndPolicy.MAIN,
         tolerates_failures=True,
+        gates=("data-ready",),
     )
     record = await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
     expect(record.spec == spec, "a new session has another spec than was given")

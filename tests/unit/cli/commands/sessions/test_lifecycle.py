@@ -62,6 +62,7 @@ def test_waiting_prints_the_state_of_each_session(server: CannedServer, sokovan:
         (("wait", "a"), "GET sessions/a/events"),
         (("stop", "a"), "DELETE sessions/a"),
         (("cancel", "a"), "POST sessions/a/cancel"),
+        (("session", "release", "a"), "POST sessions/a/release"),
     ],
 )
 def test_the_result_is_printed_as_json(
@@ -121,9 +122,17 @@ def test_only_pending_sessions_are_cancelled(server: CannedServer, sokovan: Soko
     assert sokovan("cancel", "a")[0] == 5
 
 
-@pytest.mark.parametrize("verb", ["stop", "wait", "cancel"])
+def test_a_release_says_which_gates_still_hold_the_session(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions/a/release", pending(name="a", gates=["budget"]))
+    assert sokovan("session", "release", "a", "--gate", "data") == (0, "", "a  PENDING  held by budget\n")
+    assert server.lines == ["POST sessions/a/release?gate=data"]
+    server.says("POST sessions/a/release", pending(name="a"))
+    assert sokovan("session", "release", "a") == (0, "", "a  PENDING\n")
+
+
+@pytest.mark.parametrize("verb", ["stop", "wait", "cancel", "session release"])
 def test_no_session_name_is_a_usage_error(server: CannedServer, sokovan: Sokovan, verb: str) -> None:
-    status, _, err = sokovan(verb)
+    status, _, err = sokovan(*verb.split())
     assert status == 2
     assert "no session given" in err
     assert server.asked == []

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, NAMED, REQUESTS, SCALING_GROUPS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -230,40 +230,6 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     if pairs:
         await transaction.execute(sa.insert(DEPENDENCIES), pairs)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
-
-
-async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING and later sessions that depend on `before` depend on `after`.
-
-    The versions of their kernels change too: a copy that was read before must not move them.
-    """
-    # First, because it waits for units of work that add dependents.
-    marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after)
-    await transaction.execute(marked)
-    waiting = await transaction.fetch(
-        sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
-        .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
-        .where(DEPENDENCIES.c.depends_on == before, SESSIONS.c.status == SESSION.initial.value)
-        .order_by(SESSIONS.c.session_id)
-        .with_for_update(of=SESSIONS)
-    )
-    for row in waiting:
-        spec = spec_of(row.body)
-        dependencies = tuple(after if one == before else one for one in spec.dependencies)
-        written = {"body": spec_text(replace(spec, dependencies=dependencies)), "stamp": transaction.stamp}
-        await transaction.execute(
-            sa.update(SESSIONS)
-            .where(SESSIONS.c.session_id == row.session_id)
-            .values(**written, version=SESSIONS.c.version + 1)
-        )
-        await transaction.execute(
-            sa.update(DEPENDENCIES)
-            .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
-            .values(depends_on=after)
-        )
-        await transaction.execute(
-            sa.update(KERNELS).where(KERNELS.c.session_id == row.session_id).values(version=KERNELS.c.version + 1)
-        )
 
 
 def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:

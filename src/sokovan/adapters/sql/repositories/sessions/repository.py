@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists
+from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists, stored_specs
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
@@ -52,7 +52,7 @@ class SqlSessions:
         if isinstance(outcome, SokovanError):
             raise outcome
         if in_place_of is not None:
-            await enqueueing.replace_dependency(self._transaction, in_place_of, outcome.session_id)
+            await stored_specs.replace_dependency(self._transaction, in_place_of, outcome.session_id)
         return outcome
 
     async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
@@ -167,6 +167,12 @@ class SqlSessions:
                     transitions.move_kernel(session, kernel, trigger)
             _settle_stop(transitions, session, trigger, ended_by_user=ended_by_user)
             await transitions.write()
+        return await self.get(session_id)
+
+    async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
+        """See the port."""
+        if await stored_specs.open_gates(self._transaction, session_id, gates):
+            await self.note([session_id], change)
         return await self.get(session_id)
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
