@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": (f"{_SESSIONS}.lifecycle:stop", "Stop sessions."),
     "cancel": (f"{_SESSIONS}.lifecycle:cancel", "Cancel pending sessions."),
     "session ls": (f"{_SESSIONS}.ps:ps", "List sessions."),
-    "session show": (f"{_SESSIONS}.lifecycle:show", "Show a session."),
+    "session show": (f"{_SESSIONS}.lifecycle:show", "Show a session or an array."),
     "session history": (f"{_SESSIONS}.lifecycle:history", "Show the state transitions of a session."),
     "session why": (f"{_SESSIONS}.why:why", "Explain why a session is pending and what would help."),
     "session release": (f"{_SESSIONS}.lifecycle:release", "Release held sessions, so that they may start."),

@@ -36,6 +36,7 @@ class Code(StrEnum):
     QUOTA_DOMAIN = "QUOTA_DOMAIN"
     CONCURRENCY_LIMIT = "CONCURRENCY_LIMIT"
     PENDING_LIMIT = "PENDING_LIMIT"
+    ARRAY_LIMIT = "ARRAY_LIMIT"
     DEPENDENCY = "DEPENDENCY"
     NOT_YET_BEGIN = "NOT_YET_BEGIN"
     REFUSED_BY_PLUGIN = "REFUSED_BY_PLUGIN"
@@ -84,6 +85,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
         Advice.WAIT,
         "waiting sessions ahead of it reach the pending limit of an owner",
     ),
+    Code.ARRAY_LIMIT: (Advice.WAIT, "as many sessions of its array run as may run at once"),
     Code.DEPENDENCY: (Advice.WAIT, "a session it depends on has failed or has not ended yet"),
     Code.NOT_YET_BEGIN: (Advice.WAIT, "its start time has not come yet"),
     Code.REFUSED_BY_PLUGIN: (Advice.CHANGE, "an installed plugin or validator refuses it"),

@@ -15,7 +15,7 @@ from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.codec import verdict_to_json
 from sokovan.scheduling.trace import MEANING, Code, Verdict
-from sokovan.scheduling.validators import BUILT_IN_VALIDATORS
+from sokovan.scheduling.validators import BUILT_IN_VALIDATORS, MANDATORY_VALIDATORS
 
 # Intervals at which a verdict of the same code is written: with another summary, and unchanged.
 _SUMMARY_EVERY_MS = 1_000
@@ -23,7 +23,7 @@ _UNCHANGED_EVERY_MS = 30_000
 # Writes per cycle; the rest follows in the next cycles, so that a backlog does not delay starts.
 _WRITES_MAX = 1_000
 # A session that one of these refuses may not start, whatever room there is.
-_RULES = frozenset(rule.name for rule in BUILT_IN_VALIDATORS)
+_RULES = frozenset(rule.name for rule in (*BUILT_IN_VALIDATORS, *MANDATORY_VALIDATORS))
 _HELD = frozenset({Code.HELD, Code.QUEUE_LIMIT, Code.QUEUE_CLOSED})
 
 
@@ -112,7 +112,7 @@ class VerdictCache:
 def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
     """The sessions that may not start, whatever room there is.
 
-    A gate, a quota, a dependency, their start time or their queue holds them.
+    A gate, a quota, a dependency, their start time, array or queue holds them.
     Equal sessions share their checks, so that those are examined once.
     """
     checks = {id(verdict.checks): verdict.checks for verdict in verdicts}

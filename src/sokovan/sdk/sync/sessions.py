@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
-from sokovan.sdk.core.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
+from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
-from sokovan.domain.labels import LabelSelector
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.tenancy import Owner

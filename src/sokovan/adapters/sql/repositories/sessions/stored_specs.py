@@ -32,9 +32,12 @@ async def write_spec(transaction: Transaction, spec: SessionSpec) -> None:
 
 
 async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING and later sessions that depend on `before` depend on `after`."""
+    """Make PENDING and later sessions that depend on `before` depend on `after`.
+
+    In its array, `before` no longer counts.
+    """
     # First, because it waits for units of work that add dependents.
-    marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after)
+    marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after, array_id=None)
     await transaction.execute(marked)
     waiting = await transaction.fetch(
         sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
