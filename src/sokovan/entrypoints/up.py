@@ -29,7 +29,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
-from sokovan.entrypoints.agent import AgentOptions
+from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.embedded.background_tasks import start_task
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
@@ -47,7 +47,6 @@ from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.settings.component_options import (
-    agent_options_of,
     api_settings_of,
     database_settings_of,
     dry_run_limits_of,

@@ -63,9 +63,8 @@ def run(
     token_file
         File with the join token. [env: SOKOVAN_AGENT_TOKEN]
     """
-    from sokovan.entrypoints.agent import run_agent  # noqa: PLC0415  # the agent loads only here
+    from sokovan.entrypoints.agent import agent_options_of, run_agent  # noqa: PLC0415  # the agent loads only here
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the agent loads only here
-    from sokovan.entrypoints.settings.component_options import agent_options_of  # noqa: PLC0415  # as the agent
     from sokovan.entrypoints.settings.setting_sources import sources_of  # noqa: PLC0415  # as the agent
 
     data, flags = data_home(os.environ), options.flags()

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 from sokovan.adapters.sql.database import DatabaseSettings
 from sokovan.api.settings import ApiSettings, StreamLimits
 from sokovan.domain.cluster.agent_health import HealthLimits
 from sokovan.domain.lifecycle.retry import RetryDelay
 from sokovan.domain.owners.uploads import UploadLimits
-from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sections import (
-    AgentSettings,
     ApiServerSettings,
     SchedulerSettings,
     StorageSettings,
     UploadSettings,
-    read_label,
 )
 from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.quarantine import QuarantineLimits
@@ -77,21 +73,6 @@ def api_settings_of(settings: ApiServerSettings, *, pepper: bytes, machine: str)
             idle_s=settings.stream_idle_s,
             lasts_s_max=settings.stream_lifetime_s,
         ),
-    )
-
-
-def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
-    """Options of the agent of this machine."""
-    return AgentOptions(
-        manager=manager,
-        token=token,
-        root=root,
-        name=settings.name,
-        scaling_group=settings.scaling_group,
-        fake_gpus=settings.fake_gpus,
-        gpu_shares=settings.gpu_shares,
-        kernel_ports=settings.kernel_ports,
-        labels=dict(map(read_label, settings.labels)),
     )
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from sokovan.adapters.sql.database import DatabaseSettings
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.owners.uploads import UploadLimits
-from sokovan.entrypoints.agent import AgentOptions
+from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.settings.component_options import (
-    agent_options_of,
     api_settings_of,
     database_settings_of,
     dry_run_limits_of,
