@@ -16,11 +16,9 @@ class SettingOptions:
 
     config: Annotated[
         Path | None,
-        Parameter(help="Configuration file; default: sokovan.toml in the data folder. [env: SOKOVAN_CONFIG]"),
+        Parameter(help="Configuration file. [env: SOKOVAN_CONFIG]"),
     ] = None
-    set: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="Any setting, such as scheduler.batch_max=50. Repeatable.")
-    ] = ()
+    set: Annotated[tuple[str, ...], Parameter(negative=(), help="Setting, such as log.files_kept=5. Repeatable.")] = ()
 
 
 NO_SETTINGS = SettingOptions()
