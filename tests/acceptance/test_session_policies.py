@@ -38,3 +38,11 @@ def test_what_can_never_pass_is_cancelled_and_what_may_pass_later_waits(server: 
     server.reaches("later", "running")
     server.end("later")
     done(server.cli("quota", "set", "group:default", "cpu=1000"))
+
+
+def test_an_inference_session_is_refused_until_deployments_run(server: Embedded) -> None:
+    before = len(server.sessions())
+    refused = server.cli("run", "--detach", "--type", "inference", *SLEEPS)
+    assert refused.returncode != 0
+    assert "inference sessions belong to deployments" in refused.stderr
+    assert len(server.sessions()) == before

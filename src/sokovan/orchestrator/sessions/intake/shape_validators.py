@@ -88,9 +88,12 @@ def group_names(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def session_type(query: IntakeQuery) -> Iterator[Problem]:
-    """Only administrators submit system sessions."""
+    """Only administrators submit system sessions, and nobody inference sessions yet."""
     if query.request.session_type is SessionType.SYSTEM and query.caller.role is not Role.ADMIN:
         yield Problem("type", "system sessions are for administrators")
+    if query.request.session_type is SessionType.INFERENCE:
+        problem = "inference sessions belong to deployments, which this version cannot run yet; use batch with --port"
+        yield Problem("type", problem)
 
 
 def starting_time(query: IntakeQuery) -> Iterator[Problem]:
