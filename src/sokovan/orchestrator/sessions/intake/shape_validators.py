@@ -88,7 +88,7 @@ def group_names(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def session_type(query: IntakeQuery) -> Iterator[Problem]:
-    """Only administrators submit system sessions, and nobody inference sessions yet."""
+    """System sessions are for administrators; inference sessions are refused."""
     if query.request.session_type is SessionType.SYSTEM and query.caller.role is not Role.ADMIN:
         yield Problem("type", "system sessions are for administrators")
     if query.request.session_type is SessionType.INFERENCE:
