@@ -43,6 +43,6 @@ def test_what_can_never_pass_is_cancelled_and_what_may_pass_later_waits(server: 
 def test_an_inference_session_is_refused_until_deployments_run(server: Embedded) -> None:
     before = len(server.sessions())
     refused = server.cli("run", "--detach", "--type", "inference", *SLEEPS)
-    assert refused.returncode != 0
+    assert refused.returncode == 2
     assert "inference sessions belong to deployments" in refused.stderr
     assert len(server.sessions()) == before
