@@ -212,16 +212,13 @@ class Cycle:
         return Code.PORTS_TAKEN if any(m.fits_without_ports(kernel) for m in eligible) else Code.NOT_ENOUGH_FREE
 
     def _enqueue(self, sessions: Sequence[WaitingSession]) -> None:
-        """Admit sessions within the limits of their queues."""
-        admitted: list[tuple[str, KernelWorkload]] = []
-        for pending in sorted(sessions, key=_by_priority):
+        """Refuse sessions that exceed a limit of their queue whatever else starts; validators come first."""
+        for pending in sessions:
             if pending.reason is not None or pending.running:
                 continue
-            queue = str(pending.session.queue)
-            request = pending.waiting[: max(0, pending.minimum - pending.counted())]
-            if self._queues.admits(queue, request, admitted):
-                admitted.extend((queue, kernel) for kernel in request)
-            else:
+            need = max(0, pending.minimum - pending.counted())
+            over = self._queues.over_limit(str(pending.session.queue), pending.waiting, need)
+            if over and self._examined(pending)[0] is None:
                 pending.reason = Reason(Code.QUEUE_LIMIT)
 
     def _allocate(self, sessions: Sequence[WaitingSession]) -> None:

@@ -19,7 +19,7 @@ from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.explain import Explainer
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
-from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
+from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, WaitingSessions
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
@@ -126,7 +126,7 @@ class SchedulingCycle:
         outcome = AllocateOutcome()
         for action in self._profile.actions:
             if action == "enqueue":
-                Enqueue(self._workspace.slots).run(sessions)
+                Enqueue(self._queue_usage, self._admission, self._extensions, self._new_queue).run(sessions)
             elif action == "allocate":
                 self._allocate(sessions, outcome)
             else:
@@ -244,7 +244,7 @@ class SchedulingCycle:
         if note not in self._notes:
             self._notes = (*self._notes, note)
 
-    def _new_queue(self) -> SessionHeap | QueueOrder:
+    def _new_queue(self) -> WaitingSessions:
         return QueueOrder(self._fairness_key, self._share) if self._has_fairness_keys else SessionHeap()
 
     def _fairness_key(self, pending: PendingSession) -> str:
