@@ -39,5 +39,5 @@ def downgrade() -> None:
 def _change(sign: str) -> None:
     for scope, column in _COLUMNS.items():
         for amount, slot in ((_SLOTS, "<> '#sessions'"), (_SESSIONS, "= '#sessions'")):
-            update = f"UPDATE owner_usage SET used = used {sign} ({amount.format(column=column)})"  # noqa: S608  # constants
-            op.execute(sa.text(f"{update} WHERE scope = '{scope}' AND slot {slot}"))
+            change = f"{sign} ({amount.format(column=column)}) WHERE scope = '{scope}' AND slot {slot}"
+            op.execute(sa.text("UPDATE owner_usage SET used = used " + change))  # noqa: S608  # of constants only

@@ -53,7 +53,10 @@ class UsageDelta:
             self.slots[agent_id, slot] += sign * amount
 
     def add_owner(self, row: Any, amounts: Mapping[str, int], *, sign: int) -> None:
-        """Add or subtract amounts for the owner of a session's row; only past usage if it is not charged."""
+        """Add or subtract amounts for the owner of a session's row.
+
+        One that is not charged counts as past usage only.
+        """
         charged = SessionType(row.session_type).is_charged
         key = (row.access_key, row.user, row.group, row.domain)
         owner = self._owners.setdefault(key, Counter()) if charged else Counter()

@@ -8,15 +8,18 @@ from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.migrations import v0019_system_sessions
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import SessionType
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
 async def usage(cluster: StoredCluster) -> list[object]:
-    return [
-        await cluster.store.read(lambda unit, scope=scope: unit.ledger.usage(scope, "default"))  # type: ignore[misc]
-        for scope in Scope
-    ]
+    """What all owners use."""
+
+    async def work(unit: UnitOfWork) -> list[object]:
+        return [await unit.ledger.usage(scope, "default") for scope in Scope]
+
+    return await cluster.store.read(work)
 
 
 @pytest.mark.parametrize("backend", Backend)
