@@ -47,7 +47,6 @@ def session_state(
         "session_id": name,
         "required": len(kernels),
         "scaling_group": "default",
-        "session_type": "batch",
         "cause": None,
         "cause_detail": None,
         "result": None,
