@@ -60,7 +60,7 @@ def test_a_type_goes_where_it_is_allowed_and_waits_in_that_groups_queue(groups: 
     assert "takes sessions of type batch, not interactive" in refused.stderr
     groups.end("typed")
     groups.reaches("typed", "cancelled")
-    done(groups.cli("scaling-group", "set", "default", "--session-type", "all"))
+    done(groups.cli("scaling-group", "set", "default", "--session-type", ""))
 
 
 def test_a_private_group_refuses_those_it_is_not_assigned_to(groups: Embedded) -> None:

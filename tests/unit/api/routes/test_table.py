@@ -48,6 +48,7 @@ GET /api/v1/agents/{name:path}
 PATCH /api/v1/agents/{name:path}
 GET /api/v1/agents/{name:path}/history
 PATCH /api/v1/agents/{name:path}/labels
+PATCH /api/v1/agents/{name:path}/taints
 GET /api/v1/topology
 PUT /api/v1/topology
 DELETE /api/v1/topology
@@ -77,6 +78,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.change_agent("gpu2", "drain", ""),
     catalog_calls.agent_history("gpu2"),
     catalog_calls.label_agent("gpu2", {}, []),
+    catalog_calls.taint_agent("gpu2", [], []),
     catalog_calls.topology(),
     catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
     catalog_calls.delete_topology(dry_run=True),
@@ -110,6 +112,7 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
         ("/api/v1/sessions/waiting", "/api/v1/sessions/{ref}"),
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
+        ("/api/v1/agents/{name:path}/taints", "/api/v1/agents/{name:path}"),
     ):
         assert paths.index(exact) < paths.index(general)
 
