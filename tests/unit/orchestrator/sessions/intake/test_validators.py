@@ -16,7 +16,7 @@ from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Group
 from sokovan.domain.problems import InvalidRequest, NameTaken
-from sokovan.domain.session import Mount, ServicePort, SessionType
+from sokovan.domain.session import Mount, Partition, ServicePort, SessionType
 from sokovan.domain.session_request import Caller, KernelGroupRequest
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.intake.validators import VALIDATORS, problems_with
@@ -75,6 +75,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"groups": (GROUP(name="a", size=0),)}, "groups/0/size", "0 kernels"),
     ({"groups": (GROUP(name="a", size=5), GROUP(name="b", size=5))}, "size", "10 kernels are more than 8"),
     ({"groups": tuple(GROUP(name=f"g{n}") for n in range(257))}, "groups", "257 groups"),
+    ({"partitions": (Partition("p", by="replica"),)}, "partitions/0/by", "no kernel group has a label 'replica'"),
     ({"minimum": -1}, "minimum", "-1 is not between 0 and the number of kernels, 1"),
     ({"size": 4, "minimum": 5}, "minimum", "5 is not between 0 and the number of kernels, 4"),
     (
@@ -91,6 +92,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"groups": (GROUP(name="a", environment={"1A": "x"}),)}, "groups/0/environment", "not a name for a variable"),
     # sort, priority, times
     ({"session_type": SessionType.SYSTEM}, "type", "for administrators"),
+    ({"session_type": SessionType.INFERENCE}, "type", "inference sessions belong to deployments"),
     ({"priority": 11}, "priority", "11 is more than 10, the limit of group vision"),
     ({"priority": 2_000_000}, "priority", "not between"),
     ({"priority": -2_000_000}, "priority", "not between"),
@@ -276,7 +278,6 @@ async def test_a_problem_of_an_inherited_value_is_reported_once_for_the_session(
         (ALICE, {"starts_at_ms": EPOCH_MS + YEAR_MS}),
         (ALICE, {"starts_at_ms": 0}),
         (ALICE, {"command": (), "session_type": SessionType.INTERACTIVE}),
-        (ALICE, {"command": (), "session_type": SessionType.INFERENCE, "image": "arm-only"}),
         (ALICE, {"queue": "research", "scaling_group": "tree"}),
         (ALICE, {"queue": "faculty", "scaling_group": "default"}),
         (ALICE, {"mounts": (Mount("/a", "/data"), Mount("/b", "/database"))}),
