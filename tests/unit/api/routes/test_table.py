@@ -39,6 +39,10 @@ GET /api/v1/sessions/{ref}/kernels
 GET /api/v1/sessions/{ref}/events
 GET /api/v1/sessions/{ref}/kernels/{index}/log
 GET /api/v1/sessions/{ref}/log
+POST /api/v1/sessions/{ref}/release
+GET /api/v1/arrays
+GET /api/v1/arrays/{ref}
+DELETE /api/v1/arrays/{ref}
 GET /api/v1/events
 GET /api/v1/usage
 PUT /api/v1/uploads/blobs/{digest}
