@@ -58,7 +58,7 @@ def test_a_condition_on_labels_and_affinity_hold_on_real_agents(server: Embedded
 @pytest.mark.parametrize(
     ("taint", "told"),
     [
-        ("=ml", "'' is not 1 to 63 letters"),
+        ("=ml", "key = '': is not 1 to 63 letters"),
         ("dedicated=ml:NoExecute", "the only one is NoSchedule"),
         ("never-there-", "is not a taint of the agent"),
     ],
