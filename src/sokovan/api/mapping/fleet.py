@@ -122,14 +122,15 @@ def queue_view(queue: Queue) -> QueueBody:
         weight=queue.weight,
         priority=queue.priority,
         open=queue.state is QueueState.OPEN,
+        reclaimable=queue.reclaimable,
         deserved=amounts(queue.deserved) or None,
         guarantee=amounts(queue.guarantee) or None,
         capability=amounts(queue.capability) or None,
     )
 
 
-def queue_of(body: QueueBody, before: Queue | None) -> Queue:
-    """The queue of a body; fields that the wire lacks are kept. Raises InvalidSpec."""
+def queue_of(body: QueueBody, _before: Queue | None) -> Queue:
+    """The queue of a body. Raises InvalidSpec."""
     if body.name == ROOT_QUEUE and not body.open:
         # It is above every queue, and would stop all of them at once, those that are created later as well.
         problem, hint = "the root queue cannot be closed", "close the queues below it"
@@ -140,7 +141,7 @@ def queue_of(body: QueueBody, before: Queue | None) -> Queue:
         priority=body.priority,
         state=QueueState.OPEN if body.open else QueueState.CLOSED,
         parent=QueueName(body.parent) if body.parent is not None else ROOT_QUEUE,
-        reclaimable=before.reclaimable if before is not None else True,
+        reclaimable=body.reclaimable,
         capability=read_limits(body.capability or {}),
         deserved=read_limits(body.deserved or {}),
         guarantee=read_slots(body.guarantee or {}),
