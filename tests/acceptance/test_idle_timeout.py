@@ -9,6 +9,8 @@ import pytest
 from tests.acceptance.embedded import SOKOVAN, Embedded
 
 SMALL_FLAGS = ("--cpus", "0.2", "--mem", "64MiB")
+# Busy, so that it is not idle before a test uses it.
+BUSY_UNTIL_VISITED = "import os, time\nwhile not os.path.exists('visited'): pass\ntime.sleep(600)"
 BUSY = ("python3", "-c", "while True: pass")
 
 
@@ -21,10 +23,10 @@ def shell(server: Embedded, name: str, *options: str) -> None:
 
 def test_only_a_session_without_shell_command_and_cpu_use_ends_after_its_idle_timeout(server: Embedded) -> None:
     shell(server, "busy", "--idle-timeout", "3s", "--", *BUSY)
-    shell(server, "visited", "--idle-timeout", "3s")
+    shell(server, "visited", "--idle-timeout", "3s", "--", "python3", "-c", BUSY_UNTIL_VISITED)
     server.reaches("visited", "running")
     visit = subprocess.Popen(
-        [SOKOVAN, "exec", "visited", "--", "cat"],
+        [SOKOVAN, "exec", "visited", "--", "sh", "-c", "touch visited; cat"],
         env=server.environment,
         cwd=server.folder,
         stdin=subprocess.PIPE,

@@ -97,7 +97,7 @@ class IdleTimes:
 
 
 def cpu_ticks(shims: Collection[int]) -> Mapping[int, int]:
-    """The CPU time of all processes below each shim, ended ones included, in clock ticks."""
+    """The CPU time of all processes below each shim, in clock ticks, ended ones too."""
     children: dict[int, list[Process]] = {}
     found: dict[int, int] = {}
     for process in all_processes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,15 @@ class Observer:
     idle: IdleTimes | None = None
     # Ends are final, and most kept kernels have ended: they are not read again.
     over: dict[str, Observation] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def measuring(cls, layout: KernelLayout, clock: Clock) -> Observer:
+        """An observer that measures idle times, too."""
+        return cls(layout, clock, IdleTimes(clock))
+
+    def command(self, name: str) -> AbstractContextManager[None]:
+        """Entered while a command runs in the kernel of this folder, which is not idle then."""
+        return contextlib.nullcontext() if self.idle is None else self.idle.command(name)
 
     def all(self) -> list[Observation]:
         """Every kernel that was not forgotten, by id and attempt."""

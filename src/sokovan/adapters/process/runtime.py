@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.exit_watcher import ExitWatcher
-from sokovan.adapters.process.idle_times import IdleTimes
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.launch.starter import Starter
@@ -58,8 +57,7 @@ class ProcessRuntime:
             raise RuntimeFailure(f"{root} cannot be used for kernels: {error}") from error
         self._clock = clock
         self._images = ProcessImages(self._layout, clock, requirements or {})
-        self._idle = IdleTimes(clock)
-        self._observer = Observer(self._layout, clock, self._idle)
+        self._observer = Observer.measuring(self._layout, clock)
         self._stopper = Stopper(self._layout, self._observer)
         self._ends = ExitWatcher(self._layout)
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
@@ -145,7 +143,7 @@ class ProcessRuntime:
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         """Run a further command inside a running kernel."""
         folder = self._layout.folder(kernel_id, attempt)
-        presence = self._idle.command(folder.name)
+        presence = self._observer.command(folder.name)
         return ProcessExecution(folder, command, terminal=terminal, threads=self._threads, presence=presence)
 
     def close(self) -> None:

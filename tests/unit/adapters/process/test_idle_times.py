@@ -42,6 +42,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
     found = Measured(monkeypatch)
     found.times.idle_s("k", 7)
     found.times.sample()
+    found.times.idle_s("k", 7)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Enforces deadlines: of transient kernel states, of waiting, of running and idle time."""
+"""Enforces deadlines: of transient kernel states, waiting, running and idleness."""
 
 from __future__ import annotations
 
