@@ -26,7 +26,7 @@ def test_only_a_session_without_shell_command_and_cpu_use_ends_after_its_idle_ti
     shell(server, "visited", "--idle-timeout", "3s", "--", "python3", "-c", BUSY_UNTIL_VISITED)
     server.reaches("visited", "running")
     visit = subprocess.Popen(
-        [SOKOVAN, "exec", "visited", "--", "sh", "-c", "touch visited; cat"],
+        [SOKOVAN, "exec", "-i", "visited", "--", "sh", "-c", "touch visited; cat"],
         env=server.environment,
         cwd=server.folder,
         stdin=subprocess.PIPE,

@@ -49,7 +49,7 @@ class Observer:
         return cls(layout, clock, IdleTimes(clock))
 
     def command(self, name: str) -> AbstractContextManager[None]:
-        """Entered while a command runs in the kernel of this folder, which is not idle then."""
+        """Entered while a command runs in a kernel, which is then not idle."""
         return contextlib.nullcontext() if self.idle is None else self.idle.command(name)
 
     def all(self) -> list[Observation]:
