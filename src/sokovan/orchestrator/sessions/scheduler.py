@@ -168,8 +168,9 @@ class Scheduler:
         todo = assignments_of(plan, incarnations=incarnations)
         validators = frozenset(profile_of(snapshot.scaling_group).validators)
         context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
+        sessions = {session.session_id: session for session in snapshot.sessions} if todo else {}
         for batch in _batches(todo, self._batch_max()):
-            result = await self._allocator.allocate_batch(batch, context)
+            result = await self._allocator.allocate_planned(batch, sessions, context)
             report.placed += sum(len(one.kernels) for one in result.allocated)
             report.refused.update(result.refused)
         if report.refused:
