@@ -11,6 +11,8 @@ from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.testing.acting_agents import ActingAgent
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow  # many cycles through the store per test
+
 # An agent of this size holds one kernel of it.
 JUST_ONE: dict[str, int] = {"cpu": 1000, "mem": 1 << 30}
 

@@ -85,9 +85,9 @@ def server(*, check: Path | None = None, changed: Flag = False, output: OutputOp
 
 
 def _checked(file: Path) -> Sequence[SettingView]:
-    from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the server's modules load here
-    from sokovan.entrypoints.settings.effective_settings import setting_views  # noqa: PLC0415  # as above
-    from sokovan.entrypoints.settings.setting_sources import sources_of  # noqa: PLC0415  # as above
+    from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # loads only here
+    from sokovan.entrypoints.settings.effective_settings import setting_views  # noqa: PLC0415  # loads only here
+    from sokovan.entrypoints.settings.setting_sources import sources_of  # noqa: PLC0415  # loads only here
 
     sources = sources_of(file, data_home(os.environ), environment=os.environ)
     return setting_views(sources.read_with_plugins(), sources.local_tree().origins)
