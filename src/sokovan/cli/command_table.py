@@ -85,7 +85,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context use": (f"{_COMMANDS}.contexts:use", "Set the current context."),
     "context add": (f"{_COMMANDS}.contexts:add", "Add a context."),
     "context rm": (f"{_COMMANDS}.contexts:remove", "Remove a context and its API key."),
-    "config server": (f"{_COMMANDS}.config:server", "Show the settings of the server, or check a file."),
+    "config server": (f"{_LOCAL}.server_settings:server", "Show the settings of the server, or check a file."),
     "config show": (f"{_COMMANDS}.config:show", "Show the effective settings and their origin."),
     "whoami": (f"{_COMMANDS}.whoami:whoami", "Show the authenticated user."),
     "doctor": (f"{_LOCAL}.doctor:doctor", "Check what this machine provides and what is missing."),
