@@ -39,6 +39,10 @@ GET /api/v1/sessions/{ref}/kernels
 GET /api/v1/sessions/{ref}/events
 GET /api/v1/sessions/{ref}/kernels/{index}/log
 GET /api/v1/sessions/{ref}/log
+POST /api/v1/sessions/{ref}/release
+GET /api/v1/arrays
+GET /api/v1/arrays/{ref}
+DELETE /api/v1/arrays/{ref}
 GET /api/v1/events
 GET /api/v1/usage
 PUT /api/v1/uploads/blobs/{digest}
@@ -48,6 +52,7 @@ GET /api/v1/agents/{name:path}
 PATCH /api/v1/agents/{name:path}
 GET /api/v1/agents/{name:path}/history
 PATCH /api/v1/agents/{name:path}/labels
+PATCH /api/v1/agents/{name:path}/taints
 GET /api/v1/topology
 PUT /api/v1/topology
 DELETE /api/v1/topology
@@ -77,6 +82,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.change_agent("gpu2", "drain", ""),
     catalog_calls.agent_history("gpu2"),
     catalog_calls.label_agent("gpu2", {}, []),
+    catalog_calls.taint_agent("gpu2", [], []),
     catalog_calls.topology(),
     catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
     catalog_calls.delete_topology(dry_run=True),
@@ -110,6 +116,7 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
         ("/api/v1/sessions/waiting", "/api/v1/sessions/{ref}"),
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
+        ("/api/v1/agents/{name:path}/taints", "/api/v1/agents/{name:path}"),
     ):
         assert paths.index(exact) < paths.index(general)
 
