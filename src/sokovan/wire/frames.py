@@ -11,6 +11,8 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct, field
 
 PROTOCOL = 1
+# Images that an agent names when it enrols.
+IMAGES_MAX = 256
 # Paths that agents connect to: for the link, and for each stream, followed by its id.
 LINK_PATH = "/agent/v1/link"
 STREAM_PATH = "/agent/v1/stream/"
@@ -160,7 +162,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
 
     `incarnation` is the one that this process was accepted as before; 0 after a start,
     which requests a new one. `kernels` are all that the agent manages, running or ended.
-    `identity` distinguishes machines and folders of the same name.
+    `identity` distinguishes machines and folders of the same name. `images` are those that
+    kernels can start in at once.
     """
 
     agent_id: ShortText
@@ -174,6 +177,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     labels: dict[ShortText, ShortText] = {}
     kernels_max: Count | None = None
     kernels: tuple[KernelEntry, ...] = ()
+    shard: ShortText = ""
+    images: Annotated[tuple[ShortText, ...], Meta(max_length=IMAGES_MAX)] = ()
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):

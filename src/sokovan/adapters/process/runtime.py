@@ -78,6 +78,10 @@ class ProcessRuntime:
         """Whether kernels of this image can start at once."""
         return await self._threads.run(Work.LOOK, self._images.is_ready, image)
 
+    async def installed_images(self) -> tuple[str, ...]:
+        """The images that kernels can start in at once."""
+        return await self._threads.run(Work.LOOK, self._images.installed)
+
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Prepare an image; `progress` takes lines for the operator."""
         await self._images.prepare(image, progress)

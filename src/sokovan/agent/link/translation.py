@@ -71,6 +71,8 @@ def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
         labels=dict(inventory.labels),
         kernels_max=inventory.kernels_max,
         kernels=kernel_entries(table),
+        shard=inventory.shard,
+        images=inventory.images,
     )
 
 

@@ -54,6 +54,8 @@ def agent_view(
         failing_since=time_text_or_none(info.health.failing_ms),
         failing_reason=info.health.reason if info.health.is_failing else "",
         failed_starts=[_failure_view(one, seen_as) for one in info.health.failures],
+        shard=info.shard,
+        images=sorted(info.cached_images),
     )
 
 
