@@ -38,7 +38,8 @@ class DeviceEntry(Struct, frozen=True):
 class KernelEntry(Struct, frozen=True, array_like=True):
     """The state of one kernel; encoded as an array, since heartbeats have many.
 
-    `reason` explains an end beyond its exit code.
+    `reason` explains an end beyond its exit code. `idle_s` is how long the kernel has been
+    idle, if its launch asks for that.
     """
 
     kernel_id: ShortText
@@ -46,6 +47,7 @@ class KernelEntry(Struct, frozen=True, array_like=True):
     running: bool
     exit_code: int | None = None
     reason: ShortText = ""
+    idle_s: Count | None = None
 
 
 class MountEntry(Struct, frozen=True):
@@ -63,7 +65,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     folder to their text. `slots` are limits where the machine can enforce them (cpu in
     millicores, mem in bytes); `devices` are the device ids that the kernel may use, by slot.
     `upload` is the reference of a folder that the agent fetches, for the kernels of the
-    session to run in.
+    session to run in. With `watch_idle`, heartbeats say how long the kernel has been idle.
     """
 
     kernel_id: ShortText
@@ -80,6 +82,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     devices: dict[ShortText, tuple[ShortText, ...]] = {}
     processes_max: Count = 4096
     log_bytes_max: Count = 64 << 20
+    watch_idle: bool = False
 
 
 class StopKernel(Struct, frozen=True, tag="stop-kernel"):

@@ -57,7 +57,7 @@ class ProcessRuntime:
             raise RuntimeFailure(f"{root} cannot be used for kernels: {error}") from error
         self._clock = clock
         self._images = ProcessImages(self._layout, clock, requirements or {})
-        self._observer = Observer(self._layout, clock)
+        self._observer = Observer.measuring(self._layout, clock)
         self._stopper = Stopper(self._layout, self._observer)
         self._ends = ExitWatcher(self._layout)
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
@@ -147,7 +147,8 @@ class ProcessRuntime:
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         """Run a further command inside a running kernel."""
         folder = self._layout.folder(kernel_id, attempt)
-        return ProcessExecution(folder, command, terminal=terminal, threads=self._threads)
+        presence = self._observer.command(folder.name)
+        return ProcessExecution(folder, command, terminal=terminal, threads=self._threads, presence=presence)
 
     def close(self) -> None:
         """Stop the threads; kernels keep running."""

@@ -80,7 +80,12 @@ def kernel_entries(table: KernelTable) -> tuple[frames.KernelEntry, ...]:
     """Wire entries of every kernel of the agent."""
     return tuple(
         frames.KernelEntry(
-            report.kernel_id, report.attempt, report.running, report.exit_code, report.reason[:REASON_MAX]
+            report.kernel_id,
+            report.attempt,
+            report.running,
+            report.exit_code,
+            report.reason[:REASON_MAX],
+            report.idle_s,
         )
         for report in reports(table)
     )

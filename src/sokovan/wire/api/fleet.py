@@ -99,6 +99,8 @@ class ScalingGroupBody(StrictBody):
     assigned_to: list[str] = field(default_factory=list)
     default_queue: str | None = None
     lifetime_max_s: int | None = None
+    idle_timeout_s: int | None = None
+    idle_timeout_max_s: int | None = None
     pending_timeout_s: int | None = None
     usage_half_life_s: int = 604_800
     slot_weights: dict[str, int] = field(default_factory=dict)
