@@ -75,7 +75,7 @@ def _flags(name: str) -> str:
 
 def _flag(name: str, hint: Any) -> str:
     parameter = next(each for each in get_args(hint) if isinstance(each, Parameter))
-    return tuple(parameter.name)[0] if parameter.name else f"--{name.replace('_', '-')}"
+    return next(iter(parameter.name)) if parameter.name else f"--{name.replace('_', '-')}"
 
 
 def _key(name: str) -> str:
