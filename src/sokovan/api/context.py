@@ -20,13 +20,14 @@ from sokovan.ports.hints import Hints
 from sokovan.ports.storage import Store
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
+from sokovan.wire.api.system import ServerSettingsView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiDependencies:
     """Ports and the controller. `plugins` are those that a scaling group may name.
 
-    `uploads` is None for a server that stores none.
+    `uploads` is None for a server that stores none. `settings` describes those in force.
     """
 
     store: Store
@@ -41,6 +42,7 @@ class ApiDependencies:
     metrics: Callable[[], bytes]
     plugins: PluginRegistry = BUILT_IN
     uploads: UploadStore | None = None
+    settings: Callable[[], ServerSettingsView] = ServerSettingsView
 
 
 @dataclass(frozen=True, slots=True)
