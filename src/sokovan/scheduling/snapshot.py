@@ -87,6 +87,9 @@ class SessionWorkload:
     @property
     def waits(self) -> bool:
         """Whether no kernel of the session runs."""
+        if len(self.kernels) == 1:
+            only = self.kernels[0]
+            return only.agent is None or only.releasing
         return all(kernel.agent is None or kernel.releasing for kernel in self.kernels)
 
     @property
