@@ -17,6 +17,7 @@ from sokovan.ports.agent_states import AgentStateCache
 from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints
+from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.storage import Store
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
@@ -26,7 +27,7 @@ from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 class ApiDependencies:
     """Ports and the controller. `plugins` are those that a scaling group may name.
 
-    `uploads` is None for a server that stores none.
+    `uploads` is None for a server that stores none, `files` for one without agents.
     """
 
     store: Store
@@ -41,6 +42,7 @@ class ApiDependencies:
     metrics: Callable[[], bytes]
     plugins: PluginRegistry = BUILT_IN
     uploads: UploadStore | None = None
+    files: AgentFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)

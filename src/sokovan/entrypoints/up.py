@@ -227,6 +227,7 @@ def _app(
         events=ports.events,
         agents=ports.agents,
         gateway=ports.gateway,
+        files=ports.files,
         clock=clock,
         ids=ids,
         telemetry=telemetry,

@@ -16,7 +16,7 @@ from sokovan.entrypoints.up import UpOptions, ready_lines, run_up, shape_of
 
 def lines(tmp_path: Path, options: UpOptions, url: str) -> list[str]:
     nothing = cast("Any", None)
-    ports = ManagerPorts(nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None)
+    ports = ManagerPorts(nothing, nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None)
     return ready_lines(options, DataFolder(tmp_path), url, ports, ready_s=0.84)
 
 

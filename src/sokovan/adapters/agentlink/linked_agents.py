@@ -32,7 +32,7 @@ OnHeartbeat: TypeAlias = Callable[[AgentId, AgentState, tuple[ImageReport, ...]]
 
 UNAVAILABLE = "unavailable"
 
-W = TypeVar("W", frames.Done, frames.KernelGone, frames.ImageStatus, frames.LogData)
+W = TypeVar("W", bound=frames.Reply)
 
 
 def _discard(_line: str) -> None:
@@ -97,30 +97,30 @@ class LinkedAgents:
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
         """See the port."""
         return translation.image_of(
-            await self._request(agent_id, incarnation, frames.PrepareImage(image), frames.ImageStatus)
+            await self.request(agent_id, incarnation, frames.PrepareImage(image), frames.ImageStatus)
         )
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
-        await self._request(agent_id, incarnation, launch, frames.Done)
+        await self.request(agent_id, incarnation, launch, frames.Done)
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
     ) -> GoneProof:
         """See the port."""
         command = frames.StopKernel(kernel_id, attempt, grace_s)
-        return translation.gone_of(await self._request(agent_id, incarnation, command, frames.KernelGone))
+        return translation.gone_of(await self.request(agent_id, incarnation, command, frames.KernelGone))
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """See the port."""
-        await self._request(agent_id, incarnation, frames.ForgetKernel(kernel_id, attempt), frames.Done)
+        await self.request(agent_id, incarnation, frames.ForgetKernel(kernel_id, attempt), frames.Done)
 
     async def read_log(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
     ) -> LogPart:
         """See the port."""
         command = frames.ReadLog(kernel_id, attempt, offset, limit)
-        return translation.log_of(await self._request(agent_id, 0, command, frames.LogData))
+        return translation.log_of(await self.request(agent_id, 0, command, frames.LogData))
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
@@ -137,7 +137,7 @@ class LinkedAgents:
         connection = self._links.get(agent_id)
         call = self.streams.expect(connection.token if connection else "")
         try:
-            await self._request(agent_id, 0, replace(command, stream_id=call.stream_id), frames.Done)
+            await self.request(agent_id, 0, replace(command, stream_id=call.stream_id), frames.Done)
             async with asyncio.timeout(self._limits.request_s):
                 stream = await call.arrived
             yield stream
@@ -202,7 +202,8 @@ class LinkedAgents:
             except Exception as problem:  # noqa: BLE001  # the next heartbeat repeats it
                 self._log(f"a heartbeat of agent {agent_id} was lost: {problem!r}")
 
-    async def _request(self, agent_id: AgentId, incarnation: int, command: frames.Command, expected: type[W]) -> W:
+    async def request(self, agent_id: AgentId, incarnation: int, command: frames.Command, expected: type[W]) -> W:
+        """Send a request; its reply. Raises AgentUnreachable, AgentRefused."""
         connection = self._links.get(agent_id)
         if connection is None:
             raise AgentUnreachable(agent_id=agent_id, problem="it has no link to this manager")

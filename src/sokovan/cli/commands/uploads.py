@@ -33,20 +33,21 @@ def with_upload(body: SessionBody, client: Client, folder: str) -> SessionBody:
     """Send a folder; the session runs in a copy of it."""
     content = read_folder(Path(folder))
     size = formatting.amount("mem", content.total_bytes)
-    report = _Progress(f"uploading {folder}")
+    report = TransferProgress(f"uploading {folder}")
     view = client.uploads.send_read(content, progress=report)
     print_status(f"uploaded {folder}: {len(content.files)} files, {size}; {report.in_words()}")
     return replace(body, upload=view.id)
 
 
-class _Progress:
-    """Prints how much was sent, at most once a second."""
+class TransferProgress:
+    """Prints how much was copied, at most once a second."""
 
     def __init__(self, what: str) -> None:
         self._what, self._total, self._clock = what, 0, SystemEnvironment()
         self._next_s = self._clock.now_s() + REPORT_EVERY_S
 
     def __call__(self, sent: int, total: int) -> None:
+        """Report the bytes copied so far."""
         self._total = total
         now_s = self._clock.now_s()
         if now_s >= self._next_s and sent < total:

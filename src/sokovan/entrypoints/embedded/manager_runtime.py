@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
+from sokovan.adapters.agentlink.linked_files import LinkedFiles
 from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
@@ -39,6 +40,7 @@ from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.environment import Telemetry
+from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
@@ -76,6 +78,7 @@ class ManagerRuntime:
     events: InProcessEventBus
     agents: InProcessAgentStates
     gateway: AgentGateway
+    files: AgentFiles
     link_port: int
     agent: str
     written: Callable[[], None]
@@ -127,6 +130,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         events=events,
         agents=states,
         gateway=gateway,
+        files=LinkedFiles(linked),
         link_port=listener.port,
         agent=agent,
         written=written,

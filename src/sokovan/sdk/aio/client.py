@@ -17,6 +17,7 @@ import httpx2
 
 from sokovan.sdk.aio.catalogs import AsyncCatalogs
 from sokovan.sdk.aio.connection import AsyncConnection
+from sokovan.sdk.aio.files import AsyncFiles
 from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.aio.uploads import AsyncUploads
@@ -53,6 +54,7 @@ class AsyncClient(AsyncCatalogs):
         super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
         self.uploads = AsyncUploads(connection)
+        self.files = AsyncFiles(connection, self.uploads)
 
     async def __aenter__(self) -> Self:
         return self

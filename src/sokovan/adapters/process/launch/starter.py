@@ -8,6 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
+from sokovan.adapters.process.files.outputs import OutputFolders
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import Confinement
@@ -103,8 +104,11 @@ class Starter:
             raise
         return lock
 
-    def _record(self, launch: CreateKernel, limits: KernelLimits) -> dict[str, Any]:
-        """The record that identifies the kernel; without variables, which may be secret."""
+    def _record(self, launch: CreateKernel, limits: KernelLimits, folder: str = "") -> dict[str, Any]:
+        """The record that identifies the kernel; without variables, which may be secret.
+
+        `folder` is the one it runs in.
+        """
         return {
             "kernel_id": launch.kernel_id,
             "attempt": launch.attempt,
@@ -112,6 +116,8 @@ class Starter:
             "image": launch.image,
             "confinement": self.confinement.in_words(),
             "groups": {"version": limits.version, "folders": limits.folders},
+            "folder": folder,
+            "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
         }
 
     def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> None:
@@ -119,13 +125,14 @@ class Starter:
         limits = KernelLimits()
         try:
             place = self.layout.kernels / name
+            OutputFolders(self.layout).prepare(launch, name)
             plan = plan_of(launch, place, sandbox=self.confinement.sandbox, images=self.images, marks=marks)
             plan["lock"] = lock
             limits = set_limits(launch, self.confinement.hierarchies, name=f"{marks[RUNTIME]}-{name}")
             plan["groups"] = {"version": limits.version, "folders": limits.folders}
             plan["rlimits"] = limits.rlimits
             with opened(self.layout.kernels / name) as folder:
-                write_record(folder, LAUNCH, self._record(launch, limits))
+                write_record(folder, LAUNCH, self._record(launch, limits, plan["folder"]))
             FORK_SERVER.run_shim(plan, lock)
         except BaseException:
             # Nothing may run after a refusal, and the next attempt starts clean.
