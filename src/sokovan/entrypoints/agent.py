@@ -12,7 +12,7 @@ from pathlib import Path
 from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import fraction, secret_text
-from sokovan.adapters.process.files.output_collector import COLLECT_EVERY_S, OutputCollector
+from sokovan.adapters.process.files.output_collection import COLLECT_EVERY_S, OutputCollector
 from sokovan.adapters.process.files.process_files import ProcessFiles
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.launch.upload_folders import UploadFolders

@@ -117,7 +117,7 @@ class KernelFiles(Protocol):
 
 
 class AgentFiles(Protocol):
-    """The same on an agent. All raise AgentUnreachable, and AgentRefused with the code."""
+    """The same on an agent; raises AgentUnreachable, and AgentRefused with the code."""
 
     async def list(self, agent_id: AgentId, place: KernelPath, *, after: str, files_max: int) -> FileListing:
         """See KernelFiles."""

@@ -13,6 +13,7 @@ from sokovan.adapters.agentlink import translation
 from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
 from sokovan.adapters.agentlink.duplex import Duplex, Stream
 from sokovan.adapters.agentlink.execution import LinkedExecution
+from sokovan.adapters.agentlink.linked_files import LinkedFiles
 from sokovan.adapters.agentlink.streams import PendingStreams
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
@@ -42,7 +43,8 @@ def _discard(_line: str) -> None:
 class LinkedAgents:
     """The AgentGateway port over the links that agents have opened to this manager.
 
-    `streams` are the connections that agents were requested to open.
+    `streams` are the connections that agents were requested to open, `files` the files of
+    their kernels.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class LinkedAgents:
         self._limits = limits or LinkLimits()
         self._links: dict[AgentId, AgentConnection] = {}
         self._unadmitted: set[AgentConnection] = set()
-        self.streams, self.uploads = PendingStreams(), uploads
+        self.streams, self.uploads, self.files = PendingStreams(), uploads, LinkedFiles(self._request)
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Serve a link until it ends; returns the reason. The caller then disconnects."""
@@ -97,30 +99,30 @@ class LinkedAgents:
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
         """See the port."""
         return translation.image_of(
-            await self.request(agent_id, incarnation, frames.PrepareImage(image), frames.ImageStatus)
+            await self._request(agent_id, incarnation, frames.PrepareImage(image), frames.ImageStatus)
         )
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
-        await self.request(agent_id, incarnation, launch, frames.Done)
+        await self._request(agent_id, incarnation, launch, frames.Done)
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
     ) -> GoneProof:
         """See the port."""
         command = frames.StopKernel(kernel_id, attempt, grace_s)
-        return translation.gone_of(await self.request(agent_id, incarnation, command, frames.KernelGone))
+        return translation.gone_of(await self._request(agent_id, incarnation, command, frames.KernelGone))
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """See the port."""
-        await self.request(agent_id, incarnation, frames.ForgetKernel(kernel_id, attempt), frames.Done)
+        await self._request(agent_id, incarnation, frames.ForgetKernel(kernel_id, attempt), frames.Done)
 
     async def read_log(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
     ) -> LogPart:
         """See the port."""
         command = frames.ReadLog(kernel_id, attempt, offset, limit)
-        return translation.log_of(await self.request(agent_id, 0, command, frames.LogData))
+        return translation.log_of(await self._request(agent_id, 0, command, frames.LogData))
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
@@ -137,7 +139,7 @@ class LinkedAgents:
         connection = self._links.get(agent_id)
         call = self.streams.expect(connection.token if connection else "")
         try:
-            await self.request(agent_id, 0, replace(command, stream_id=call.stream_id), frames.Done)
+            await self._request(agent_id, 0, replace(command, stream_id=call.stream_id), frames.Done)
             async with asyncio.timeout(self._limits.request_s):
                 stream = await call.arrived
             yield stream
@@ -202,8 +204,7 @@ class LinkedAgents:
             except Exception as problem:  # noqa: BLE001  # the next heartbeat repeats it
                 self._log(f"a heartbeat of agent {agent_id} was lost: {problem!r}")
 
-    async def request(self, agent_id: AgentId, incarnation: int, command: frames.Command, expected: type[W]) -> W:
-        """Send a request; its reply. Raises AgentUnreachable, AgentRefused."""
+    async def _request(self, agent_id: AgentId, incarnation: int, command: frames.Command, expected: type[W]) -> W:
         connection = self._links.get(agent_id)
         if connection is None:
             raise AgentUnreachable(agent_id=agent_id, problem="it has no link to this manager")

@@ -70,6 +70,11 @@ class KernelLayout:
         """The folder whose files outlive the kernel of this folder name."""
         return self.outputs / name / FILES
 
+    def note_end(self, name: str, ended_ms: int) -> None:
+        """Keep the end of a kernel as the time of its output, beyond its own folder."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self.outputs / name, ns=(ended_ms * 1_000_000, ended_ms * 1_000_000))
+
     def names(self) -> list[str]:
         """The folder names of kernels; unfinished and discarded folders are excluded."""
         return sorted(entry.name for entry in os.scandir(self.kernels) if not entry.name.startswith("."))

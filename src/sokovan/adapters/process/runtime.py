@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.exit_watcher import ExitWatcher
-from sokovan.adapters.process.files.outputs import OutputFolders
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.launch.starter import Starter
@@ -115,7 +114,7 @@ class ProcessRuntime:
         if found is None or found.state is not KernelState.EXITED:
             return
         now_ms = self._clock.now_ms()
-        OutputFolders(self._layout).note_end(name, found.ended_ms or now_ms)
+        self._layout.note_end(name, found.ended_ms or now_ms)
         # The tombstone first: after a crash in between, the next observation removes the folder.
         self._layout.add_tombstone(name, now_ms)
         self._observer.remove(name)

@@ -1,10 +1,17 @@
-"""Converts listings of files to wire types."""
+"""Converts listings of files to wire types, and refusals of agents to errors."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TypeVar
+
 from sokovan.api.mapping.times import time_text, time_text_or_none
-from sokovan.ports.kernel_files import FileInfo, FileListing, OutputState
+from sokovan.ports.agent_gateway import AgentRefused
+from sokovan.ports.kernel_files import FileInfo, FileListing, FileMissing, FileRefused, OutputState
+from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.api.files import FilePage, FileView, OutputView
+
+T = TypeVar("T")
 
 
 def file_page(listing: FileListing, kernel: int, path: str, *, bytes_max: int) -> FilePage:
@@ -44,3 +51,13 @@ def _output(state: OutputState | None) -> OutputView | None:
         dropped_files=state.dropped_files,
         dropped_bytes=state.dropped_bytes,
     )
+
+
+async def file_answer(answer: Awaitable[T]) -> T:
+    """The answer of an agent, with its refusals as the errors that they are."""
+    try:
+        return await answer
+    except AgentRefused as refusal:
+        message = refusal.problem.removesuffix(f" [{refusal.reason}]")
+        kinds: dict[str, type[RuntimeFailure]] = {one.code: one for one in (FileRefused, FileMissing)}
+        raise kinds.get(refusal.reason, RuntimeFailure)(message) from refusal

@@ -14,8 +14,8 @@ from sokovan.sdk.errors import ClientProblem, InvalidSetting
 from sokovan.wire.api.files import OUTPUT, FileView, OutputView
 
 if TYPE_CHECKING:
+    from sokovan.sdk.local_files import CopyResult
     from sokovan.sdk.sync.client import Client
-    from sokovan.sdk.sync.files import CopyResult
 
 NO_FILES = "file-not-found"
 

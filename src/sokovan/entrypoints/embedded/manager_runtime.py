@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.adapters.agentlink.linked_files import LinkedFiles
 from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
@@ -130,7 +129,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         events=events,
         agents=states,
         gateway=gateway,
-        files=LinkedFiles(linked),
+        files=linked.files,
         link_port=listener.port,
         agent=agent,
         written=written,

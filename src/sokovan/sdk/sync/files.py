@@ -7,16 +7,16 @@ import base64
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sokovan.sdk.core import file_calls
+from sokovan.sdk.core import upload_calls
 from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.local_files import CopyResult, local_path, local_target, make_folder
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.uploads import Uploads
 from sokovan.sdk.upload_folder import read_tree
-from sokovan.wire.api.files import OUTPUT, FilePage, FileView, PlacementBody
+from sokovan.wire.api.files import OUTPUT, CopyBody, FilePage, FileView
 
 # Called with the bytes copied so far and the bytes to copy.
 Progress = Callable[[int, int], None]
@@ -30,26 +30,8 @@ def _add(progress: Progress, before: int, total: int, copied: int) -> None:
     progress(before + copied, total)
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidSetting(f"cannot create {folder}: {error.strerror}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class CopyResult:
-    """The outcome of a copy; `left_out` entries are no regular files, some are named."""
-
-    files: int
-    size: int
-    target: str
-    left_out: int = 0
-    left_out_names: tuple[str, ...] = ()
-
-
 class Files:
-    """Files of sessions; a path is relative to the working directory, or below output/."""
+    """Files of sessions; paths are below the working directory or below output/."""
 
     def __init__(self, connection: Connection, uploads: Uploads) -> None:
         self._connection, self._uploads = connection, uploads
@@ -62,7 +44,7 @@ class Files:
         """Yield the files below a path in pages."""
         after: str | None = None
         while True:
-            page = self._connection.send(file_calls.listing(ref, kernel, path, after=after))
+            page = self._connection.send(upload_calls.list_files(ref, kernel, path, after=after))
             yield page
             if page.next is None:
                 return
@@ -79,15 +61,15 @@ class Files:
             last = page
         if last is None:
             raise InvalidSetting(f"{path} cannot be listed")
-        place, total, done = file_calls.local_target(path, Path(target)), sum(file.size for file in files), 0
+        place, total, done = local_target(path, Path(target)), sum(file.size for file in files), 0
         if total > last.bytes_max:
             raise InvalidSetting(f"{path} has {total} bytes, {last.bytes_max} is the limit of a copy")
         if last.is_folder:
-            _make_folder(place)
+            make_folder(place)
         above = len(f"{path.rstrip('/')}/") if path.rstrip("/") else 0
         for file in files:
-            goal = file_calls.local_path(place, file.path[above:]) if last.is_folder else place
-            _make_folder(goal.parent)
+            goal = local_path(place, file.path[above:]) if last.is_folder else place
+            make_folder(goal.parent)
             done += self._fetch(ref, file, goal, partial(_add, progress, done, total))
         return CopyResult(len(files), done, str(place), last.left_out, tuple(last.left_out_names))
 
@@ -97,9 +79,9 @@ class Files:
         """Copy a file or folder into a running session, into a folder or to a new name."""
         content = read_tree(Path(source))
         view = self._uploads.send_read(content, progress=progress)
-        body = PlacementBody(upload=view.id, path=path)
+        body = CopyBody(upload=view.id, path=path)
         while True:
-            placed = self._connection.send(file_calls.place(ref, kernel, body))
+            placed = self._connection.send(upload_calls.place_upload(ref, kernel, body))
             if placed.done:
                 return CopyResult(len(content.files), content.total_bytes, placed.path)
 
@@ -111,7 +93,7 @@ class Files:
             with part.open("xb") as stream:
                 while offset < file.size or not mark:
                     chunk = self._connection.send(
-                        file_calls.read(ref, file.kernel, file.path, offset=offset, mark=mark)
+                        upload_calls.read_file(ref, file.kernel, file.path, offset=offset, mark=mark)
                     )
                     data, mark = base64.b64decode(chunk.data)[: file.size - offset], chunk.mark
                     if not data and offset < file.size:

@@ -67,7 +67,7 @@ class FileChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementBody(StrictBody):
+class CopyBody(StrictBody):
     """The upload to copy into a kernel, and the path to copy it to."""
 
     upload: str
@@ -75,7 +75,7 @@ class PlacementBody(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementView:
+class CopyView:
     """Whether the upload was copied; until then the request is repeated."""
 
     done: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from sokovan.adapters.process.files.beneath import checked_parts
+from sokovan.adapters.process.files.file_access import checked_parts
 from sokovan.adapters.process.layout import LAUNCH, WORK, KernelLayout, folder_name, opened
 from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.domain.errors import quoted

@@ -8,12 +8,12 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-from sokovan.adapters.process.files.beneath import identities, opened_beneath
-from sokovan.adapters.process.files.file_tree import FileTree, file_info
+from sokovan.adapters.process.files.file_access import identities, opened_beneath
+from sokovan.adapters.process.files.file_lists import FileTree, file_info
 from sokovan.adapters.process.files.kernel_folders import found_path
-from sokovan.adapters.process.files.output_collector import OutputCollector
-from sokovan.adapters.process.files.outputs import OutputFolders
-from sokovan.adapters.process.files.placing import place_tree
+from sokovan.adapters.process.files.output_collection import OutputCollector
+from sokovan.adapters.process.files.upload_placement import place_tree
+from sokovan.adapters.process.launch.output_folders import OutputFolders
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name
 from sokovan.domain.errors import quoted

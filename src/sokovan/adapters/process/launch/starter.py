@@ -8,13 +8,13 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
-from sokovan.adapters.process.files.outputs import OutputFolders
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.isolation.kernel_limits import KernelLimits, set_limits
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
 from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
+from sokovan.adapters.process.launch.output_folders import OutputFolders
 from sokovan.adapters.process.layout import (
     LAUNCH,
     PRIVATE,

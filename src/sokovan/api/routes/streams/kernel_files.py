@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import Query
 from starlette.requests import Request
@@ -14,7 +13,7 @@ from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.files import file_page
+from sokovan.api.mapping.files import file_answer, file_page
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.routes.parameters import Index, Ref
 from sokovan.domain.errors import Conflict, ObjectNotFound, quoted
@@ -22,12 +21,8 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.owners.uploads import require_digest, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.ports.kernel_files import AgentFiles, FileMissing, FileRefused, KernelPath
-from sokovan.ports.runtime import RuntimeFailure
-from sokovan.wire.api.files import OUTPUT, READ_BYTES_MAX, FileChunk, FilePage, PlacementBody, PlacementView
-
-T = TypeVar("T")
+from sokovan.ports.kernel_files import AgentFiles, FileRefused, KernelPath
+from sokovan.wire.api.files import OUTPUT, READ_BYTES_MAX, CopyBody, CopyView, FileChunk, FilePage
 
 PATH_MAX = 4_096
 OFFSET_MAX = 2**62
@@ -57,7 +52,7 @@ class KernelFileRoutes:
             ),
             ApiOperation(
                 method="POST", path=files, endpoint=self.place, tag=tag,
-                body=PlacementBody, answer=PlacementView, fails=(404, 409),
+                body=CopyBody, answer=CopyView, fails=(404, 409),
             ),
             ApiOperation(
                 method="GET", path=f"{files}/content", endpoint=self.read, tag=tag,
@@ -79,7 +74,7 @@ class KernelFileRoutes:
         _require_readable(record, kernel, path)
         place = KernelPath(kernel.kernel_id, kernel.attempt, path)
         files = self._required()
-        listing = await _answer(files.list(agent_id, place, after=after, files_max=self._limits.files_max))
+        listing = await file_answer(files.list(agent_id, place, after=after, files_max=self._limits.files_max))
         return json_response(file_page(listing, kernel.index, path, bytes_max=self._limits.bytes_max))
 
     async def read(
@@ -96,7 +91,7 @@ class KernelFileRoutes:
         record, kernel, agent_id = await self._kernel(request, ref, index)
         _require_readable(record, kernel, path)
         place = KernelPath(kernel.kernel_id, kernel.attempt, path)
-        part = await _answer(self._required().read(agent_id, place, offset=offset, limit=READ_BYTES_MAX, mark=mark))
+        part = await file_answer(self._required().read(agent_id, place, offset=offset, limit=READ_BYTES_MAX, mark=mark))
         if part.size > self._limits.bytes_max:
             limit_text = f"{self._limits.bytes_max}, the limit of a copy"
             raise FileRefused(f"{quoted(path)} has {part.size} bytes, more than {limit_text}")
@@ -109,7 +104,7 @@ class KernelFileRoutes:
         All files of the upload have their first folder in common, or it is one file. That
         gets the name of the path, unless the path is a folder: then it is copied into it.
         """
-        principal, body = principal_of(request.scope), body_of(request, PlacementBody)
+        principal, body = principal_of(request.scope), body_of(request, CopyBody)
         record, kernel, agent_id = await self._kernel(request, ref, index)
         if kernel.status is not KernelStatus.RUNNING:
             hint = "files can be copied only into a running kernel"
@@ -119,11 +114,11 @@ class KernelFileRoutes:
             raise ObjectNotFound(what="upload", name=body.upload)
         await self._uploads.use(principal.user, body.upload)
         place = KernelPath(kernel.kernel_id, kernel.attempt, body.path)
-        placed = await _answer(self._required().put(agent_id, place, upload_reference(principal.user, body.upload)))
+        placed = await file_answer(self._required().put(agent_id, place, upload_reference(principal.user, body.upload)))
         if placed.done:
             entry = audit_entry(principal, "session.copy", kernel.kernel_id, path=placed.path[:200])
             await self._store.run(lambda unit: unit.audit.append(entry))
-        return json_response(PlacementView(done=placed.done, path=placed.path))
+        return json_response(CopyView(done=placed.done, path=placed.path))
 
     async def _kernel(self, request: Request, ref: str, index: int) -> tuple[SessionRecord, KernelRecord, AgentId]:
         """The kernel, and the agent that has its files. Raises ObjectNotFound, Conflict."""
@@ -149,13 +144,3 @@ def _require_readable(record: SessionRecord, kernel: KernelRecord, path: str) ->
             f"session {record.spec.name} has ended: only its output is kept",
             hint=f"list it with `sokovan session files {record.spec.name}`, and name its files {OUTPUT}/...",
         )
-
-
-async def _answer(answer: Awaitable[T]) -> T:
-    """The answer of an agent, with its refusals as the errors that they are."""
-    try:
-        return await answer
-    except AgentRefused as refusal:
-        message = refusal.problem.removesuffix(f" [{refusal.reason}]")
-        kinds: dict[str, type[RuntimeFailure]] = {one.code: one for one in (FileRefused, FileMissing)}
-        raise kinds.get(refusal.reason, RuntimeFailure)(message) from refusal

@@ -24,7 +24,7 @@ Identity = tuple[int, int]
 
 
 def identity_of(about: os.stat_result) -> Identity:
-    """What a folder is recognized by, whatever its path."""
+    """The identity of a folder, whatever its path."""
     return about.st_dev, about.st_ino
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sokovan.adapters.process.files.file_tree import FileTree
-from sokovan.adapters.process.files.outputs import KeptOutput, OutputFolders
+from sokovan.adapters.process.files.file_lists import FileTree
+from sokovan.adapters.process.launch.output_folders import KeptOutput, OutputFolders
 from sokovan.adapters.process.launch.work_files import opened_below
 from sokovan.adapters.process.layout import DISCARDED, KernelLayout, opened, remove_tree
 from sokovan.ports.kernel_files import FileRefused
@@ -32,9 +32,14 @@ class _Usage:
     files: int
     size: int
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it never had a file; one that lost all to a limit says so for its time."""
+        return not self.files and not self.output.dropped_files
+
 
 class OutputCollector:
-    """Enforces retention and limits on one machine; `log` takes lines for the operator."""
+    """Enforces retention and limits on one machine; `log` takes lines of text."""
 
     def __init__(
         self,
@@ -62,7 +67,7 @@ class OutputCollector:
                 remove_tree(Path(entry.path))
         ended = [self._usage(one, one.ended_ms) for one in self._outputs.all() if one.ended_ms is not None]
         self._sizes = {one.output.name: (one.files, one.size) for one in ended}
-        due = {one.output.name: one for one in ended if not one.files or now_ms >= (one.output.kept_until_ms or 0)}
+        due = {one.output.name: one for one in ended if one.is_empty or now_ms >= (one.output.kept_until_ms or 0)}
         sessions = _by(lambda one: one.output.session_id, (one for one in ended if one.output.name not in due))
         within = [one for session in sessions for one in self._within_session(session)]
         oldest_first = sorted(within, key=lambda one: one.ended_ms)

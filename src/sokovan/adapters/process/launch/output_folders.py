@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +52,6 @@ class OutputFolders:
         (folder / FILES).mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         self._write(name, {"session_id": launch.session_id, "terms": _terms_record(terms)})
 
-    def note_end(self, name: str, ended_ms: int) -> None:
-        """Keep the time of a kernel's end beyond its own folder."""
-        with suppress(FileNotFoundError):
-            os.utime(self.layout.outputs / name, ns=(ended_ms * _MS, ended_ms * _MS))
-
     def note_dropped(self, output: KeptOutput, files: int, size: int) -> None:
         """Add what was removed because of a limit to the record. Raises OSError."""
         about = (self.layout.outputs / output.name).stat()
@@ -69,7 +63,7 @@ class OutputFolders:
         try:
             self._write(output.name, record)
         finally:
-            self.note_end(output.name, about.st_mtime_ns // _MS)
+            self.layout.note_end(output.name, about.st_mtime_ns // _MS)
 
     def all(self) -> Iterator[KeptOutput]:
         """Every output on this machine."""

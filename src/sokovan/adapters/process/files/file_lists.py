@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sokovan.adapters.process.files.beneath import Identity, identity_of
+from sokovan.adapters.process.files.file_access import Identity, identity_of
 from sokovan.domain.errors import quoted
 from sokovan.domain.owners.uploads import DEPTH_MAX, is_upload_path
 from sokovan.ports.kernel_files import FileInfo, FileRefused

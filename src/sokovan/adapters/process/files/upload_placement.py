@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from sokovan.adapters.process.files.beneath import Identity, opened_beneath
+from sokovan.adapters.process.files.file_access import Identity, opened_beneath
 from sokovan.adapters.process.files.kernel_folders import FoundPath
 from sokovan.domain.errors import quoted
 from sokovan.ports.kernel_files import FileMissing, FileRefused
@@ -21,7 +21,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def place_tree(source: Path, target: FoundPath, *, hidden: Collection[Identity] = (), into: bool = False) -> str:
-    """Move the only entry of `source` to a path; returns the path as the kernel sees it.
+    """Move the only entry of `source`; returns its path as the kernel sees it.
 
     An existing folder is the one to move it `into`; otherwise it gets the name of the
     path. Raises FileRefused.
@@ -82,7 +82,7 @@ def _move(source: Path, folder: int, name: str) -> None:
     """Move a file, or a folder file by file: those that exist are replaced whole."""
     if source.is_dir():
         with _made(folder, name) as below:
-            for entry in sorted(os.listdir(source)):  # noqa: PTH208
+            for entry in sorted(os.listdir(source)):  # noqa: PTH208  # names only
                 _move(source / entry, below, entry)
         return
     try:
