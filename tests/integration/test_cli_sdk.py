@@ -9,7 +9,7 @@ import pytest
 
 import sokovan
 from sokovan.sdk.config import read_config
-from sokovan.sdk.core.followers import LogOptions
+from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import NotFound, Refused, Unauthorized
 from sokovan.sdk.session_request import session_body
 from tests.integration.cli_rig import Rig, server_up

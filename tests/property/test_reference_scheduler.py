@@ -15,8 +15,8 @@ BOTH = ("proportion", "capacity")
 
 PLAIN = Theme(picky=True, mixed=True, busy=True, policies=BOTH)
 GANGS = Theme(mixed=True, elastic=True, groups=True, busy=True, running=True, best_effort=True, actions=ACTIONS)
-QUOTAS = Theme(limits=True, owners=2, mixed=True, elastic=True, groups=True, running=True, agents=4)
-QUEUES = Theme(queues=4, policies=BOTH, elastic=True, running=True, agents=5, actions=ACTIONS)
+QUOTAS = Theme(limits=True, arrays=True, owners=2, mixed=True, elastic=True, groups=True, running=True, agents=4)
+QUEUES = Theme(queues=4, arrays=True, policies=BOTH, elastic=True, running=True, agents=5, actions=ACTIONS)
 TOPOLOGY = Theme(tiers=2, mixed=True, elastic=True, running=True, busy=True, groups=True)
 PARTITIONS = Theme(tiers=2, partitions=True, mixed=True, elastic=True, running=True, busy=True)
 RESERVATIONS = Theme(
@@ -34,8 +34,8 @@ CONSTRAINTS = Theme(
 WIDE_CONSTRAINTS = Theme(constrained=True, kernels=45, sessions=3, selectors=SELECTORS, elastic=True, tiers=1)
 EVERYTHING = Theme(
     busy=True, releasing=True, picky=True, mixed=True, elastic=True, groups=True, partitions=True, running=True,
-    constrained=True, best_effort=True, nominated=True, promised=True, tiers=2, queues=3, limits=True, shards=True,
-    owners=3, selectors=SELECTORS, sequencers=SEQUENCERS, policies=BOTH, actions=ACTIONS,
+    constrained=True, best_effort=True, nominated=True, promised=True, tiers=2, queues=3, limits=True, arrays=True,
+    shards=True, owners=3, selectors=SELECTORS, sequencers=SEQUENCERS, policies=BOTH, actions=ACTIONS,
 )  # fmt: skip
 
 

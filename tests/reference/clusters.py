@@ -89,6 +89,7 @@ class Theme:
     tiers: int = 0
     queues: int = 0
     limits: bool = False
+    arrays: bool = False
     shards: bool = False
     owners: int = 1
     selectors: tuple[str, ...] = ("concentrated",)
@@ -265,6 +266,9 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         session = replace(session, min_kernels=staying)
     if theme.limits and dice.chance(4):
         session = _held_back(dice, session)
+    if theme.arrays and dice.chance(6):
+        array = dice.one_of("x", "y")
+        session = replace(session, array=array, array_limit={"x": 1, "y": 2}[array])
     return _shaped(dice, theme, session)
 
 
@@ -356,6 +360,8 @@ def _owner(dice: Dice, theme: Theme) -> Owner:
 
 
 def _held_back(dice: Dice, session: SessionWorkload) -> SessionWorkload:
+    if dice.chance(2):
+        return replace(session, gates=("user",))
     if dice.chance(5):
         return replace(session, dependencies=(SessionId(dice.one_of("done", "broken", "s01", "s05")),))
     return replace(session, session_type=SessionType.BATCH, starts_at_ms=NOW_MS + dice.number(-1, 1))

@@ -1,4 +1,4 @@
-"""Owners of the reference scheduler: their usage, and the nine built-in validators."""
+"""Owners of the reference scheduler: their usage, and the built-in validators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ class Owners:
             code = _RULES[name](self, session, request, starts)
             if code is not None:
                 return code
-        return None
+        return self.array_is_full(session, starts=starts)
+
+    def array_is_full(self, session: SessionWorkload, *, starts: bool = True) -> Code | None:
+        """Whether as many sessions of its array run or begin as may run at once; a rule of every profile."""
+        members = [one for one in self._snapshot.sessions if one.array == session.array]
+        runs = [one for one in members if one in self._begun or any(k.agent is not None for k in one.kernels)]
+        full = session.array_limit is not None and starts and len(runs) >= session.array_limit
+        return Code.ARRAY_LIMIT if full else None
 
     def used(self, scope: Scope, name: str) -> ResourceSlot:
         """The current usage of an owner."""

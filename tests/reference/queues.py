@@ -100,17 +100,15 @@ class Queues:
             for slot in kernel.slots
         )
 
-    def admits(
-        self, name: str, request: Sequence[KernelWorkload], admitted: Sequence[tuple[str, KernelWorkload]]
-    ) -> bool:
-        """Whether the limits of a queue and those above hold what runs, what was admitted and this request."""
+    def over_limit(self, name: str, waiting: Sequence[KernelWorkload], need: int) -> bool:
+        """Whether `need` of the waiting kernels exceed a limit, even the smallest of them."""
         for above in self._limiting(name):
-            for slot in {slot for kernel in request for slot in kernel.slots}:
-                before = sum(kernel.slots[slot] for queue, kernel in admitted if above in self._limiting(queue))
-                now = sum(kernel.slots[slot] for kernel in request)
-                if self._used_by(above)[slot] + before + now > self._limit[above][slot]:
-                    return False
-        return True
+            for slot, limit in self._limit[above].items():
+                least = sum(sorted(kernel.slots[slot] for kernel in waiting)[:need])
+                limited = least > 0 and limit < self._total[slot]
+                if limited and self._used_by(above)[slot] + least > limit:
+                    return True
+        return False
 
     def next(self, names: Iterable[str]) -> str:
         """The next queue: from the root down, the best one with waiting sessions at each level."""

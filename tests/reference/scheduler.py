@@ -83,13 +83,30 @@ class Cycle:
                     self._queues.add_usage(session.queue, kernel)
                     self._queues.add_request(session.queue, kernel)
         for pending in sessions:
-            problem = self._queues.problem(pending.session.queue)
+            problem = Code.HELD if pending.session.gates else self._queues.problem(pending.session.queue)
             pending.reason = Reason(problem) if problem is not None else self._unschedulable(pending)
-            if pending.reason is None:
-                for kernel in pending.waiting:
-                    self._queues.add_request(pending.session.queue, kernel)
+        for pending in self._requesting([pending for pending in sessions if pending.reason is None]):
+            for kernel in pending.waiting:
+                self._queues.add_request(pending.session.queue, kernel)
         self._queues.settle()
         return sessions
+
+    def _requesting(self, sessions: Sequence[WaitingSession]) -> list[WaitingSession]:
+        """The sessions without those of an array beyond its limit, in the order of the snapshot."""
+        order = [session.session_id for session in self._snapshot.sessions]
+        chosen: list[WaitingSession] = []
+        for pending in sorted(sessions, key=lambda pending: order.index(pending.session.session_id)):
+            session = pending.session
+            running = [
+                one
+                for one in self._snapshot.sessions
+                if one.array == session.array and any(kernel.agent is not None for kernel in one.kernels)
+            ]
+            others = [one for one in chosen if one.session.array == session.array and one.session not in running]
+            limit = session.array_limit
+            if limit is None or session in running or len(running) + len(others) < limit:
+                chosen.append(pending)
+        return chosen
 
     def _sequenced(self, sessions: Sequence[SessionWorkload]) -> list[SessionWorkload]:
         ordered = sorted(sessions, key=lambda session: (session.submitted, session.session_id))
@@ -195,16 +212,13 @@ class Cycle:
         return Code.PORTS_TAKEN if any(m.fits_without_ports(kernel) for m in eligible) else Code.NOT_ENOUGH_FREE
 
     def _enqueue(self, sessions: Sequence[WaitingSession]) -> None:
-        """Admit sessions within the limits of their queues."""
-        admitted: list[tuple[str, KernelWorkload]] = []
-        for pending in sorted(sessions, key=_by_priority):
+        """Refuse sessions that exceed a limit of their queue whatever else starts; validators come first."""
+        for pending in sessions:
             if pending.reason is not None or pending.running:
                 continue
-            queue = str(pending.session.queue)
-            request = pending.waiting[: max(0, pending.minimum - pending.counted())]
-            if self._queues.admits(queue, request, admitted):
-                admitted.extend((queue, kernel) for kernel in request)
-            else:
+            need = max(0, pending.minimum - pending.counted())
+            over = self._queues.over_limit(str(pending.session.queue), pending.waiting, need)
+            if over and self._examined(pending)[0] is None:
                 pending.reason = Reason(Code.QUEUE_LIMIT)
 
     def _allocate(self, sessions: Sequence[WaitingSession]) -> None:

@@ -263,6 +263,7 @@ def _spec(session: SessionWorkload) -> SessionSpec:
         topology=session.topology,
         dependencies=session.dependencies,
         starts_at_ms=session.starts_at_ms,
+        gates=session.gates,
         preemptible=session.preemptible,
         preemption=session.preemption,
         **_options(session.kernels[0].constraints),

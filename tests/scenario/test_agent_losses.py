@@ -12,7 +12,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.runtime import KernelState
 from sokovan.testing.acting_agents import Acted, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from sokovan.testing.stored_cluster import BY_USER
+from sokovan.testing.stored_cluster import BY_USER, release
 from sokovan.wire.frames import CreateKernel
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
@@ -254,6 +254,19 @@ async def test_a_session_that_may_be_tried_again_is_enqueued_anew(cluster: Orche
     await cluster.pass_time(5)
     assert lost.running() == []
     assert await cluster.used("a1") == {}
+
+
+async def test_a_session_that_replaces_a_released_one_is_not_held(cluster: OrchestratedCluster) -> None:
+    lost = await cluster.agent("a1")
+    await cluster.submit("s", name="train", gates=("data",), on_agent_lost=LostPolicy.REQUEUE)
+    await release(cluster.store, "s", "data")
+    await cluster.settle()
+    await cluster.agent("a2")
+    lost.goes_silent()
+    await cluster.pass_time(125)
+    page = await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(name="train"), limit=10))
+    [new] = [record for record in page if record.session_id != "s"]
+    assert (new.status, new.spec.gates) == (SessionStatus.RUNNING, ())
 
 
 async def test_when_many_agents_are_lost_together_no_session_is_ended(cluster: OrchestratedCluster) -> None:

@@ -13,7 +13,8 @@ SokovanError
 ├── LogGone               output that has been deleted
 ├── ExecFailed            a command that could not be started in a kernel
 └── Conflict
-    └── AmbiguousName     a prefix of more than one name
+    ├── AmbiguousName     a prefix of more than one name
+    └── ArrayNamed        the name of an array, where one session is required
 """
 
 from __future__ import annotations
@@ -126,3 +127,13 @@ class AmbiguousName(Conflict):
 
     code = "ambiguous-name"
     hint = "give more of the name, or the full id"
+
+
+class ArrayNamed(Conflict):
+    """The reference is that of an array, where one session is required."""
+
+    code = "array-named"
+    hint = "name one of its sessions, as NAME[0]; `sokovan ps --array NAME` lists them"
+
+    def __init__(self, *, name: str, size: int) -> None:
+        super().__init__(f"{quoted(name)} is an array of {size} sessions")

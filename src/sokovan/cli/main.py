@@ -14,6 +14,8 @@ from sokovan.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import print_data, print_error, print_status
 
 _NEGATIVE = re.compile(r"-[0-9].*")
+# The values of options that may be given without one.
+_DEFAULT_VALUES = {"--upload": ".", "--hold": "user"}
 
 
 def main() -> None:
@@ -59,7 +61,7 @@ def run(words: list[str]) -> int:
     from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
 
     try:
-        return run_command(_with_upload_folder(_readable(words)))
+        return run_command(_with_default_values(_readable(words)))
     except KeyboardInterrupt:
         print_status("interrupted")
         return INTERRUPTED
@@ -119,18 +121,18 @@ def _readable(words: list[str]) -> list[str]:
     return found + words[end:]
 
 
-def _with_upload_folder(words: list[str]) -> list[str]:
-    """Give --upload its default, the current directory; the parser knows no optional values.
+def _with_default_values(words: list[str]) -> list[str]:
+    """Give options without a value their default; the parser knows no optional values.
 
-    >>> _with_upload_folder(["run", "--upload", "--", "ls", "--upload"])
+    >>> _with_default_values(["run", "--upload", "--", "ls", "--upload"])
     ['run', '--upload', '.', '--', 'ls', '--upload']
     """
     end = words.index("--") if "--" in words else len(words)
     own: list[str] = []
     for index, word in enumerate(words[:end]):
         own.append(word)
-        if word == "--upload" and (index + 1 == end or words[index + 1].startswith("-")):
-            own.append(".")
+        if word in _DEFAULT_VALUES and (index + 1 == end or words[index + 1].startswith("-")):
+            own.append(_DEFAULT_VALUES[word])
     return own + words[end:]
 
 

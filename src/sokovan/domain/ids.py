@@ -10,6 +10,7 @@ from sokovan.domain.errors import InvalidName
 AgentId = NewType("AgentId", str)
 SessionId = NewType("SessionId", str)
 KernelId = NewType("KernelId", str)
+ArrayId = NewType("ArrayId", str)
 DeploymentId = NewType("DeploymentId", str)
 RouteId = NewType("RouteId", str)
 QueueName = NewType("QueueName", str)

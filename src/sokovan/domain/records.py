@@ -12,12 +12,13 @@ from enum import StrEnum, auto
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.route import RouteSpec
 from sokovan.domain.session import SessionSpec, SessionType
@@ -35,6 +36,9 @@ class SessionResult(StrEnum):
 
 # Causes of an end that a user asked for.
 USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
+ENDED_BY_USER = frozenset({USER_REQUESTED, FORCED_BY_USER})
+# The code of the release of gates.
+RELEASED = "released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,38 @@ class SessionRecord:
     def is_retried(self) -> bool:
         """Whether it waits for the end of a failed attempt, to start anew."""
         return is_retried(self.status, self.goal, self.cause)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRecord:
+    """One job array; its sessions are stored by themselves.
+
+    `indexes` is the notation of `domain.arrays`; `place` is its position in submission order.
+    """
+
+    array_id: ArrayId
+    name: str
+    owner: Owner
+    scaling_group: str
+    queue: str
+    indexes: str
+    size: int
+    at_once: int | None = None
+    submitted_ms: int = 0
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayCounts:
+    """How many sessions of an array have which status, and how many ended how.
+
+    Users ended those that are `cancelled`; they are not among the `failed` ones.
+    """
+
+    statuses: Mapping[SessionStatus, int]
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

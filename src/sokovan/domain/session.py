@@ -7,10 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
+from sokovan.domain.arrays import ArrayMember, array_name
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots, require_tuple
 from sokovan.domain.commands import is_plain_path, require_command, require_environment
 from sokovan.domain.constraints.affinity import AffinityTerm
 from sokovan.domain.constraints.label_expression import LabelExpression
+from sokovan.domain.constraints.labels import require_session_labels
 from sokovan.domain.constraints.placement import require_constraints
 from sokovan.domain.constraints.taint import Toleration
 from sokovan.domain.errors import InvalidSpec
@@ -19,13 +21,13 @@ from sokovan.domain.ids import (
     DEFAULT_QUEUE,
     DEFAULT_SCALING_GROUP,
     AgentId,
+    ArrayId,
     KernelId,
     QueueName,
     ScalingGroupName,
     SessionId,
     checked_name,
 )
-from sokovan.domain.labels import require_session_labels
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.owners.uploads import is_digest
@@ -33,6 +35,7 @@ from sokovan.domain.slots import ResourceSlot, is_accelerator, total
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
+GATES_MAX = 8
 # Ports below are privileged.
 PORT_RANGE = (1_024, 65_535)
 ANY_PORT = 0
@@ -216,7 +219,11 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """Options that a request sets and the session keeps; a new one is declared here."""
+    """Options that a request sets and the session keeps; a new one is declared here.
+
+    `gates` are the closed scheduling gates: the session waits until all are open. A release
+    removes them; nothing adds one later.
+    """
 
     name: str = ""
     session_type: SessionType = SessionType.INTERACTIVE
@@ -238,6 +245,7 @@ class SessionOptions:
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +253,8 @@ class SessionSpec(SessionOptions):
     """A session to schedule. Valid by construction.
 
     `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that each
-    kernel may start alone. `group_minimums` bound it per kernel group.
+    kernel may start alone. `group_minimums` bound it per kernel group. Of an array in
+    `array_dependencies`, every session must succeed.
     """
 
     session_id: SessionId
@@ -259,6 +268,8 @@ class SessionSpec(SessionOptions):
     dependencies: tuple[SessionId, ...] = ()
     preemption: Preemption = Preemption.ALWAYS
     ends_with: EndPolicy = EndPolicy.ANY
+    array: ArrayMember | None = None
+    array_dependencies: tuple[ArrayId, ...] = ()
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")
@@ -269,7 +280,8 @@ class SessionSpec(SessionOptions):
         self._check_minimums()
         self._check_partitions()
         self._check_times()
-        for dependency in self.dependencies:
+        self._check_gates()
+        for dependency in self.awaited:
             checked_name(dependency, what="session")
         if self.session_id in self.dependencies:
             raise self._wrong("dependencies", self.session_id, "a session cannot depend on itself")
@@ -278,6 +290,16 @@ class SessionSpec(SessionOptions):
     def gang_size(self) -> int:
         """How many kernels must start together."""
         return len(self.kernels) if self.min_kernels is None else max(1, self.min_kernels)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The ids of the sessions and arrays that must succeed before it starts."""
+        return (*self.dependencies, *self.array_dependencies)
+
+    @property
+    def array_name(self) -> str:
+        """The name of its array; "" without one."""
+        return "" if self.array is None else array_name(self.name)
 
     def requested_slots(self) -> ResourceSlot:
         """The sum over all kernels."""
@@ -316,8 +338,11 @@ class SessionSpec(SessionOptions):
             anti_affinity=self.anti_affinity,
         )
         require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
+        require_tuple(self.array_dependencies, str, what=what, field="array_dependencies")
+        if self.array is not None:
+            require_kind(self.array, ArrayMember, what=what, field="array")
         if self.name != "":
-            checked_name(self.name, what="session")
+            checked_name(self.name if self.array is None else array_name(self.name), what="session")
         if self.topology is not None:
             require_kind(self.topology, TopologyConstraint, what=what, field="topology")
         if not isinstance(self.group_minimums, Mapping):
@@ -369,3 +394,12 @@ class SessionSpec(SessionOptions):
                 raise self._wrong("starts_at_ms", self.starts_at_ms, "only a batch session may start later")
         if self.time_limit_s is not None:
             require_int(self.time_limit_s, what=what, field="time_limit_s", least=1)
+
+    def _check_gates(self) -> None:
+        require_tuple(self.gates, str, what=f"session {self.session_id}", field="gates")
+        if len(self.gates) > GATES_MAX:
+            raise self._wrong("gates", len(self.gates), f"a session has at most {GATES_MAX} gates")
+        for gate, times in Counter(self.gates).items():
+            if times > 1:
+                raise self._wrong("gates", gate, "two gates have this name")
+            checked_name(gate, what="gate")

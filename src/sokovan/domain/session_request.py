@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sokovan.domain.arrays import ArrayRequest
 from sokovan.domain.owners.tenancy import Owner, Role
 from sokovan.domain.session import EndPolicy, SessionOptions, SessionType
 
@@ -62,6 +63,7 @@ class SessionRequest(SessionOptions):
     group: str = ""
     depends_on: tuple[str, ...] = ()
     ends_with: EndPolicy | None = None
+    array: ArrayRequest | None = None
 
     def options(self) -> dict[str, Any]:
         """The values of all SessionOptions, by name."""

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from sokovan.domain.events import Event
 from sokovan.ports.repositories.agents import AgentRepository
+from sokovan.ports.repositories.arrays import ArrayRepository
 from sokovan.ports.repositories.audit import AuditTrail
 from sokovan.ports.repositories.catalog import CatalogRepository
 from sokovan.ports.repositories.credentials import CredentialRepository
@@ -43,6 +44,10 @@ class UnitOfWork(Protocol):
     @property
     def sessions(self) -> SessionRepository:
         """Sessions and their kernels."""
+
+    @property
+    def arrays(self) -> ArrayRepository:
+        """Job arrays."""
 
     @property
     def fleet(self) -> AgentRepository:

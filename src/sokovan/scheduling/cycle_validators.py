@@ -9,6 +9,7 @@ from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.usage.owner_ledger import LedgerEntry
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import NEVER, Check, Code
+from sokovan.scheduling.validators import MANDATORY_VALIDATORS
 from sokovan.scheduling.validators.base import (
     ResourceLimitRule,
     SchedulingValidationError,
@@ -24,12 +25,14 @@ class CycleValidators:
 
     def __init__(self, rules: Sequence[ValidatorRule], context: ValidationContext) -> None:
         self._context = context
+        # Shown only where they object: most sessions are in no array.
+        self.passed = tuple(Check(_name(rule), "ok") for rule in rules)
+        rules = [*rules, *(rule() for rule in MANDATORY_VALIDATORS)]
         self._order = {rule: index for index, rule in enumerate(rules)}
         self._by_owner = [rule for rule in rules if rule.by_owner]
         others = [rule for rule in rules if not rule.by_owner]
         self._by_field = [(rule, rule.looks_at) for rule in others if rule.looks_at]
         self._by_session = [rule for rule in others if not rule.looks_at]
-        self.passed = tuple(Check(_name(rule), "ok") for rule in rules)
 
     def applicable(self, session: SessionWorkload, entry: LedgerEntry) -> tuple[ValidatorRule, ...]:
         """The rules that apply to this session."""

@@ -1,4 +1,4 @@
-"""The twenty-one extension points of a scheduling cycle.
+"""The twenty-three extension points of a scheduling cycle.
 
 A plugin subclasses SchedulingPlugin and overrides the points it needs; all others
 keep the engine's behaviour. `POINTS` maps each to its name in Volcano, and says how
@@ -62,6 +62,8 @@ POINTS: dict[str, Point] = {
     "overused": Point("Overused", "any", "whether a queue gets no more kernels in this cycle"),
     "allocatable": Point("Allocatable", "all", "whether a queue may take one more kernel"),
     "session_valid": Point("JobValid", "first objection", "why a session cannot be considered at all"),
+    "session_enqueueable": Point("JobEnqueueable", "first objection", "why a session is not admitted to its queue now"),
+    "session_enqueued": Point("JobEnqueued", "each is called", "nothing; a notice of a session that was admitted"),
     "pre_predicate": Point("PrePredicateFn", "first objection", "why a kernel cannot be placed on any agent"),
     "predicate": Point("PredicateForAllocateAction", "all", "whether a kernel may run on an agent"),
     "batch_agent_order": Point("BatchNodeOrderFn", "added", "a score for each candidate, all at once"),
@@ -122,6 +124,19 @@ class SchedulingPlugin:
         """Why the session cannot be considered, as a sentence; None if it can."""
         del session
         return None
+
+    def session_enqueueable(self, session: SessionWorkload, queue: QueueView) -> str | None:
+        """Why the session is not admitted to its queue, as a sentence; None if it is.
+
+        The minimum of every session that was admitted before in this cycle counts as
+        allocated to its queue.
+        """
+        del session, queue
+        return None
+
+    def session_enqueued(self, session: SessionWorkload, queue: QueueView) -> None:
+        """Called for each session that is admitted, with its minimum counted in the queue."""
+        del session, queue
 
     def pre_predicate(self, session: SessionWorkload, kernel: KernelWorkload) -> str | None:
         """Why the kernel cannot be placed, as a sentence; None if it can."""
@@ -256,6 +271,10 @@ def _sentence(answer: Any, _: tuple[Any, ...]) -> str | None:
     return None if answer is None else str(answer)
 
 
+def _nothing(_: Any, __: tuple[Any, ...]) -> None:
+    """A notice has no answer."""
+
+
 def _scores(answer: Any, arguments: tuple[Any, ...]) -> list[int] | None:
     """One score per item of the last argument."""
     if answer is None:
@@ -292,6 +311,8 @@ _ANSWERS: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
     "overused": _flag,
     "allocatable": _flag,
     "session_valid": _sentence,
+    "session_enqueueable": _sentence,
+    "session_enqueued": _nothing,
     "pre_predicate": _sentence,
     "predicate": _flag,
     "batch_agent_order": _scores,

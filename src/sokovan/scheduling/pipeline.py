@@ -18,9 +18,10 @@ from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.explain import Explainer
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
-from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
+from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, WaitingSessions
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
+from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
@@ -89,11 +90,12 @@ class SchedulingCycle:
         self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key
         self._ledger = OwnerLedger(snapshot, watch_all=not built_in, watch_users=self._has_fairness_keys)
         backlogs = OwnerBacklogs(snapshot)
+        self._arrays = ArrayUsage(snapshot.sessions)
         rules = CycleValidators(
             [registry.validator(name) for name in profile.validators],
-            ValidationContext(snapshot, self._ledger, backlogs),
+            ValidationContext(snapshot, self._ledger, backlogs, self._arrays),
         )
-        self._admission = SessionAdmission(rules, self._ledger, backlogs, self._extensions)
+        self._admission = SessionAdmission(rules, self._ledger, backlogs, self._extensions, arrays=self._arrays)
         self._queue_usage = QueueUsage(
             snapshot.queues,
             policy=profile.queue_policy,
@@ -123,7 +125,7 @@ class SchedulingCycle:
         outcome = AllocateOutcome()
         for action in self._profile.actions:
             if action == "enqueue":
-                Enqueue(self._workspace.slots).run(sessions)
+                Enqueue(self._queue_usage, self._admission, self._extensions, self._new_queue).run(sessions)
             elif action == "allocate":
                 self._allocate(sessions, outcome)
             else:
@@ -169,7 +171,7 @@ class SchedulingCycle:
                 pending = self._pending_session(session, batching)
                 sessions[session.session_id] = pending
                 # Sessions that cannot run request no share of the cluster.
-                if pending.reason is None:
+                if pending.reason is None and self._arrays.may_request(session):
                     for batch in pending.batches:
                         requested[session.queue, batch.shape] += len(batch.kernels)
         self._settle_queues(requested, used)
@@ -191,6 +193,10 @@ class SchedulingCycle:
 
     def _pending_session(self, session: SessionWorkload, batching: BatchingContext) -> PendingSession:
         node = self._queue_usage.node(session.queue)
+        if session.gates:
+            pending = PendingSession(session, node, BatchingContext(batching.table))
+            pending.reason = PendingReason(Code.HELD, f"held by {', '.join(session.gates)}, until it is released")
+            return pending
         try:
             pending = PendingSession(session, node, batching)
         except PluginFailed as failed:
@@ -231,7 +237,7 @@ class SchedulingCycle:
         if note not in self._notes:
             self._notes = (*self._notes, note)
 
-    def _new_queue(self) -> SessionHeap | QueueOrder:
+    def _new_queue(self) -> WaitingSessions:
         return QueueOrder(self._fairness_key, self._share) if self._has_fairness_keys else SessionHeap()
 
     def _fairness_key(self, pending: PendingSession) -> str:

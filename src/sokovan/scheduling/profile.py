@@ -54,7 +54,7 @@ class SchedulingProfile:
     selector: str = "concentrated"
     queue_policy: str = PROPORTION
     hierarchy: bool = False
-    actions: tuple[str, ...] = ("allocate", "backfill")
+    actions: tuple[str, ...] = ACTIONS
     validators: tuple[str, ...] = VALIDATORS_DEFAULT
     plugins: tuple[str, ...] = ()
     shard: str | None = None

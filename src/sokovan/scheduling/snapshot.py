@@ -59,7 +59,9 @@ class KernelWorkload:
 class SessionWorkload:
     """One session as the scheduler sees it: waiting, running or growing.
 
-    `submitted` orders sessions by age: a timestamp or a sequence number.
+    `submitted` orders sessions by age: a timestamp or a sequence number. At most
+    `array_limit` sessions of the same `array` run at once. With `gates`, it is held and not
+    considered.
     """
 
     session_id: SessionId
@@ -78,6 +80,9 @@ class SessionWorkload:
     starts_at_ms: int | None = None
     preemptible: bool = True
     preemption: Preemption = Preemption.ALWAYS
+    array: str = ""
+    array_limit: int | None = None
+    gates: tuple[str, ...] = ()
 
     @property
     def waits(self) -> bool:
@@ -230,8 +235,11 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         group_minimums=spec.group_minimums,
         partitions=spec.partitions,
         topology=spec.topology,
-        dependencies=spec.dependencies,
+        dependencies=tuple(SessionId(one) for one in spec.awaited),
         starts_at_ms=spec.starts_at_ms,
         preemptible=spec.preemptible,
         preemption=spec.preemption,
+        array="" if spec.array is None else spec.array.array_id,
+        array_limit=None if spec.array is None else spec.array.at_once,
+        gates=spec.gates,
     )

@@ -29,12 +29,14 @@ class Code(StrEnum):
 
     PLACED = "PLACED"
     RESERVED = "RESERVED"
+    HELD = "HELD"
     QUOTA_KEYPAIR = "QUOTA_KEYPAIR"
     QUOTA_USER = "QUOTA_USER"
     QUOTA_GROUP = "QUOTA_GROUP"
     QUOTA_DOMAIN = "QUOTA_DOMAIN"
     CONCURRENCY_LIMIT = "CONCURRENCY_LIMIT"
     PENDING_LIMIT = "PENDING_LIMIT"
+    ARRAY_LIMIT = "ARRAY_LIMIT"
     DEPENDENCY = "DEPENDENCY"
     NOT_YET_BEGIN = "NOT_YET_BEGIN"
     REFUSED_BY_PLUGIN = "REFUSED_BY_PLUGIN"
@@ -70,6 +72,7 @@ class Code(StrEnum):
 MEANING: dict[Code, tuple[Advice, str]] = {
     Code.PLACED: (Advice.NOTHING, "kernels were placed in this cycle"),
     Code.RESERVED: (Advice.WAIT, "all the room it needs is being released and is reserved for it"),
+    Code.HELD: (Advice.WAIT, "a scheduling gate holds it until it is released with sokovan session release"),
     Code.QUOTA_KEYPAIR: (Advice.WAIT, "the keypair would exceed a resource limit"),
     Code.QUOTA_USER: (Advice.WAIT, "the user would exceed a resource limit"),
     Code.QUOTA_GROUP: (Advice.WAIT, "the group would exceed a resource limit"),
@@ -82,6 +85,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
         Advice.WAIT,
         "waiting sessions ahead of it reach the pending limit of an owner",
     ),
+    Code.ARRAY_LIMIT: (Advice.WAIT, "as many sessions of its array run as may run at once"),
     Code.DEPENDENCY: (Advice.WAIT, "a session it depends on has failed or has not ended yet"),
     Code.NOT_YET_BEGIN: (Advice.WAIT, "its start time has not come yet"),
     Code.REFUSED_BY_PLUGIN: (Advice.CHANGE, "an installed plugin or validator refuses it"),

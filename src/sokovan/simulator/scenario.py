@@ -36,7 +36,7 @@ _AGENT = ("slots", "labels", "arch", "max_kernels", "status", "shard", "images")
 _QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", "deserved", "guarantee")
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
-    "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "kernels",
+    "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "gates", "kernels",
     "labels", "where", "tolerations", "affinity", "anti_affinity",
 )  # fmt: skip
 _KERNEL = (
@@ -193,6 +193,7 @@ class _Reader:
             hypernode=hypernode.text() if hypernode is not None else None,
             dependencies=tuple(SessionId(i.text()) for i in given["depends"].sequence()) if "depends" in given else (),
             starts_at_ms=starts,
+            gates=tuple(item.text() for item in _list_at(given, "gates")),
             preemptible=given["preemptible"].flag() if "preemptible" in given else True,
             preemption=_choice(given.get("preemption"), Preemption, Preemption.ALWAYS),
         )

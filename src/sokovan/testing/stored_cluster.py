@@ -174,6 +174,11 @@ async def submit_all(store: Store, specs: Sequence[SessionSpec]) -> None:
             raise outcome
 
 
+async def release(store: Store, name: str, *gates: str) -> SessionRecord:
+    """Open gates of a session as its user."""
+    return await store.run(lambda unit: unit.sessions.release(SessionId(name), gates, BY_USER))
+
+
 async def refusal(work: Awaitable[object], kind: type[E]) -> E:
     """The error that `work` raises; AssertionError if it raises none of this kind."""
     try:

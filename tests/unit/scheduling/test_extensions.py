@@ -1,4 +1,4 @@
-"""The twenty-one extension points: each has an effect, and none can stop the cycle."""
+"""The twenty-three extension points: each has an effect, and none can stop the cycle."""
 
 from __future__ import annotations
 
@@ -406,8 +406,8 @@ def test_a_gang_that_a_plugin_breaks_half_way_is_rolled_back() -> None:
     assert where(with_plugin(seen, predicate=breaks_on_the_second)) == {"good.0": "a"}
 
 
-def test_there_are_twenty_one_points_and_every_one_is_a_method_with_its_name_in_volcano() -> None:
-    assert len(POINTS) == 21
+def test_there_are_twenty_three_points_and_every_one_is_a_method_with_its_name_in_volcano() -> None:
+    assert len(POINTS) == 23
     for name, point in POINTS.items():
         assert callable(getattr(SchedulingPlugin, name))
         assert point.volcano

@@ -25,7 +25,7 @@ def test_by_default_sessions_go_by_age_onto_the_fullest_agent_and_every_rule_run
     profile = SchedulingProfile()
     assert (profile.sequencer, profile.selector, profile.queue_policy) == ("fifo", "concentrated", "proportion")
     assert (profile.hierarchy, profile.shard_mode, profile.fit_error_cache) == (False, "none", True)
-    assert profile.actions == ("allocate", "backfill")
+    assert profile.actions == ("enqueue", "allocate", "backfill")
     assert set(profile.validators) == set(BUILT_IN.validators)
     assert profile.plugins == ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from sokovan.wire.api.arrays import ArrayView
 from sokovan.wire.api.sessions import KernelView, SessionView
 
 KERNEL = KernelView(
@@ -53,6 +54,26 @@ SESSION = SessionView(
     reason_detail=None,
     exit_code=None,
     version=5,
+)
+
+ARRAY = ArrayView(
+    id="a-1",
+    name="sweep",
+    status="running",
+    result=None,
+    user="ada",
+    group="nlp",
+    domain="default",
+    scaling_group="default",
+    queue="research",
+    indexes="0-9%2",
+    size=10,
+    limit=2,
+    submitted_at="2030-01-01T00:00:00.000Z",
+    succeeded=2,
+    failed=1,
+    cancelled=0,
+    counts={"pending": 5, "running": 2, "terminated": 3},
 )
 
 

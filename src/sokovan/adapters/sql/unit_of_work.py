@@ -11,6 +11,7 @@ from sokovan.adapters.sql.repositories.catalog import SqlCatalog
 from sokovan.adapters.sql.repositories.credentials import SqlCredentials
 from sokovan.adapters.sql.repositories.ledger import SqlLedger
 from sokovan.adapters.sql.repositories.serving import SqlDeployments, SqlRoutes
+from sokovan.adapters.sql.repositories.sessions.arrays import SqlArrays
 from sokovan.adapters.sql.repositories.sessions.repository import SqlSessions
 from sokovan.adapters.sql.repositories.verdicts import SqlVerdicts
 from sokovan.adapters.sql.transaction import Transaction
@@ -32,6 +33,11 @@ class SqlUnitOfWork:
     def sessions(self) -> SqlSessions:
         """See the port."""
         return SqlSessions(self.transaction)
+
+    @cached_property
+    def arrays(self) -> SqlArrays:
+        """See the port."""
+        return SqlArrays(self.transaction)
 
     @cached_property
     def fleet(self) -> SqlAgents:

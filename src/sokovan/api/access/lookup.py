@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.api.errors import AmbiguousName, Forbidden
+from sokovan.api.errors import AmbiguousName, ArrayNamed, Forbidden
 from sokovan.domain.errors import ObjectNotFound, quoted
 from sokovan.domain.ids import AgentId, is_name
 from sokovan.domain.owners.access import (
@@ -19,7 +19,8 @@ from sokovan.domain.owners.access import (
     session_scope,
 )
 from sokovan.domain.owners.tenancy import Role
-from sokovan.domain.records import AgentRecord, KernelRecord, SessionRecord
+from sokovan.domain.records import AgentRecord, ArrayRecord, KernelRecord, SessionRecord
+from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
@@ -38,20 +39,43 @@ def visible_filter(principal: AuthenticatedPrincipal, wanted: SessionFilter | No
 async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
     """The session that a reference means to the caller; own sessions first.
 
+    Raises ObjectNotFound, AmbiguousName, ArrayNamed.
+    """
+    found = await _referred(unit, ref, principal)
+    if isinstance(found, ArrayRecord):
+        raise ArrayNamed(name=found.name, size=found.size)
+    if found is None:
+        raise ObjectNotFound(what="session", name=ref)
+    return found
+
+
+async def array_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> ArrayRecord:
+    """The array that a reference means to the caller.
+
     Raises ObjectNotFound, AmbiguousName.
     """
+    found = await _referred(unit, ref, principal)
+    if not isinstance(found, ArrayRecord):
+        raise ObjectNotFound(what="array", name=ref)
+    return found
+
+
+async def _referred(
+    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal
+) -> SessionRecord | ArrayRecord | None:
     scopes = [visible_filter(principal)]
     if principal.subject.role is not Role.USER:
         scopes.insert(0, visible_filter(principal, SessionFilter(user=principal.user)))
-    # Invalid names are not looked up: some databases reject such strings.
-    for scope in scopes if is_name(ref) else []:
-        found = await unit.sessions.named(ref, scope) if scope is not None else ()
+    for scope in scopes:
+        sessions, arrays = await sessions_or_arrays(unit, ref, scope) if scope is not None else ((), ())
+        found: list[SessionRecord | ArrayRecord] = [*sessions, *arrays]
         if len(found) > 1:
-            names = ", ".join(f"{one.session_id} ({one.spec.name})" for one in found[:2])
+            named = [(one.session_id, one.spec.name) for one in sessions] + [(one.array_id, one.name) for one in arrays]
+            names = ", ".join(f"{one} ({name})" for one, name in named[:2])
             raise AmbiguousName(f"{quoted(ref)} is ambiguous: {names}, or others")
         if found:
             return found[0]
-    raise ObjectNotFound(what="session", name=ref)
+    return None
 
 
 async def read_session(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:

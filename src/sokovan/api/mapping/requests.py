@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TypeVar
 
 from sokovan.api.mapping.times import read_duration, read_time
+from sokovan.domain.arrays import read_array
 from sokovan.domain.constraints.affinity import read_affinity
 from sokovan.domain.constraints.label_expression import read_expression
 from sokovan.domain.constraints.taint import read_toleration
@@ -33,7 +34,7 @@ T = TypeVar("T")
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
      "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry",
-     "where", "tolerations", "affinity", "anti_affinity"}
+     "where", "tolerations", "affinity", "anti_affinity", "array", "gates"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -65,6 +66,8 @@ def session_request(body: SessionBody) -> SessionRequest:
         ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
         on_agent_lost=LostPolicy(body.on_agent_lost),
         retry=_at("retry", _retry, body.retry),
+        array=None if body.array is None else read_array(body.array),
+        gates=tuple(body.gates),
     )
 
 

@@ -7,26 +7,37 @@ from dataclasses import fields
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.domain.arrays import array_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import (
-    FORCED_BY_USER,
-    USER_REQUESTED,
+    ENDED_BY_USER,
     FailedStart,
     HistoryEntry,
     KernelRecord,
     SessionRecord,
     SessionResult,
 )
-from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, SessionOptions
+from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, SessionOptions, SessionSpec
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.wire.api.sessions import FailedStartView, HistoryLine, HistoryView, KernelView, RetryBody, SessionView
+from sokovan.wire.api.sessions import (
+    ArrayMemberView,
+    FailedStartView,
+    HistoryLine,
+    HistoryView,
+    KernelView,
+    RetryBody,
+    SessionView,
+)
+
+# The result of what users ended.
+CANCELLED = "cancelled"
 
 # Statuses that have a pending reason: capacity, or an image.
 WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
 # 128 + SIGKILL and SIGTERM: exit codes of kernels stopped because another one failed.
 _STOPPED = frozenset({137, 143})
 # Options that have another form in the view; all others are shown as they are, under their own name.
-CONVERTED = frozenset({"name", "retry", "topology", "where", "tolerations", "affinity", "anti_affinity"})
+CONVERTED = frozenset({"name", "retry", "topology", "where", "tolerations", "affinity", "anti_affinity", "gates"})
 _SAME = tuple(
     sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
 )
@@ -44,6 +55,7 @@ def session_view(
         tolerations=[str(one) for one in spec.tolerations],
         affinity=[str(one) for one in spec.affinity],
         anti_affinity=[str(one) for one in spec.anti_affinity],
+        gates=list(spec.gates),
         id=record.session_id,
         name=spec.name or record.session_id,
         type=spec.session_type.value,
@@ -61,7 +73,7 @@ def session_view(
         size=len(spec.kernels),
         minimum=spec.gang_size,
         kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels],
-        depends_on=list(spec.dependencies),
+        depends_on=list(spec.awaited),
         topology=topology_text(spec.topology) if spec.topology is not None else None,
         hypernode=record.hypernode,
         group_domains=dict(record.group_domains),
@@ -78,13 +90,22 @@ def session_view(
         failed_starts=[_failed_start_view(failed) for failed in record.failed_starts],
         version=record.version,
         times_out_at=time_text_or_none(times_out_ms),
+        array=_member_view(spec),
     )
+
+
+def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
+    array = spec.array
+    if array is None:
+        return None
+    name = array_name(spec.name)
+    return ArrayMemberView(id=array.array_id, name=name, index=array.index, size=array.size, limit=array.at_once)
 
 
 def _result_text(record: SessionRecord) -> str | None:
     """How it ended; a session that a user ended has not failed, although dependents do not start."""
-    if record.result is SessionResult.FAILURE and record.cause in {USER_REQUESTED, FORCED_BY_USER}:
-        return "cancelled"
+    if record.result is SessionResult.FAILURE and record.cause in ENDED_BY_USER:
+        return CANCELLED
     return None if record.result is None else record.result.value
 
 

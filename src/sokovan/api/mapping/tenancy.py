@@ -63,6 +63,7 @@ def policy_view(policy: ResourcePolicy) -> PolicyBody:
         pending_slots_max=amounts(policy.pending_slots_max),
         kernels_per_session_max=policy.kernels_per_session_max,
         priority_max=policy.priority_max,
+        array_size_max=policy.array_size_max,
     )
 
 
@@ -76,6 +77,7 @@ def policy_of(body: PolicyBody, _before: ResourcePolicy | None) -> ResourcePolic
         pending_slots_max=read_limits(body.pending_slots_max),
         kernels_per_session_max=body.kernels_per_session_max,
         priority_max=body.priority_max,
+        array_size_max=body.array_size_max,
     )
 
 

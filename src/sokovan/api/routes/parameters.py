@@ -9,8 +9,8 @@ from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
+from sokovan.domain.constraints.labels import read_selectors
 from sokovan.domain.ids import NAME_PATTERN
-from sokovan.domain.labels import read_selectors
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.repositories.sessions import SessionFilter
 
@@ -51,11 +51,10 @@ class SessionChoice(BaseModel):
         )
 
 
-class SessionQuery(SessionChoice):
+class ArrayQuery(SessionChoice):
     """The filters and the page of a listing."""
 
     status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
-    name: str | None = name_field("With exactly this name.")
     label: list[str] = Field(default_factory=list, description="With this label: NAME or NAME=VALUE; repeatable.")
     mine: bool = Field(default=False, description="Only the caller's own sessions.")
     limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
@@ -70,6 +69,16 @@ class SessionQuery(SessionChoice):
 
     def filter(self) -> SessionFilter:
         """The store's filter."""
-        return replace(
-            super().filter(), statuses=tuple(self.status), name=self.name or "", labels=read_selectors(self.label)
-        )
+        return replace(super().filter(), statuses=tuple(self.status), labels=read_selectors(self.label))
+
+
+class SessionQuery(ArrayQuery):
+    """The filters of a listing of sessions."""
+
+    name: str | None = name_field("With exactly this name.")
+    array: str | None = name_field("In this array: its id, its name, or a unique prefix of one.")
+    outside_arrays: bool = Field(default=False, description="Only sessions that are in no array.")
+
+    def filter(self) -> SessionFilter:
+        """The store's filter; the array is looked up by the caller."""
+        return replace(super().filter(), name=self.name or "", outside_arrays=self.outside_arrays)

@@ -1,4 +1,4 @@
-"""Sessions: submit, list, show, end."""
+"""Sessions and arrays of them: submit, list, show, end."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import read_session, session_named, visible_filter
+from sokovan.api.access.lookup import array_named, read_session, session_named, visible_filter
 from sokovan.api.context import ApiContext
+from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import cursor_of, number_of
 from sokovan.api.pending_reasons import session_views
-from sokovan.api.routes.parameters import Ref, SessionQuery
+from sokovan.api.routes.parameters import ArrayQuery, Ref, SessionQuery
 from sokovan.domain.errors import ObjectNotFound
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.arrays import ArrayPage, ArrayView
 from sokovan.wire.api.sessions import KernelView, SessionBody, SessionPage, SessionView
 
 KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
@@ -43,7 +45,10 @@ class SessionRoutes:
                 method="POST", path="/api/v1/sessions", endpoint=self.create, tag=tag,
                 body=SessionBody, answer=SessionView, status=201, also={200: SessionView}, fails=(404, 409),
             ),
-            ApiOperation(method="GET", path="/api/v1/sessions", endpoint=self.list, tag=tag, answer=SessionPage),
+            ApiOperation(
+                method="GET", path="/api/v1/sessions", endpoint=self.list, tag=tag,
+                answer=SessionPage, fails=(404, 409),
+            ),
             ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=SessionView, fails=(404, 409)),
             ApiOperation(
                 method="DELETE", path=one, endpoint=self.end, tag=tag,
@@ -51,6 +56,10 @@ class SessionRoutes:
             ),
             ApiOperation(
                 method="POST", path=f"{one}/cancel", endpoint=self.cancel, tag=tag,
+                answer=SessionView, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="POST", path=f"{one}/release", endpoint=self.release, tag=tag,
                 answer=SessionView, fails=(404, 409),
             ),
             ApiOperation(
@@ -64,10 +73,10 @@ class SessionRoutes:
         request: Request,
         idempotency_key: Annotated[str | None, Header(pattern=KEY_PATTERN)] = None,
     ) -> Response:
-        """Submit a session.
+        """Submit a session, or with `array` one per index.
 
-        The same `Idempotency-Key` with the same body returns 200 and the existing
-        session; with another body, 422.
+        Of an array, the first session is returned. The same `Idempotency-Key` with the same
+        body returns 200 and the existing session; with another body, 422.
         """
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller
@@ -90,7 +99,9 @@ class SessionRoutes:
             return json_response(SessionPage(items=[]))
 
         async def work(unit: UnitOfWork) -> SessionPage:
-            found = await unit.sessions.page(scope, limit=query.limit + 1, after=after, newest=True)
+            array = "" if query.array is None else (await array_named(unit, query.array, principal)).array_id
+            chosen = replace(scope, array_id=array)
+            found = await unit.sessions.page(chosen, limit=query.limit + 1, after=after, newest=True)
             page = found[: query.limit]
             return SessionPage(
                 items=await session_views(unit, page),
@@ -129,6 +140,19 @@ class SessionRoutes:
         cancelled = await self._controller.cancel(record.session_id, principal_of(request.scope).caller)
         return json_response(session_view(cancelled))
 
+    async def release(
+        self,
+        request: Request,
+        ref: Ref,
+        *,
+        gate: Annotated[str, Query(max_length=REASON_MAX, description="Only this gate; by default all.")] = "",
+    ) -> Response:
+        """Release a held session, so that it may be scheduled; idempotent."""
+        record = await self._found(request, ref)
+        caller = principal_of(request.scope).caller
+        released = await self._controller.release(record.session_id, caller, gates=(gate,) if gate else ())
+        return json_response(session_view(released))
+
     async def kernels(self, request: Request, ref: Ref) -> Response:
         """List the kernels of a session."""
         record = await self._found(request, ref)
@@ -142,3 +166,72 @@ class SessionRoutes:
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
         return await read_session(self._store, ref, principal_of(request.scope))
+
+
+class ArrayRoutes:
+    """Routes that show and end job arrays."""
+
+    def __init__(self, context: ApiContext) -> None:
+        dependencies = context.dependencies
+        self._store, self._controller = dependencies.store, dependencies.controller
+
+    def operations(self) -> list[ApiOperation]:
+        """The operations of this resource."""
+        tag, one = "arrays", "/api/v1/arrays/{ref}"
+        return [
+            ApiOperation(method="GET", path="/api/v1/arrays", endpoint=self.list, tag=tag, answer=ArrayPage),
+            ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=ArrayView, fails=(404, 409)),
+            ApiOperation(
+                method="DELETE", path=one, endpoint=self.end, tag=tag,
+                answer=ArrayView, status=202, fails=(404, 409),
+            ),
+        ]  # fmt: skip
+
+    async def list(self, request: Request, query: Annotated[ArrayQuery, Query()]) -> Response:
+        """List arrays that have a session with these properties, newest first."""
+        principal = principal_of(request.scope)
+        wanted = query.filter()
+        if query.mine and wanted.user not in {"", principal.user}:
+            return json_response(ArrayPage(items=[]))
+        scope = visible_filter(principal, replace(wanted, user=principal.user) if query.mine else wanted)
+        after = number_of(query.cursor)
+        if scope is None:
+            return json_response(ArrayPage(items=[]))
+
+        async def work(unit: UnitOfWork) -> ArrayPage:
+            found = await unit.arrays.page(scope, limit=query.limit + 1, after=after)
+            page = found[: query.limit]
+            counts = await unit.arrays.counts([one.array_id for one in page])
+            return ArrayPage(
+                items=[array_view(one, counts[one.array_id]) for one in page],
+                next=cursor_of(page[-1].place) if len(found) > query.limit else None,
+            )
+
+        return json_response(await self._store.read(work))
+
+    async def show(self, request: Request, ref: Ref) -> Response:
+        """Show an array."""
+        return json_response((await self._found(request, ref))[1])
+
+    async def end(
+        self,
+        request: Request,
+        ref: Ref,
+        *,
+        forced: Annotated[bool, Query(description="End them at once without waiting for their agents.")] = False,
+        reason: Annotated[str, Query(max_length=REASON_MAX, description="The reason, kept in their history.")] = "",
+    ) -> Response:
+        """End all sessions of an array; they end asynchronously."""
+        array, _ = await self._found(request, ref)
+        await self._controller.arrays.end(array, principal_of(request.scope).caller, forced=forced, reason=reason)
+        return json_response((await self._found(request, array.array_id))[1], status=202)
+
+    async def _found(self, request: Request, ref: str) -> tuple[ArrayRecord, ArrayView]:
+        principal = principal_of(request.scope)
+
+        async def work(unit: UnitOfWork) -> tuple[ArrayRecord, ArrayView]:
+            array = await array_named(unit, ref, principal)
+            counts = await unit.arrays.counts([array.array_id])
+            return array, array_view(array, counts[array.array_id])
+
+        return await self._store.read(work)

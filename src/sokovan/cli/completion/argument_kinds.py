@@ -14,7 +14,7 @@ Flags = Mapping[str, str | None]
 ARGUMENT_KINDS = {
     **dict.fromkeys(("logs", "why", "session show", "session history", "session why", "session files"), "session"),
     **dict.fromkeys(("exec", "shell", "wait", "stop", "session stop"), "live-session"),
-    "cancel": "waiting-session",
+    **dict.fromkeys(("cancel", "session release"), "waiting-session"),
     **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone", "label")},
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     "topology show": "agent",
@@ -24,7 +24,7 @@ ARGUMENT_KINDS = {
     "completion": "shell",
 }
 # Commands that take any number of positional arguments.
-REPEATED = frozenset({"wait", "stop", "session stop", "cancel", "run", "plan", "simulate", "cp"})
+REPEATED = frozenset({"wait", "stop", "session stop", "session release", "cancel", "run", "plan", "simulate", "cp"})
 
 # Kind of the value of an option, by the first of its names.
 OPTION_KINDS = {

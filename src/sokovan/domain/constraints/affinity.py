@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sokovan.domain.checks import require_int, require_tuple
+from sokovan.domain.constraints.labels import require_label
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import checked_name
-from sokovan.domain.labels import require_label
 
 TERMS_MAX = 8
 LABELS_PER_TERM_MAX = 8

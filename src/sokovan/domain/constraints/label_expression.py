@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sokovan.domain.checks import require_kind, require_tuple
+from sokovan.domain.constraints.labels import require_label
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.labels import require_label
 
 EXPRESSIONS_MAX = 16
 VALUES_MAX = 64

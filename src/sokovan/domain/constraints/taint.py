@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from sokovan.domain.constraints.labels import require_label
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.labels import require_label
 
 TAINT_PREFIX = "sokovan.taint/"
 TOLERATIONS_MAX = 16

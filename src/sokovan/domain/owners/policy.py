@@ -19,6 +19,9 @@ class Scope(StrEnum):
     DOMAIN = auto()
 
 
+_COUNTS = ("sessions_max", "pending_sessions_max", "kernels_per_session_max", "priority_max", "array_size_max")
+
+
 @dataclass(frozen=True, slots=True)
 class ResourcePolicy:
     """The concurrent usage that an owner is limited to; None means no limit.
@@ -34,13 +37,14 @@ class ResourcePolicy:
     pending_slots_max: SlotLimits = NO_LIMITS
     kernels_per_session_max: int | None = None
     priority_max: int | None = None
+    array_size_max: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="quota")
         what = f"quota {self.name}"
         require_limits(self.slots_max, what=what, field="slots_max")
         require_limits(self.pending_slots_max, what=what, field="pending_slots_max")
-        for field in ("sessions_max", "pending_sessions_max", "kernels_per_session_max", "priority_max"):
+        for field in _COUNTS:
             value = getattr(self, field)
             if value is not None:
                 require_int(value, what=what, field=field, least=0)

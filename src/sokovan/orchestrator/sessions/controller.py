@@ -1,4 +1,4 @@
-"""Entry point for sessions: submit, terminate, cancel, explain.
+"""Entry point for sessions: submit, release, terminate, cancel, explain.
 
 The controller only records goals; the coordinator, woken by a hint, carries them out.
 A write and its hint are one uncancellable task: without the hint, the work of a client
@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
-from sokovan.domain.records import DETAIL_MAX, FORCED_BY_USER, USER_REQUESTED, Change, SessionRecord
+from sokovan.domain.records import RELEASED, USER_REQUESTED, Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
+from sokovan.orchestrator.sessions.array_control import ArrayControl
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.orchestrator.sessions.intake.submissions import Submission, Submissions
+from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.hints import Hints
@@ -46,13 +46,14 @@ class SchedulingController:
         self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
         self._why = WhyService(store, dry_runs)
         self._tasks = UncancellableTasks()
+        self.arrays = ArrayControl(store, hints, self._tasks)
 
     async def enqueue(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> SessionRecord:
         """Store a PENDING session; see `submit`."""
         return (await self.submit(request, caller, key=key)).session
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
-        """Store a PENDING session; the result says whether it is new.
+        """Store a PENDING session, or those of an array; says whether it is new.
 
         The same request with the same key returns the session it created before. A session
         that fits no agent is accepted: its verdict says so, and it starts when a suitable
@@ -83,8 +84,7 @@ class SchedulingController:
 
         Idempotent. Raises NotFound, also for a session of another user.
         """
-        goal, code = (Goal.FORCE, FORCED_BY_USER) if forced else (Goal.STOP, USER_REQUESTED)
-        change = _change(caller, code, reason)
+        goal, change = termination(caller, forced=forced, reason=reason)
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)
@@ -98,7 +98,7 @@ class SchedulingController:
 
     async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
         """Cancel a pending session. Raises NotFound, and Conflict if it is not pending."""
-        change = _change(caller, USER_REQUESTED, "cancelled")
+        change = change_by(caller, USER_REQUESTED, "cancelled")
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)
@@ -107,6 +107,24 @@ class SchedulingController:
             if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
                 raise _not_waiting(before)
             await unit.audit.append(_entry("session.cancel", session_id, change))
+            return session, True
+
+        return await self._tasks.run(self._write(work))
+
+    async def release(self, session_id: SessionId, caller: Caller, *, gates: Sequence[str] = ()) -> SessionRecord:
+        """Release gates of a held session, all if none are named.
+
+        Idempotent. Raises NotFound, and Conflict if it has ended while held.
+        """
+
+        async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
+            before = await _changeable(unit, session_id, caller)
+            opened = [one for one in before.spec.gates if not gates or one in gates]
+            if not opened:
+                return before, False
+            change = change_by(caller, RELEASED, ", ".join(opened))
+            session = await unit.sessions.release(session_id, opened, change)
+            await unit.audit.append(_entry("session.release", session_id, change))
             return session, True
 
         return await self._tasks.run(self._write(work))
@@ -130,16 +148,9 @@ class SchedulingController:
 async def _changeable(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> SessionRecord:
     """A session that the caller may change; others count as not found."""
     session = await unit.sessions.get(session_id)
-    owner, user = session.spec.owner, caller.owner
-    subject = AccessSubject(user=user.user, domain=user.domain, role=caller.role, groups=caller.groups)
-    ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
-    if not may(subject, Action.CHANGE, ObjectKind.SESSION, ownership):
+    if not may_change(session.spec.owner, caller):
         raise ObjectNotFound(what="session", name=session_id)
     return session
-
-
-def _change(caller: Caller, code: str, detail: str) -> Change:
-    return Change(who=caller.owner.user, by=Cause.CONTROLLER, code=code, detail=detail[:DETAIL_MAX])
 
 
 def _entry(action: str, session_id: SessionId, change: Change) -> AuditEntry:

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from sokovan.domain.arrays import array_name
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.owners.uploads import owner_key, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.session import MASTER_LEASE
+from sokovan.domain.session import MASTER_LEASE, SessionSpec
 from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 
 # Relative to the working folder; the runtime turns it into an absolute path.
@@ -126,6 +127,7 @@ def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours:
     rank, size = str(kernel.rank), str(neighbours.size)
     local_rank, local_size = str(neighbours.local_rank[kernel.index]), str(neighbours.per_agent[kernel.agent_id])
     return {
+        **_array_variables(session.spec),
         "SOKOVAN_SESSION_ID": session.session_id,
         "SOKOVAN_SESSION_NAME": session.spec.name or session.session_id,
         "SOKOVAN_KERNEL": kernel.kernel_id,
@@ -150,4 +152,18 @@ def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours:
         "OMPI_COMM_WORLD_LOCAL_SIZE": local_size,
         "OMPI_COMM_WORLD_LOCAL_RANK": local_rank,
         "OMPI_COMM_WORLD_NODE_RANK": local_rank,
+    }
+
+
+def _array_variables(spec: SessionSpec) -> dict[str, str]:
+    array = spec.array
+    if array is None:
+        return {}
+    return {
+        "SOKOVAN_ARRAY_ID": array.array_id,
+        "SOKOVAN_ARRAY_NAME": array_name(spec.name),
+        "SOKOVAN_ARRAY_INDEX": str(array.index),
+        "SOKOVAN_ARRAY_COUNT": str(array.size),
+        "SOKOVAN_ARRAY_MIN": str(array.first),
+        "SOKOVAN_ARRAY_MAX": str(array.last),
     }

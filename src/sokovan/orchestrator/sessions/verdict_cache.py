@@ -15,7 +15,7 @@ from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.codec import verdict_to_json
 from sokovan.scheduling.trace import MEANING, Code, Verdict
-from sokovan.scheduling.validators import BUILT_IN_VALIDATORS
+from sokovan.scheduling.validators import BUILT_IN_VALIDATORS, MANDATORY_VALIDATORS
 
 # Intervals at which a verdict of the same code is written: with another summary, and unchanged.
 _SUMMARY_EVERY_MS = 1_000
@@ -23,8 +23,8 @@ _UNCHANGED_EVERY_MS = 30_000
 # Writes per cycle; the rest follows in the next cycles, so that a backlog does not delay starts.
 _WRITES_MAX = 1_000
 # A session that one of these refuses may not start, whatever room there is.
-_RULES = frozenset(rule.name for rule in BUILT_IN_VALIDATORS)
-_HELD_BY_QUEUE = frozenset({Code.QUEUE_LIMIT, Code.QUEUE_CLOSED})
+_RULES = frozenset(rule.name for rule in (*BUILT_IN_VALIDATORS, *MANDATORY_VALIDATORS))
+_HELD = frozenset({Code.HELD, Code.QUEUE_LIMIT, Code.QUEUE_CLOSED})
 
 
 @dataclass(slots=True)
@@ -110,13 +110,14 @@ class VerdictCache:
 
 
 def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
-    """The sessions that a quota, a dependency, their start time or their queue holds.
+    """The sessions that may not start, whatever room there is.
 
+    A gate, a quota, a dependency, their start time, array or queue holds them.
     Equal sessions share their checks, so that those are examined once.
     """
     checks = {id(verdict.checks): verdict.checks for verdict in verdicts}
     refused = {key for key, some in checks.items() if any(one.result != "ok" and one.name in _RULES for one in some)}
-    return frozenset(one.session_id for one in verdicts if one.code in _HELD_BY_QUEUE or id(one.checks) in refused)
+    return frozenset(one.session_id for one in verdicts if one.code in _HELD or id(one.checks) in refused)
 
 
 def _is_due(known: _Written | None, verdict: Verdict, now_ms: int, *, held: bool) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
-from sokovan.domain.labels import LabelSelector
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord
 from sokovan.domain.session import SessionSpec
@@ -45,6 +45,8 @@ class SessionFilter:
     queue: str = ""
     name: str = ""
     labels: Collection[LabelSelector] = ()
+    array_id: str = ""
+    outside_arrays: bool = False
 
 
 class SessionRepository(Protocol):
@@ -110,6 +112,16 @@ class SessionRepository(Protocol):
 
         Pending kernels are withdrawn, live ones are requested to stop. The first cause is
         kept. Raises ObjectNotFound.
+        """
+
+    async def set_goals(self, session_ids: Sequence[SessionId], goal: Goal, change: Change) -> Sequence[SessionRecord]:
+        """Like `set_goal` for many sessions at once; returns those that changed, by id."""
+
+    async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
+        """Open gates of a pending session; those that are open already stay so.
+
+        The history notes the change. Raises ObjectNotFound, and Conflict if the session has
+        closed gates and is not pending.
         """
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:

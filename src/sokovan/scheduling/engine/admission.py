@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import LedgerEntry, OwnerLedger
 from sokovan.scheduling.extensions import Extensions, PluginFailed
@@ -37,8 +38,11 @@ class Rules(Protocol):
 class SessionAdmission:
     """Refuses sessions that may not be considered, with the reason."""
 
-    def __init__(self, rules: Rules, ledger: OwnerLedger, backlogs: OwnerBacklogs, extensions: Extensions) -> None:
+    def __init__(
+        self, rules: Rules, ledger: OwnerLedger, backlogs: OwnerBacklogs, extensions: Extensions, *, arrays: ArrayUsage
+    ) -> None:
         self._rules, self._ledger, self._backlogs, self._extensions = rules, ledger, backlogs, extensions
+        self._arrays = arrays
         self._has_plugins = bool(extensions.at("session_valid"))
 
     def unschedulable(self, pending: PendingSession) -> PendingReason | None:
@@ -115,6 +119,7 @@ class SessionAdmission:
         entry.charge(slots, sessions=int(first))
         if first:
             self._backlogs.remove(pending.session)
+            self._arrays.start(pending.session)
 
 
 def _kernels_by_shape(pending: PendingSession) -> Counter[Shape]:

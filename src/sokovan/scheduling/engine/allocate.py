@@ -20,7 +20,7 @@ from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import NO_GROUP, PendingReason, PendingSession
 from sokovan.scheduling.engine.placement import PlacementAttempt
-from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
+from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
@@ -29,7 +29,6 @@ from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
 
 KernelOnAgent = tuple[str, str]
-WaitingSessions = SessionHeap | QueueOrder
 
 # The extension points that the single-kernel path does not call.
 _GENERAL_PATH_POINTS = ("allocatable", "pre_predicate", "session_ready", "session_pipelined")
@@ -120,20 +119,7 @@ class Allocate:
 
     def _serve(self, sessions: Iterable[PendingSession]) -> None:
         """Try the sessions of all queues, the best queue first each time."""
-        waiting: dict[str, WaitingSessions] = {}
-        nodes: dict[str, QueueNode] = {}
-        for pending in sessions:
-            name = pending.node.name
-            if name not in waiting:
-                waiting[name], nodes[name] = self._new_queue(), pending.node
-            waiting[name].push(pending)
-        walk = self._context.queue_usage.walk(nodes.values())
-        node = next(walk, None)
-        while node is not None:
-            try:
-                node = walk.send(self._serve_queue(node, waiting[node.name]))
-            except StopIteration:
-                return
+        serve_by_queue(self._context.queue_usage, sessions, self._new_queue, self._serve_queue)
 
     def _serve_queue(self, node: QueueNode, waiting: WaitingSessions) -> bool:
         """Try the next session of a queue; False when the queue is done for this cycle."""

@@ -47,8 +47,8 @@ class Explainer:
             # The rest of a verdict may be shared by many sessions.
             session_id = pending.session.session_id
             verdicts.append(Verdict(session_id, *verdict[1:-2], len(ahead), tuple(ahead[:AHEAD_SHOWN])))
-            if MEANING[verdict.code][0] is Advice.WAIT:
-                # Unschedulable sessions are not counted as ahead.
+            if MEANING[verdict.code][0] is Advice.WAIT and verdict.code is not Code.HELD:
+                # Unschedulable and held sessions are not counted as ahead.
                 ahead.append(session_id)
         return DecisionTrace(verdicts)
 

@@ -1,4 +1,4 @@
-"""The order of the waiting sessions of one queue.
+"""The order of the waiting sessions of one queue, and the turns of all queues.
 
 Takes pending sessions (`push`). Gives the next one to try (`pop`). Priority comes
 first; of equal priority a session below its minimum goes before one that only grows;
@@ -9,10 +9,11 @@ placement in another queue may have changed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
 from sokovan.scheduling.engine.pending_session import PendingSession
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 
 SessionKey = tuple[int, bool, tuple[int, ...], int]
 HeapEntry = tuple[int, bool, tuple[int, ...], int, int, str]
@@ -79,6 +80,32 @@ class QueueOrder:
     def _entry(self, key: str) -> HeapEntry:
         (priority, grows, order, rank), pending = self._sessions[key][0]
         return (priority, grows, order, self._share_of(pending), rank, key)
+
+
+WaitingSessions = SessionHeap | QueueOrder
+
+
+def serve_by_queue(
+    queue_usage: QueueUsage,
+    sessions: Iterable[PendingSession],
+    new_queue: Callable[[], WaitingSessions],
+    serve: Callable[[QueueNode, WaitingSessions], bool],
+) -> None:
+    """Call `serve` with the best queue each time, until all queues are done."""
+    waiting: dict[str, WaitingSessions] = {}
+    nodes: dict[str, QueueNode] = {}
+    for pending in sessions:
+        name = pending.node.name
+        if name not in waiting:
+            waiting[name], nodes[name] = new_queue(), pending.node
+        waiting[name].push(pending)
+    walk = queue_usage.walk(nodes.values())
+    node = next(walk, None)
+    while node is not None:
+        try:
+            node = walk.send(serve(node, waiting[node.name]))
+        except StopIteration:
+            return
 
 
 def _session_key(pending: PendingSession) -> SessionKey:

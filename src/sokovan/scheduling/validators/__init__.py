@@ -1,5 +1,6 @@
 """Validators refuse sessions that may not be scheduled now."""
 
+from sokovan.scheduling.validators.array_limit import ArrayLimitValidator
 from sokovan.scheduling.validators.base import ValidatorRule
 from sokovan.scheduling.validators.concurrency import ConcurrencyValidator
 from sokovan.scheduling.validators.dependencies import DependenciesValidator
@@ -22,3 +23,5 @@ BUILT_IN_VALIDATORS: tuple[type[ValidatorRule], ...] = (
     PendingSessionResourceLimitValidator,
     ReservedBatchSessionValidator,
 )
+# Rules of every profile: what a request asks for does not depend on the policy of a scaling group.
+MANDATORY_VALIDATORS: tuple[type[ValidatorRule], ...] = (ArrayLimitValidator,)

@@ -4,6 +4,7 @@ SchedulingValidationError            a session may not be scheduled now
 ├── ResourceLimitExceeded            an owner would exceed a resource limit
 ├── ConcurrencyLimitExceeded         an owner has reached its session limit
 ├── PendingLimitExceeded             waiting sessions ahead reach the pending limit
+├── ArrayLimitReached                as many sessions of its array run as may run at once
 ├── DependencyUnmet                  a dependency has failed or has not ended
 └── NotYetBegun                      the start time has not come yet
 """
@@ -11,7 +12,7 @@ SchedulingValidationError            a session may not be scheduled now
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sokovan.domain.errors import SokovanError
@@ -19,6 +20,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import Accounts, OwnerAccount, OwnerLedger
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
@@ -95,6 +97,15 @@ class PendingLimitExceeded(SchedulingValidationError):
         return ValidationFailure.PENDING_LIMIT_EXCEEDED_ALONE if alone else ValidationFailure.PENDING_LIMIT
 
 
+class ArrayLimitReached(SchedulingValidationError):
+    """As many sessions of the array run as may run at once."""
+
+    code = "array-limit"
+    hint = "wait for a session of the array to end"
+    reason = Code.ARRAY_LIMIT
+    refusal = ValidationFailure.ARRAY_LIMIT
+
+
 class DependencyUnmet(SchedulingValidationError):
     """A session that this one depends on has failed or has not ended yet."""
 
@@ -127,6 +138,7 @@ class ValidationContext:
     snapshot: SystemSnapshot
     ledger: OwnerLedger
     pending: OwnerBacklogs
+    arrays: ArrayUsage = field(default_factory=ArrayUsage)
     request: ResourceSlot = NO_SLOTS
     starts: bool = True
 

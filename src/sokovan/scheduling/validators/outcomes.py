@@ -18,6 +18,7 @@ class ValidationFailure(StrEnum):
     LIMIT_IN_USE = auto()
     LIMIT_EXCEEDED_ALONE = auto()
     SESSION_LIMIT = auto()
+    ARRAY_LIMIT = auto()
     PENDING_LIMIT = auto()
     PENDING_LIMIT_EXCEEDED_ALONE = auto()
     DEPENDENCY_NOT_ENDED = auto()
@@ -39,6 +40,7 @@ OUTCOMES: dict[ValidationFailure, tuple[Outcome, str]] = {
         "the session alone requests more than a limit on slots",
     ),
     ValidationFailure.SESSION_LIMIT: (Outcome.PENDING, "an owner has reached its limit on sessions, also one of 0"),
+    ValidationFailure.ARRAY_LIMIT: (Outcome.PENDING, "as many sessions of its array run as may run at once"),
     ValidationFailure.PENDING_LIMIT: (
         Outcome.PENDING,
         "waiting sessions ahead of it reach the pending limit of an owner",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 import httpx2
 
+from sokovan.sdk.aio.arrays import AsyncArrays
 from sokovan.sdk.aio.catalogs import AsyncCatalogs
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.aio.files import AsyncFiles
@@ -22,7 +23,7 @@ from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
-from sokovan.sdk.core.followers import EventFollower
+from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
@@ -53,7 +54,7 @@ class AsyncClient(AsyncCatalogs):
         connection = AsyncConnection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
-        self.uploads = AsyncUploads(connection)
+        self.arrays, self.uploads = AsyncArrays(connection), AsyncUploads(connection)
         self.files = AsyncFiles(connection, self.uploads)
 
     async def __aenter__(self) -> Self:

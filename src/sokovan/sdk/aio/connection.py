@@ -8,11 +8,11 @@ from typing import TypeVar
 import httpx2
 
 from sokovan.sdk.core.calls import Call
-from sokovan.sdk.core.followers import StreamFollower
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.responses import interpret, problem_of
 from sokovan.sdk.core.retries import STREAMS, Attempts, CallDeadline, OnRetry, RetryRule
-from sokovan.sdk.core.server_events import EventReader, ServerEvent
+from sokovan.sdk.core.streams.followers import StreamFollower
+from sokovan.sdk.core.streams.server_events import EventReader, ServerEvent
 from sokovan.sdk.endpoint import ServerEndpoint, outlasts, reaching
 from sokovan.sdk.environment import ClientEnvironment, SystemEnvironment
 from sokovan.sdk.errors import ClientProblem, Unreachable

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core.followers import LogOptions
-from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
+from sokovan.sdk.core.streams.followers import LogOptions
+from sokovan.sdk.core.streams.log_lines import LineReader, LogLine
 from sokovan.wire.api.sessions import SessionView
 
 if TYPE_CHECKING:

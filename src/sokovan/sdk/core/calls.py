@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from sokovan.sdk.errors import InvalidObjectName
+from sokovan.sdk.errors import InvalidObjectName, InvalidSetting
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -48,6 +48,21 @@ def query(parameters: Query) -> dict[str, str]:
     """Encode the query parameters that are set."""
     given = {name: value for name, value in parameters.items() if value is not None and value is not False}
     return {name: "true" if value is True else str(value) for name, value in given.items()}
+
+
+def filters_query(
+    what: str, options: Mapping[str, Any], known: type, *, limit: int, cursor: str | None
+) -> dict[str, str]:
+    """The query of a page of a list. Raises InvalidSetting for unknown filters.
+
+    Several values of a filter are separated by commas.
+    """
+    names = sorted(known.__annotations__)
+    unknown = sorted(options.keys() - set(names))
+    if unknown:
+        raise InvalidSetting(f"{what} have no filter {unknown[0]!r}", hint=f"the filters are {', '.join(names)}")
+    values = {name: ",".join(value) if isinstance(value, list | tuple) else value for name, value in options.items()}
+    return query({**values, "limit": limit, "cursor": cursor})
 
 
 def sparse(body: object) -> Any:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, query, sparse
-from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query, sparse
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionPage, SessionView
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ class SessionListOptions(TypedDict, total=False):
     name: str | None
     label: str | Sequence[str] | None
     mine: bool
+    array: str | None
+    outside_arrays: bool
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
@@ -45,17 +46,8 @@ def plan(body: SessionBody) -> Call[PlanView]:
 
 def listing(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionPage]:
     """Get one page of sessions, newest first. Raises InvalidSetting."""
-    unknown = sorted(options.keys() - SessionListOptions.__annotations__.keys())
-    if unknown:
-        names = ", ".join(sorted(SessionListOptions.__annotations__))
-        raise InvalidSetting(f"sessions have no filter {unknown[0]!r}", hint=f"the filters are {names}")
-    parameters = query({**{name: _listed(value) for name, value in options.items()}, "limit": limit, "cursor": cursor})
+    parameters = filters_query("sessions", options, SessionListOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("sessions"), answer=SessionPage, query=parameters)
-
-
-def _listed(value: Any) -> Any:
-    """Several values as the API takes them."""
-    return ",".join(value) if isinstance(value, list | tuple) else value
 
 
 def get(ref: str) -> Call[SessionView]:
@@ -71,6 +63,13 @@ def stop(ref: str, *, forced: bool = False) -> Call[SessionView]:
 def cancel(ref: str) -> Call[SessionView]:
     """Cancel a pending session."""
     return Call(method="POST", path=api_path("sessions", ref, "cancel"), answer=SessionView, repeatable=False)
+
+
+def release(ref: str, *, gate: str | None = None) -> Call[SessionView]:
+    """Release a held session, or one of its gates; idempotent."""
+    return Call(
+        method="POST", path=api_path("sessions", ref, "release"), answer=SessionView, query=query({"gate": gate})
+    )
 
 
 def why(ref: str) -> Call[WhyView]:

@@ -158,7 +158,9 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "stopGrace": Field("stop_grace", fields.duration, _DURATION, "time between SIGTERM and SIGKILL"),
     "endsWith": Field("ends_with", *_chosen("all", "main", "any"), "which kernels must end for the session to end"),
     "toleratesFailures": Field("tolerates_failures", fields.flag, _FLAG, "whether it continues after a kernel failed"),
+    "array": Field("array", fields.text, _TEXT, "one session per index: 0-999%50, 1,3,7-9, 0-100:10"),
     "retry": Field("retry", _retry, schema_of(_RETRY, required=()), "attempts to start it, if its agent cannot"),
+    "gates": Field("gates", fields.words, _WORDS, "names of gates that hold it until session release opens them"),
     "onAgentLost": Field("on_agent_lost", *_chosen("end", "requeue"), "end or requeue it when its agent is lost"),
 }
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Self, Unpack
 import httpx2
 
 from sokovan.sdk.core import system_calls
-from sokovan.sdk.core.followers import EventFollower
+from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
+from sokovan.sdk.sync.arrays import Arrays
 from sokovan.sdk.sync.catalogs import Catalogs
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.files import Files
@@ -54,7 +55,7 @@ class Client(Catalogs):
         connection = Connection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
-        self.uploads = Uploads(connection)
+        self.arrays, self.uploads = Arrays(connection), Uploads(connection)
         self.files = Files(connection, self.uploads)
 
     def __enter__(self) -> Self:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
-from sokovan.sdk.core.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
+from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
@@ -79,6 +79,10 @@ class Sessions:
     def cancel(self, ref: str) -> SessionView:
         """Cancel a session that is still pending."""
         return self._connection.send(session_calls.cancel(ref))
+
+    def release(self, ref: str, *, gate: str | None = None) -> SessionView:
+        """Release a held session, so that it may be scheduled; or only one of its gates."""
+        return self._connection.send(session_calls.release(ref, gate=gate))
 
     def why(self, ref: str) -> WhyView:
         """Explain the state of a session, with suggestions."""

@@ -14,9 +14,9 @@ from sokovan.testing.contracts import expect
 
 @dataclass(frozen=True, slots=True)
 class KernelFilesSubject:
-    """A kernel `k1`, attempt 1, that runs in `work` and has `output`; `outside` is neither.
+    """A kernel `k1`, attempt 1, that runs in `work` and has an `output`.
 
-    `upload` makes an upload of these files and returns its reference.
+    `outside` is a folder that is none of its own; `upload` makes an upload of these files and returns its reference.
     """
 
     files: KernelFiles
@@ -87,10 +87,18 @@ async def nothing_outside_is_read(subject: KernelFilesSubject) -> None:
     """By no path and through no link."""
     (subject.outside / "secret").write_bytes(b"s")
     (subject.work / "absolute").symlink_to(subject.outside / "secret")
-    (subject.work / "relative").symlink_to(os.path.relpath(subject.outside, subject.work))
+    up = "../" * len(subject.work.parts)
+    (subject.work / "relative").symlink_to(f"{up}{subject.outside}")
     (subject.work / "loop").symlink_to("loop")
-    outside = os.path.relpath(subject.outside / "secret", subject.work)
-    for path in (outside, str(subject.outside / "secret"), "absolute", "relative/secret", "loop", "a\nb", "a\0b"):
+    for path in (
+        f"{up}{subject.outside}/secret",
+        str(subject.outside / "secret"),
+        "absolute",
+        "relative/secret",
+        "loop",
+        "a\nb",
+        "a\0b",
+    ):
         await _refused(subject.content(path), f"{path!r} was read")
         await _refused(subject.listing(path), f"{path!r} was listed")
     expect(await subject.paths(".") == [], "links are listed as files")

@@ -74,7 +74,9 @@ class SessionBody(StrictBody):
     `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
     `workdir` is a folder of the agent, in which the kernels run and which they may change;
     by default each has an empty folder of its own. `upload` is the id of an upload of the
-    caller; the kernels of the session run in a copy of it, one per agent.
+    caller; the kernels of the session run in a copy of it, one per agent. With `array`, one
+    session per index: `0-999%50`, `1,3,7-9`, `0-100:10`. With `gates`, names of scheduling
+    gates, the session is held until all of them are released.
     """
 
     name: str | None = None
@@ -111,6 +113,8 @@ class SessionBody(StrictBody):
     tolerates_failures: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
+    array: str | None = None
+    gates: list[str] = field(default_factory=list)
 
 
 class RunOptions(TypedDict, total=False):
@@ -156,6 +160,8 @@ class RunOptions(TypedDict, total=False):
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
+    array: str
+    gates: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +197,24 @@ class FailedStartView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayMemberView:
+    """The array that a session belongs to; `limit` of its sessions run at once."""
+
+    id: str
+    name: str
+    index: int
+    size: int
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
     """One session; `reason` explains its status.
 
     `result` is `success`, `failure`, or `cancelled` if a user ended it first; null before.
     `times_out_at` is when a pending session is cancelled by the pending timeout of its
-    scaling group; null without one, and while a quota, a dependency or the start time
-    holds the session.
+    scaling group; null without one, and while a quota, a dependency, the start time or a
+    gate holds the session. `gates` are those that have not been released.
     """
 
     id: str
@@ -243,6 +260,8 @@ class SessionView:
     times_out_at: str | None = None
     workdir: str = ""
     upload: str = ""
+    array: ArrayMemberView | None = None
+    gates: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,7 @@ class PolicyBody(StrictBody):
     pending_slots_max: dict[str, Amount] = field(default_factory=dict)
     kernels_per_session_max: int | None = None
     priority_max: int | None = None
+    array_size_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -228,6 +228,7 @@ async def test_no_user_ends_sessions_of_others(api: ApiHarness) -> None:
     for user in (SOUTH, domain_admin("south")):
         assert (await api.call("DELETE", "/sessions/precious", user=user)).status_code == 404
         assert (await api.call("POST", "/sessions/precious/cancel", user=user)).status_code == 404
+        assert (await api.call("POST", "/sessions/precious/release", user=user)).status_code == 404
     assert (await api.cluster.session("precious")).status is SessionStatus.RUNNING
 
 
@@ -239,3 +240,48 @@ async def test_the_kernels_of_a_session_are_listed(api: ApiHarness) -> None:
         (1, "sub", "running", "a1"),
         (2, "sub", "running", "a1"),
     ]
+
+
+async def test_an_array_is_submitted_shown_listed_and_ended_as_one(api: ApiHarness) -> None:
+    body = {**BODY, "name": "sweep", "array": "0-4:2%1"}
+    headers = {"idempotency-key": "sweep-once"}
+    first = await api.call("POST", "/sessions", json=body, user=NORTH, headers=headers)
+    again = await api.call("POST", "/sessions", json=body, user=NORTH, headers=headers)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["array"] == again.json()["array"]
+    array = first.json()["array"]
+    assert array == {"id": array["id"], "name": "sweep", "index": 0, "size": 3, "limit": 1}
+    whole = (await api.get("/arrays/sweep", user=NORTH)).json()
+    assert (whole["id"], whole["counts"], whole["status"]) == (array["id"], {"pending": 3}, "pending")
+    members = await ids(api, "array=sweep&")
+    assert len(members) == 3
+    assert first.json()["id"] == members[-1]
+    assert (await api.get("/sessions/sweep[4]", user=NORTH)).json()["id"] == members[0]
+    assert not set(members) & set(await ids(api, "outside_arrays=true&"))
+    listed = (await api.get("/arrays?status=pending&mine=true", user=NORTH)).json()["items"]
+    assert [one["name"] for one in listed] == ["sweep"]
+    named = await api.get("/sessions/sweep", user=NORTH)
+    assert (named.status_code, named.json()["code"]) == (409, "array-named")
+    ended = await api.call("DELETE", "/arrays/sweep", user=NORTH)
+    assert (ended.status_code, ended.json()["counts"], ended.json()["result"]) == (202, {"cancelled": 3}, "cancelled")
+    assert (await api.get("/arrays?status=pending", user=NORTH)).json()["items"] == []
+
+
+async def test_arrays_of_others_are_not_found(api: ApiHarness) -> None:
+    await api.call("POST", "/sessions", json={**BODY, "name": "theirs", "array": "0-1"}, user=NORTH)
+    assert (await api.get("/arrays/theirs", user=SOUTH)).status_code == 404
+    assert (await api.call("DELETE", "/arrays/theirs", user=SOUTH)).status_code == 404
+    assert (await api.get("/sessions?array=theirs", user=SOUTH)).status_code == 404
+    assert (await api.get("/arrays", user=SOUTH)).json()["items"] == []
+    assert (await api.get("/arrays?user=north", user=SOUTH)).json()["items"] == []
+    assert (await api.get("/arrays?mine=true&user=someone", user=SOUTH)).json()["items"] == []
+    assert (await api.get("/arrays/theirs", user=ADMIN)).json()["size"] == 2
+
+
+@pytest.mark.parametrize("array", ["0-9999999", "5-1", "", "0-3%0", 7])
+async def test_a_bad_array_is_refused_and_names_its_field(api: ApiHarness, array: object) -> None:
+    before = await ids(api)
+    answer = await api.call("POST", "/sessions", json={**BODY, "array": array}, user=NORTH)
+    assert answer.status_code == 422
+    assert "array" in answer.text
+    assert await ids(api) == before

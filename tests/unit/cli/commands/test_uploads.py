@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.cli.commands.uploads import with_folder
-from sokovan.cli.main import _with_upload_folder
+from sokovan.cli.main import _with_default_values
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.sync.client import Client
 from sokovan.sdk.upload_folder import read_folder
@@ -21,11 +21,12 @@ from tests.unit.cli.canned_server import CannedServer
         (["run", "--upload"], ["run", "--upload", "."]),
         (["run", "--upload", "-d", "--", "x"], ["run", "--upload", ".", "-d", "--", "x"]),
         (["run", "--upload", "src", "--", "x"], ["run", "--upload", "src", "--", "x"]),
+        (["run", "--hold", "--upload", "src", "--", "x"], ["run", "--hold", "user", "--upload", "src", "--", "x"]),
         (["run", "--", "x", "--upload"], ["run", "--", "x", "--upload"]),
     ],
 )
-def test_without_a_value_it_is_the_current_directory(words: list[str], expected: list[str]) -> None:
-    assert _with_upload_folder(words) == expected
+def test_without_a_value_an_option_has_its_default(words: list[str], expected: list[str]) -> None:
+    assert _with_default_values(words) == expected
 
 
 def test_the_session_names_the_upload(server: CannedServer, tmp_path: Path) -> None:

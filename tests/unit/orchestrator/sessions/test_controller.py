@@ -129,6 +129,32 @@ async def test_only_a_session_that_waits_can_be_cancelled(harness: ControllerHar
     await refusal(harness.controller.cancel(session.session_id, ALICE), Conflict)
 
 
+async def test_a_held_session_is_released_once_with_hint_and_audit(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(session_request(gates=("data", "budget")), ALICE)
+    await harness.hinted()
+
+    first = await harness.controller.release(session.session_id, ALICE, gates=("data", "unknown"))
+    assert first.spec.gates == ("budget",)
+    assert await harness.hinted()
+    again = await harness.controller.release(session.session_id, ALICE, gates=("data",))
+    assert again == first
+    assert not await harness.hinted()
+    last = await harness.controller.release(session.session_id, ALICE)
+    assert last.spec.gates == ()
+    assert await harness.hinted()
+    released = [one for one in await audited(harness) if one.action == "session.release"]
+    assert {one.detail["reason"] for one in released} == {"data", "budget"}
+
+
+async def test_a_session_that_was_cancelled_while_held_is_not_released(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(session_request(gates=("data",)), ALICE)
+    await harness.controller.cancel(session.session_id, ALICE)
+
+    error = await refusal(harness.controller.release(session.session_id, ALICE), Conflict)
+
+    assert "is cancelled; only a pending session can be released" in error.message
+
+
 async def test_a_mark_says_who_wanted_the_end_and_why(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(HELLO, ALICE)
     await harness.place(session.session_id, "a1")
@@ -201,6 +227,7 @@ async def test_a_session_of_another_user_is_not_found(harness: ControllerHarness
     for work in (
         harness.controller.mark_for_termination(session.session_id, BOB),
         harness.controller.mark_for_termination(session.session_id, BOB, forced=True),
+        harness.controller.release(session.session_id, BOB),
         harness.controller.cancel(session.session_id, BOB),
         harness.controller.cancel(SessionId("s-missing"), ALICE),
     ):

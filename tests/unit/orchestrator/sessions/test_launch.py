@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.arrays import ArrayMember
+from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
@@ -220,3 +221,19 @@ def test_local_ranks_are_numbered_without_gaps_on_every_agent(agents: list[str |
     assert [launch.environment["RANK"] for launch in found] == [str(rank) for rank in range(len(found))]
     total = sum(int(line.rpartition("=")[2]) for line in (found[0].files[HOSTFILE].splitlines() if found else []))
     assert total == len(found)
+
+
+def test_a_session_of_an_array_knows_its_index_and_those_of_the_others() -> None:
+    member = ArrayMember(ArrayId("a-1"), 7, 4, 0, 9)
+    (request,) = launches(session("a", name="sweep[7]", array=member), ADDRESSES)
+    found = {name: value for name, value in request.environment.items() if name.startswith("SOKOVAN_ARRAY_")}
+    assert found == {
+        "SOKOVAN_ARRAY_ID": "a-1",
+        "SOKOVAN_ARRAY_NAME": "sweep",
+        "SOKOVAN_ARRAY_INDEX": "7",
+        "SOKOVAN_ARRAY_COUNT": "4",
+        "SOKOVAN_ARRAY_MIN": "0",
+        "SOKOVAN_ARRAY_MAX": "9",
+    }
+    (alone,) = launches(session("a"), ADDRESSES)
+    assert "SOKOVAN_ARRAY_INDEX" not in alone.environment

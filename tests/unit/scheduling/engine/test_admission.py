@@ -14,6 +14,7 @@ from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.cycle_validators import CycleValidators
 from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.pending_session import PendingReason
+from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.extensions import Extensions, PluginFailed, SchedulingPlugin
@@ -40,11 +41,11 @@ ALICE = owner("alice")
 
 
 def admission(given: SystemSnapshot, *plugins: SchedulingPlugin) -> tuple[SessionAdmission, OwnerLedger]:
-    ledger, pending = OwnerLedger(given), OwnerBacklogs(given)
+    ledger, pending, arrays = OwnerLedger(given), OwnerBacklogs(given), ArrayUsage(given.sessions)
     rules = CycleValidators(
-        [BUILT_IN.validator(name) for name in VALIDATORS_DEFAULT], ValidationContext(given, ledger, pending)
+        [BUILT_IN.validator(name) for name in VALIDATORS_DEFAULT], ValidationContext(given, ledger, pending, arrays)
     )
-    return SessionAdmission(rules, ledger, pending, Extensions(plugins)), ledger
+    return SessionAdmission(rules, ledger, pending, Extensions(plugins), arrays=arrays), ledger
 
 
 def unschedulable(machines: tuple[AgentInfo, ...], work: SessionWorkload) -> PendingReason | None:

@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.core.followers import SessionFollower
+from sokovan.sdk.core.streams.followers import SessionFollower
 from sokovan.sdk.errors import NotFound, Refused, ServerFailed, StillWaiting, Unreachable
 from sokovan.wire.api.sessions import SessionBody, SessionView
 from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, problem, stream

@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core.followers import LogOptions
+from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import NeverReached, StillWaiting
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import LogChunk, SessionBody

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.core.followers import SessionFollower
+from sokovan.sdk.core.streams.followers import SessionFollower
 from sokovan.sdk.errors import NotFound, Refused, ServerFailed, StillWaiting, Unreachable
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.sessions import SessionBody

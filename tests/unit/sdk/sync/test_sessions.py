@@ -7,8 +7,8 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.core.retries import READS
+from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, NeverReached, ServerFailed, StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Kernels, Sessions

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.schema.array_tables import array_tables
 from sokovan.adapters.sql.schema.columns import Amount, Identity, Name, status_check
 from sokovan.adapters.sql.schema.history_tables import follows_history, history_table
 from sokovan.domain.lifecycle.agent import AGENT
@@ -172,6 +173,9 @@ SESSIONS = sa.Table(
     # The session that was enqueued in its place.
     sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),
+    # The array it counts in; null for others, and for one that another session replaced. The array's row is written
+    # before, in the same transaction, and never removed, so it needs no foreign key.
+    sa.Column("array_id", Name),
     _body(),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
     sa.CheckConstraint("required >= 1", name="required"),
@@ -199,6 +203,14 @@ sa.Index(
 # For lookups by an id prefix, which match live sessions only: they are few among all.
 _LIVE = sa.text("ended_ms IS NULL")
 sa.Index("ix_sessions_live", SESSIONS.c.session_id, postgresql_where=_LIVE, sqlite_where=_LIVE)
+_IN_ARRAY = sa.text("array_id IS NOT NULL")
+sa.Index(
+    "ix_sessions_array_id_status",
+    SESSIONS.c.array_id,
+    SESSIONS.c.status,
+    postgresql_where=_IN_ARRAY,
+    sqlite_where=_IN_ARRAY,
+)
 VERDICTS = sa.Table(
     "verdicts",
     METADATA,
@@ -220,6 +232,7 @@ DEPENDENCIES = sa.Table(
     sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
     sa.Column("depends_on", Name, sa.ForeignKey("sessions.session_id"), primary_key=True, index=True),
 )
+ARRAYS, ARRAY_DEPENDENCIES = array_tables(METADATA)
 _PLACED = ", ".join(f"'{status}'" for status in sorted({*HOLDS_SLOTS, KernelStatus.TERMINATED}))
 KERNEL_HISTORY = history_table(METADATA, KERNEL)
 KERNELS = sa.Table(

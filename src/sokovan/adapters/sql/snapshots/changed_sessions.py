@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.repositories.sessions.arrays import SqlArrays
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, SESSIONS
 from sokovan.adapters.sql.snapshots.system_view import SystemView
@@ -21,7 +22,7 @@ _SESSION_COLUMNS = [
     SESSIONS.c[name]
     for name in (
         "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
-        "hypernode", "failed_starts", "body",
+        "hypernode", "failed_starts", "array_id", "body",
     )
 ]  # fmt: skip
 _KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots", "ports")]
@@ -40,6 +41,10 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
     if since is None:
         await _releasing(transaction, view)
     await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
+    if view.unsettled:
+        arrays = await SqlArrays(transaction).outcomes(view.unsettled)
+        view.outcomes.update({SessionId(one): succeeded for one, succeeded in arrays.items()})
+        view.unsettled.clear()
 
 
 async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[Any]]:

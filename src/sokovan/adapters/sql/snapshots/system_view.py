@@ -38,6 +38,8 @@ class SystemView:
         self.limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = {}
         self.agents: dict[AgentId, AgentInfo] = {}
         self.outcomes: dict[SessionId, bool] = {}
+        # Ids, of which those of arrays may have another outcome than before.
+        self.unsettled: set[str] = set()
         self._waiting_for: Counter[SessionId] = Counter()
         self._sessions: dict[str, dict[SessionId, SessionWorkload]] = {}
         self._group_of: dict[SessionId, str] = {}
@@ -72,11 +74,14 @@ class SystemView:
         if ended:
             if session_id in self._waiting_for:
                 self.outcomes[session_id] = row.result == SessionResult.SUCCESS.value
+            if row.array_id in self._waiting_for:
+                self.unsettled.add(row.array_id)
             return
         session = session_workload(row, kernels)
         self._group_of[session_id] = row.scaling_group
         self._sessions.setdefault(row.scaling_group, {})[session_id] = session
         self._waiting_for.update(session.dependencies)
+        self.unsettled.update(session.dependencies)
 
     def _drop_session(self, session_id: SessionId) -> None:
         """Remove a session, and results of dependencies that no session waits for."""

@@ -67,10 +67,14 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
         else (),
         topology=_topology(spec["topology"]),
         hypernode=row.hypernode,
-        dependencies=tuple(SessionId(one) for one in spec["dependencies"]),
+        # Specs from before arrays have none of these keys.
+        dependencies=tuple(SessionId(one) for one in (*spec["dependencies"], *spec.get("array_dependencies", ()))),
+        array=row.array_id or "",
+        array_limit=None if row.array_id is None else spec["array"]["at_once"],
         starts_at_ms=max((*later, spec["starts_at_ms"] or 0)) or None,
         preemptible=spec["preemptible"],
         preemption=Preemption(spec["preemption"]),
+        gates=tuple(spec.get("gates", ())),
     )
 
 

@@ -219,6 +219,7 @@ _QUOTA_NOUN = CatalogNoun(
         Column("pending_slots", lambda policy: amounts_text(policy.pending_slots_max)),
         Column("kernels", lambda policy: or_none(policy.kernels_per_session_max)),
         Column("priority", lambda policy: or_none(policy.priority_max)),
+        Column("array", lambda policy: or_none(policy.array_size_max), wide=True),
     ),
     options=(
         CatalogOption(
@@ -233,6 +234,9 @@ _QUOTA_NOUN = CatalogNoun(
         CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", read=read_whole),
         CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", read=read_whole),
         CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", read=read_whole),
+        CatalogOption(
+            "array", "Maximum number of sessions of an array; default: 10000.", "array_size_max", read=read_whole,
+        ),
     ),
     shown_examples=("students", "group:nlp"),
     removed_example="students",

@@ -13,8 +13,8 @@ from sokovan.cli.commands.sessions.session_tables import placed
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED, NOT_FOUND_MARK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import ask, is_interactive
-from sokovan.sdk.core.followers import LogOptions, LogPiece
 from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of
+from sokovan.sdk.core.streams.followers import LogOptions, LogPiece
 from sokovan.sdk.errors import ClientProblem, StillWaiting
 from sokovan.wire.api.sessions import PENDING_TIMEOUT, SessionBody, SessionView
 

@@ -1,25 +1,38 @@
-"""Commands on single sessions: show, history, wait, stop and cancel."""
+"""Commands on single sessions: show, history, wait, release, stop and cancel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import DEFAULT_ACTION, TABLE_OUTPUT, ActionOptions, Flag, OutputOptions, Yes
-from sokovan.cli.commands.sessions.session_tables import KERNEL_HEADINGS, history_columns, kernel_rows, session_fields
+from sokovan.cli.commands.sessions.session_tables import (
+    KERNEL_HEADINGS,
+    Listed,
+    array_fields,
+    counts_text,
+    history_columns,
+    kernel_rows,
+    session_fields,
+)
 from sokovan.cli.exit_codes import OK, exit_code_of
 from sokovan.cli.output import flush_output, print_data, print_error, print_status, table
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import COLUMN_FORMATS, show_all, show_one
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
-from sokovan.sdk.errors import ClientProblem, InvalidSetting
+from sokovan.sdk.errors import ApiProblem, ClientProblem, InvalidSetting
+from sokovan.wire.api.arrays import ArrayView
 from sokovan.wire.api.sessions import SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
+
+# The server's code for the name of an array where one session is required.
+ARRAY_NAMED = "array-named"
 
 
 def show(
@@ -30,10 +43,11 @@ def show(
     until: str | None = None,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
-    """Show a session.
+    """Show a session or an array.
 
     For example:
       sokovan session show ddp
+      sokovan session show 'sweep[17]'
       sokovan session show ddp -o yaml
       sokovan session show ddp --until RUNNING
 
@@ -50,7 +64,8 @@ def show(
     output.format()
     with output.client() as client:
         if not watch and target is None:
-            _show(client.sessions.get(name), output)
+            view = session_or_array(partial(client.sessions.get, name), partial(client.arrays.get, name))
+            _show_array(view, output) if isinstance(view, ArrayView) else _show(view, output)
             return OK
         for view in client.sessions.watch(name):
             _show(view, output)
@@ -92,8 +107,8 @@ def wait(
 ) -> int:
     """Wait until sessions reach a state.
 
-    Exit codes: 0 all reached it, 1 a session ended without reaching it, 6
-    timeout.
+    An array is waited for until all of its sessions have ended. Exit codes: 0
+    all reached it, 1 a session ended without reaching it, 6 timeout.
 
     For example:
       sokovan wait ddp
@@ -112,8 +127,9 @@ def wait(
     timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
     with server.client() as client:
         for name in _required(names, "wait"):
-            view = client.sessions.wait(name, target, timeout=timeout_s)
-            server.report(view, f"{view.name}  {state_of(view)}")
+            session = partial(client.sessions.wait, name, target, timeout=timeout_s)
+            array = partial(_wait_array, client, name, target, timeout_s=timeout_s)
+            _report(server, session_or_array(session, array))
     return OK
 
 
@@ -128,11 +144,13 @@ def stop(
 
     Kernels get SIGTERM, a grace period, then SIGKILL. With --force, sessions
     are reported as terminated at once; their resources are released when the
-    agents confirm that the kernels are gone.
+    agents confirm that the kernels are gone. The name of an array stops all of
+    its sessions.
 
     For example:
       sokovan stop ddp
       sokovan stop --all --yes
+      sokovan stop 'sweep[17]'
 
     Parameters
     ----------
@@ -176,6 +194,31 @@ def cancel(*names: str, server: ActionOptions = DEFAULT_ACTION) -> int:
     return OK
 
 
+def release(*names: str, gate: str | None = None, server: ActionOptions = DEFAULT_ACTION) -> int:
+    """Release held sessions, so that they may start.
+
+    Opens the gates that sokovan run --hold closed. A session that is not held
+    is not affected.
+
+    For example:
+      sokovan session release ddp
+      sokovan session release ddp --gate data-ready
+
+    Parameters
+    ----------
+    names
+        Session names or IDs, or unique prefixes.
+    gate
+        Open only this gate; default: all.
+    """
+    with server.client() as client:
+        for name in _required(names, "session release"):
+            view = client.sessions.release(name, gate=gate)
+            held = f"  held by {', '.join(view.gates)}" if view.gates else ""
+            server.report(view, f"{view.name}  {state_of(view)}{held}")
+    return OK
+
+
 def _show(view: SessionView, output: OutputOptions) -> None:
     fmt = output.format()
     show_one(view, session_fields(view, utc=output.utc), fmt, name=view.name)
@@ -189,12 +232,37 @@ def _stop_each(client: Client, server: ActionOptions, names: Sequence[str], *, f
     status = OK
     for name in names:
         try:
-            view = client.sessions.stop(name, forced=forced)
-            server.report(view, f"{view.name}  {state_of(view)}")
+            session = partial(client.sessions.stop, name, forced=forced)
+            _report(server, session_or_array(session, partial(client.arrays.stop, name, forced=forced)))
         except ClientProblem as problem:
             print_error(problem, as_object=server.json)
             status = status or exit_code_of(problem)
     return status
+
+
+def session_or_array(session: Callable[[], SessionView], array: Callable[[], ArrayView]) -> Listed:
+    """The result for a session; if its name is that of an array, for the array."""
+    try:
+        return session()
+    except ApiProblem as problem:
+        if problem.code != ARRAY_NAMED:
+            raise
+        return array()
+
+
+def _wait_array(client: Client, name: str, target: str, *, timeout_s: float | None) -> ArrayView:
+    if target != ENDED:
+        raise InvalidSetting(f"{name} is an array, which is waited for until ENDED", hint=f"leave out --for {target}")
+    return client.arrays.wait(name, timeout=timeout_s)
+
+
+def _report(server: ActionOptions, view: Listed) -> None:
+    counts = f": {counts_text(view)}" if isinstance(view, ArrayView) else ""
+    server.report(view, f"{view.name}  {view.status.upper()}{counts}")
+
+
+def _show_array(view: ArrayView, output: OutputOptions) -> None:
+    show_one(view, array_fields(view, utc=output.utc), output.format(), name=view.name)
 
 
 def _counted(names: Sequence[str]) -> str:

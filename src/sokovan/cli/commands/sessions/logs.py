@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, Flag, ServerOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_bytes, print_status
-from sokovan.sdk.core.followers import LogOptions, LogPiece
-from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import is_final
+from sokovan.sdk.core.streams.followers import LogOptions, LogPiece
+from sokovan.sdk.core.streams.log_lines import LineReader, LogLine
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
 if TYPE_CHECKING:

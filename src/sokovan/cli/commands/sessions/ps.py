@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
-from sokovan.cli.commands.sessions.session_tables import session_columns
+from sokovan.cli.commands.sessions.session_tables import Listed, listed_columns
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import flush_output, print_status
 from sokovan.cli.rendering import OutputFormat, show_all, show_next, widths_of
-from sokovan.sdk.core.followers import MISSED
+from sokovan.sdk.core.array_calls import ArrayListOptions
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
+from sokovan.sdk.core.streams.followers import MISSED
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.sessions import SessionView
 
@@ -43,6 +44,7 @@ class SessionSelection:
         Parameter(name=["--label", "-l"], negative=(), help="Only sessions with this label: NAME[=VALUE]. Repeatable."),
     ] = ()
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
+    array: Annotated[str | None, Parameter(help="List the sessions of this array, each on its own line.")] = None
     limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT
     no_limit: Annotated[bool, Parameter(negative=(), help="List all of them, however many.")] = False
 
@@ -55,7 +57,7 @@ class SessionSelection:
         states = (
             [state for each in self.status.split(",") for state in _states(each)] if self.status is not None else []
         )
-        if not states and not self.all:
+        if not states and not self.all and self.array is None:
             states = [state for state in STATES if state not in FINAL]
         return SessionListOptions(
             status=",".join(state.lower() for state in states) or None,
@@ -65,12 +67,23 @@ class SessionSelection:
             group=self.group,
             label=",".join(self.label) or None,
             mine=self.mine,
+            array=self.array,
         )
 
-    def listed(self, client: Client, query: SessionListOptions) -> tuple[list[SessionView], bool]:
-        """The sessions, and whether the limit left some out."""
+    def listed(self, client: Client, query: SessionListOptions, *, folded: bool) -> tuple[list[Listed], bool]:
+        """The sessions, and whether the limit left some out.
+
+        `folded`: arrays instead of their sessions.
+        """
         # One more than the limit, to know whether there are more.
-        views = list(client.sessions.list(**query, limit=None if self.no_limit else self.limit + 1))
+        limit = None if self.no_limit else self.limit + 1
+        if folded:
+            query["outside_arrays"] = True
+        views: list[Listed] = [*client.sessions.list(**query, limit=limit)]
+        if folded:
+            wanted = {name: value for name, value in query.items() if name in ArrayListOptions.__annotations__}
+            views += client.arrays.list(**cast("ArrayListOptions", wanted), limit=limit)
+            views.sort(key=lambda view: view.submitted_at, reverse=True)
         is_cut = not self.no_limit and len(views) > self.limit
         return views[: self.limit] if is_cut else views, is_cut
 
@@ -92,7 +105,9 @@ def ps(
 ) -> int:
     """List sessions.
 
-    By default, lists sessions that have not ended, at most 100 of them.
+    By default, lists sessions that have not ended, at most 100 of them. An array
+    is one line, with the number of its running sessions; --array lists its
+    sessions, --watch and --until those of all arrays.
 
     For example:
       sokovan ps
@@ -101,6 +116,7 @@ def ps(
       sokovan ps --status PENDING --json
       sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
+      sokovan ps --array sweep --status PENDING
 
     Parameters
     ----------
@@ -114,21 +130,21 @@ def ps(
     watched = watch or target is not None
     if watched and fmt.name == "json":  # a single JSON document cannot grow
         fmt = OutputFormat("jsonl")
-    columns = session_columns(utc=output.utc)
+    columns = listed_columns(utc=output.utc)
     with output.client() as client:
-        views, is_cut = selection.listed(client, query)
+        views, is_cut = selection.listed(client, query, folded=not watched and selection.array is None)
         show_all(views, columns, fmt, name=_name)
         if is_cut:
             print_status(f"the newest {len(views)} sessions are listed, and there are more; --no-limit lists all")
         flush_output()
         widths = widths_of(views, columns)
-        for view in _changes(client, views, target) if watched else ():
-            show_next(view, session_columns(utc=output.utc), fmt, name=_name, widths=widths)
+        for view in _changes(client, [one for one in views if isinstance(one, SessionView)], target) if watched else ():
+            show_next(view, listed_columns(utc=output.utc), fmt, name=_name, widths=widths)
             flush_output()
     return OK
 
 
-def _name(view: SessionView) -> str:
+def _name(view: Listed) -> str:
     return view.name
 
 

@@ -12,17 +12,19 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
+from sokovan.cli.commands.sessions.session_tables import counts_text
 from sokovan.cli.commands.uploads import with_folder
 from sokovan.cli.errors import ClientFailure
-from sokovan.cli.exit_codes import OK, USAGE, WAITING, exit_code_of
-from sokovan.cli.output import as_json, print_data
+from sokovan.cli.exit_codes import FAILED, OK, USAGE, WAITING, exit_code_of
+from sokovan.cli.output import as_json, print_data, print_status
 from sokovan.cli.rendering import plain
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, ServerFailed
 
 if TYPE_CHECKING:
+    from sokovan.sdk.sync.client import Client
     from sokovan.sdk.sync.sessions import Sessions
-    from sokovan.wire.api.sessions import SessionView
+    from sokovan.wire.api.sessions import SessionBody, SessionView
 
 NAME_TAKEN = "name-taken"
 
@@ -39,13 +41,15 @@ def run(
     Prints the output of the command and exits with its exit code, or with: 2
     usage error, 5 name taken, 6 the session cannot be placed or had not started
     at --timeout (it is cancelled), 125 sokovan itself failed, 127 program not
-    found. With --detach, prints the session name and exits with the usual
-    codes; see sokovan help exit-codes.
+    found. With --array, waits until all sessions have ended, and exits with 0 if
+    all succeeded; Ctrl-C leaves them running. With --detach, prints the session
+    name and exits with the usual codes; see sokovan help exit-codes.
 
     For example:
       sokovan run -- python -c "print('hello')"
       sokovan run -n ddp --size 4 --gpus 8 --topology hard:rack -- python train.py
       sokovan run -d -f train.sokovan.yaml
+      sokovan run --array 0-999%50 -- python sweep.py
       sokovan run --workdir ~/project --env SEED=1 -- python train.py
 
     Parameters
@@ -74,15 +78,32 @@ def run(
             ]
             if detach:
                 for view in submit_all(client.sessions, requests):
-                    print_data(as_json(plain(view)) if server.json else view.name)
+                    print_data(as_json(plain(view)) if server.json else shown_name(view))
                 return OK
             with requests[0].locating_errors():
+                if body.array is not None:
+                    return _run_array(client, requests[0].body)
                 return AttachedSession(client, timeout_s=timeout_s).run(requests[0].body)
     except ClientProblem as problem:
         # Errors in the request keep their exit code; everything else is a failure of sokovan, not of the command.
         if detach or problem.code == NAME_TAKEN or exit_code_of(problem) in {USAGE, WAITING}:
             raise
         raise ClientFailure(problem) from problem
+
+
+def shown_name(view: SessionView) -> str:
+    """The name of what was submitted: of the session, or of its array."""
+    return view.name if view.array is None else view.array.name
+
+
+def _run_array(client: Client, body: SessionBody) -> int:
+    """Submit an array and wait for all of its sessions."""
+    first = client.sessions.submit(body)
+    array = client.arrays.get(shown_name(first) if first.array is None else first.array.id)
+    print_status(f"{array.name}: {array.size} sessions; their output: sokovan logs '{array.name}[INDEX]'")
+    ended = client.arrays.wait(array.id)
+    print_status(f"{ended.name}: {counts_text(ended)}")
+    return OK if ended.result == "success" else FAILED
 
 
 def submit_all(sessions: Sessions, requests: Sequence[RequestedSession]) -> Iterator[SessionView]:
@@ -98,7 +119,7 @@ def submit_all(sessions: Sessions, requests: Sequence[RequestedSession]) -> Iter
             if names:
                 problem.hint = f"{', '.join(names)} had been submitted; this session and those after it were not"
             raise
-        names.append(view.name)
+        names.append(shown_name(view))
         yield view
 
 

@@ -134,8 +134,13 @@ class SessionFlags:
     depends_on: Annotated[
         tuple[str, ...], Parameter(negative=(), help="Wait until this session has succeeded. Repeatable.")
     ] = ()
+    gates: Annotated[
+        tuple[str, ...],
+        Parameter(name="--hold", negative=(), help="Hold it until session release; a name for the gate. Repeatable."),
+    ] = ()
     starts_at: Annotated[str | None, Parameter(help="Do not start before: 2030-01-31T18:00:00Z.")] = None
     time_limit: Annotated[str | None, Parameter(help="Maximum run time: 90s, 30m, 4h, 2d.")] = None
+    array: Annotated[str | None, Parameter(help="One session per index: 0-999, 1,3,7-9, 0-100:10; %N at once.")] = None
     attempts: Annotated[int | None, Parameter(help="Attempts to start it, on other agents first; default: 3.")] = None
     on_agent_lost: Annotated[Literal["end", "requeue"] | None, Parameter(help="Action when its agent is lost.")] = None
 

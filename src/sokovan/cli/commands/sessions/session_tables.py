@@ -1,15 +1,16 @@
-"""Tables and field lists of sessions, kernels and histories."""
+"""Tables and field lists of sessions, arrays, kernels and histories."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from sokovan.cli import formatting
 from sokovan.cli.output import table
 from sokovan.cli.rendering import Column
-from sokovan.sdk.core.states import is_final, state_of, where
+from sokovan.sdk.core.states import FINAL, is_final, state_of, where
 from sokovan.sdk.environment import SystemEnvironment
+from sokovan.wire.api.arrays import ArrayView
 from sokovan.wire.api.sessions import HistoryLine, KernelView, SessionView
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _AGENTS_SHOWN = 2
 _NOTE_MAX = 60
+_INDEXES_MAX = 30
+
+# A line of a listing: a session, or a whole array.
+Listed: TypeAlias = SessionView | ArrayView
 
 
 def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[SessionView]]:
@@ -42,6 +47,65 @@ def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Co
         Column("exit", lambda view: formatting.or_none(view.exit_code), wide=True),
         Column("note", note),
     ]
+
+
+def listed_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[Listed]]:
+    """The columns of a list of sessions in which an array is one line."""
+    now = SystemEnvironment().wall_s() if now_s is None else now_s
+    cells: dict[str, Callable[[ArrayView], str]] = {
+        "name": lambda view: view.name,
+        "state": lambda view: view.status.upper(),
+        "queue": lambda view: view.queue,
+        "kernels": lambda view: f"{view.counts.get('running', 0)}/{view.size}",
+        "age": lambda view: formatting.age(view.submitted_at, now_s=now, utc=utc),
+        "id": lambda view: view.id,
+        "type": lambda _: "array",
+        "user": lambda view: view.user,
+        "group": lambda view: view.group,
+        "pool": lambda view: view.scaling_group,
+        "note": array_note,
+    }
+    columns = session_columns(utc=utc, now_s=now)
+    return [Column(one.name, _either(one, cells.get(one.name, _no_cell)), wide=one.wide) for one in columns]
+
+
+def _either(column: Column[SessionView], cell: Callable[[ArrayView], str]) -> Callable[[Listed], str]:
+    return lambda view: column.cell(view) if isinstance(view, SessionView) else cell(view)
+
+
+def _no_cell(_: ArrayView) -> str:
+    return formatting.NONE
+
+
+def array_note(view: ArrayView) -> str:
+    """The indexes of an array, and how many of its sessions have which status."""
+    indexes = view.indexes if len(view.indexes) <= _INDEXES_MAX else f"{view.indexes[:_INDEXES_MAX]}..."
+    return f"array {indexes}: {counts_text(view)}"
+
+
+def counts_text(view: ArrayView) -> str:
+    """How many sessions of an array have which status: `2 running, 8 pending`."""
+    live = {status: count for status, count in view.counts.items() if status.upper() not in FINAL}
+    counts = {**live, "succeeded": view.succeeded, "failed": view.failed, "cancelled": view.cancelled}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+
+
+def array_fields(view: ArrayView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
+    """The fields of an array, in the order in which they are printed."""
+    now = SystemEnvironment().wall_s() if now_s is None else now_s
+    facts = [
+        ("name", view.name),
+        ("id", view.id),
+        ("state", view.status.upper()),
+        ("result", view.result or ""),
+        ("indexes", view.indexes),
+        ("sessions", f"{view.size}: {counts_text(view)}"),
+        ("at once", "" if view.limit is None else str(view.limit)),
+        ("owner", f"{view.user}, group {view.group}, domain {view.domain}"),
+        ("queue", f"{view.queue}, scaling group {view.scaling_group}"),
+        ("submitted", formatting.age(view.submitted_at, now_s=now, utc=utc) + ("" if utc else " ago")),
+    ]
+    return [(fact, value) for fact, value in facts if value]
 
 
 def history_columns(
@@ -144,10 +208,12 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("where", placed(view) if view.kernels else ""),
         ("labels", label_texts(view.labels)),
         ("depends on", ", ".join(view.depends_on)),
+        ("array", "" if view.array is None else f"{view.array.name}, index {view.array.index} of {view.array.size}"),
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
         ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
         *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),
+        ("held by", ", ".join(view.gates)),
         ("starts at", view.starts_at or ""),
         ("times out", f"at {view.times_out_at}, unless it starts before" if view.times_out_at else ""),
         ("scheduled", when(view.scheduled_at) if view.scheduled_at else ""),

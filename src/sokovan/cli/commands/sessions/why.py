@@ -27,6 +27,7 @@ _FOR_ROOM = "wait for running sessions to end, or request less"
 # More specific advice by verdict and reason code.
 _SPECIFIC_ADVICE: dict[tuple[str, str], str] = {
     **{("CHANGE", f"QUOTA_{scope}"): "request less, or ask an administrator to raise the quota" for scope in _SCOPES},
+    ("WAIT", "HELD"): "release it when it may start: sokovan session release {name}",
     ("CHANGE", "DEPENDENCY"): "rerun the failed dependency and submit this session again, or drop the dependency",
     ("CHANGE", "COMMAND_FAILED"): "see its output: sokovan logs {name}",
     ("CHANGE", "TIME_LIMIT_REACHED"): "increase --time-limit; see its output: sokovan logs {name}",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import (
-    FORCED_BY_USER,
-    USER_REQUESTED,
+    ENDED_BY_USER,
+    ArrayRecord,
     HistoryEntry,
     KernelRecord,
     SessionRecord,
@@ -68,7 +67,7 @@ _CAUSES: Mapping[str, Stage] = {
     LIFETIME_LIMIT: Stage.LIFETIME_REACHED,
     FAILED: Stage.COMMAND_FAILED,
 }
-_STOPPED = frozenset({USER_REQUESTED, FORCED_BY_USER, "stop_requested"})
+_STOPPED = ENDED_BY_USER | {"stop_requested"}
 
 
 def read_verdict(stored: StoredVerdict | None) -> Verdict | None:
@@ -90,12 +89,14 @@ def explain_waiting(
     as_of_ms: int,
     ahead: Sequence[SessionRecord] = (),
     awaited: Sequence[SessionRecord] = (),
+    arrays: Sequence[ArrayRecord] = (),
 ) -> Explanation:
     """Explain a pending session by its last verdict.
 
-    `awaited` are the sessions it depends on.
+    `awaited` are the sessions it depends on, and `arrays` the arrays.
     """
-    names = {other.session_id: _name_for(session, other) for other in awaited}
+    names: dict[str, str] = {other.session_id: _name_for(session, other) for other in awaited}
+    names |= {array.array_id: array.name for array in arrays if array.owner.user == session.spec.owner.user}
     blocked = verdict.code is Code.DEPENDENCY and any(map(_has_failed, awaited))
     return Explanation(
         session_id=session.session_id,
@@ -191,7 +192,7 @@ def _name_for(session: SessionRecord, other: SessionRecord) -> str:
     return other.spec.name if same_owner and other.spec.name else other.session_id
 
 
-def _with_names(text: str, names: Mapping[SessionId, str]) -> str:
+def _with_names(text: str, names: Mapping[str, str]) -> str:
     for session_id, name in names.items():
         text = text.replace(session_id, f"{name} ({session_id})") if name != session_id else text
     return text

@@ -40,6 +40,8 @@ class Suggestion(NamedTuple):
 
 def suggestions(session: SessionWorkload, verdict: Verdict) -> list[Suggestion]:
     """The changes to try for a session with this verdict, the smallest first."""
+    if verdict.code is Code.HELD:
+        return [Suggestion("once it is released", replace(session, gates=()))]
     short = any(check.name == "room" and check.result == "short" for check in verdict.checks)
     if verdict.code not in _ROOM and not (verdict.code is Code.QUEUE_OVER_SHARE and short):
         return []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import HistoryEntry, SessionRecord
+from sokovan.domain.records import ArrayRecord, HistoryEntry, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
@@ -36,6 +36,7 @@ from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.snapshot import workload_of
 from sokovan.scheduling.trace import Check, Verdict
 
+_ALL = SessionFilter()
 _WHEN = {When.NOW: "now", When.WAITS: "later", When.NEVER: "never"}
 
 
@@ -51,6 +52,7 @@ class _StoredFacts:
     awaited: Sequence[SessionRecord] = ()
     times_out_ms: int | None = None
     order: tuple[Check, ...] = ()
+    arrays: Sequence[ArrayRecord] = ()
 
 
 @dataclass(slots=True)
@@ -85,7 +87,12 @@ class WhyService:
                 times_out_ms=facts.times_out_ms,
             )
         waiting = explain_waiting(
-            session, verdict, as_of_ms=facts.stored.last_ms, ahead=facts.ahead, awaited=facts.awaited
+            session,
+            verdict,
+            as_of_ms=facts.stored.last_ms,
+            ahead=facts.ahead,
+            awaited=facts.awaited,
+            arrays=facts.arrays,
         )
         waiting = replace(waiting, checks=(*chosen, *waiting.checks, *facts.order))
         return replace(
@@ -147,7 +154,17 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
     group = await unit.catalog.get(ScalingGroup, session.spec.scaling_group)
     times_out_ms = group.times_out_ms(None if stored is None else stored.eligible_ms)
     used = await usage_check(unit, session, group)
-    return _StoredFacts(session, history, unit.now_ms, stored, ordered, awaited, times_out_ms, used)
+    return _StoredFacts(
+        session,
+        history,
+        unit.now_ms,
+        stored,
+        ahead=ordered,
+        awaited=awaited,
+        times_out_ms=times_out_ms,
+        order=used,
+        arrays=[one for array in session.spec.array_dependencies for one in await unit.arrays.named(array, _ALL)],
+    )
 
 
 def _name(session: SessionRecord) -> str:

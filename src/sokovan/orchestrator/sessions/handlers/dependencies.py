@@ -1,4 +1,7 @@
-"""Withdraws pending sessions whose dependency has failed: they can never start."""
+"""Withdraws pending sessions whose dependency has failed: they can never start.
+
+A dependency is a session, or an array, which has failed when one of its sessions has.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import pending_kernels
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
 
 DEPENDENCY_FAILED = "dependency-failed"
 
@@ -24,7 +28,8 @@ class WithdrawDependents:
     def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._writer = context.sessions, context.writer
         self._quarantine, self._store = context.quarantine, context.store
-        self._dependents: dict[SessionId, dict[SessionId, None]] = {}
+        # By the id of a session or an array.
+        self._dependents: dict[str, dict[SessionId, None]] = {}
         # Sessions to check; and sessions that must be withdrawn but could not be moved yet.
         self._unchecked: dict[SessionId, None] = {}
         self._stuck: dict[SessionId, None] = {}
@@ -32,7 +37,7 @@ class WithdrawDependents:
     def session_changed(self, session: SessionRecord) -> None:
         """Update the index: the session became pending, stopped waiting, or ended."""
         waits = session.status is SessionStatus.PENDING
-        for other in session.spec.dependencies:
+        for other in session.spec.awaited:
             if waits:
                 self._unchecked[session.session_id] = None
                 self._dependents.setdefault(other, {})[session.session_id] = None
@@ -40,6 +45,9 @@ class WithdrawDependents:
                 self._remove(session.session_id, other)
         if session.status in SESSION.terminal:
             self._unchecked.update(self._dependents.pop(session.session_id, {}))
+            array = session.spec.array
+            if array is not None and session.result is not SessionResult.SUCCESS:
+                self._unchecked.update(self._dependents.get(array.array_id, {}))
 
     def clear(self) -> None:
         """Forget the index."""
@@ -71,28 +79,34 @@ class WithdrawDependents:
         pending = [session for session in found if session.status is SessionStatus.PENDING]
         if not pending:
             return False
-        failed = await self._failed({one for session in pending for one in session.spec.dependencies})
-        blocked = [session for session in pending if not failed.isdisjoint(session.spec.dependencies)]
+        failed = await self._failed({one for session in pending for one in session.spec.awaited})
+        blocked = [session for session in pending if not failed.isdisjoint(session.spec.awaited)]
         plans = self._writer.decide(self.name, blocked, lambda session: _withdrawal(session, failed))
         moved = await self._writer.move(self.name, plans)
         gone = {session.session_id for session in moved}
         self._stuck.update({one.session_id: None for one in blocked if one.session_id not in gone})
         return bool(moved)
 
-    def _remove(self, session_id: SessionId, other: SessionId) -> None:
+    def _remove(self, session_id: SessionId, other: str) -> None:
         dependents = self._dependents.get(other, {})
         dependents.pop(session_id, None)
         if not dependents:
             self._dependents.pop(other, None)
 
-    async def _failed(self, ids: Iterable[SessionId]) -> set[SessionId]:
-        ended = SessionFilter(ids=sorted(ids), statuses=tuple(SESSION.terminal))
-        records = await self._store.read(lambda unit: unit.sessions.page(ended, limit=len(ended.ids)))
-        return {record.session_id for record in records if record.result is not SessionResult.SUCCESS}
+    async def _failed(self, ids: Iterable[str]) -> set[str]:
+        ended = SessionFilter(ids=sorted(map(SessionId, ids)), statuses=tuple(SESSION.terminal))
+
+        async def work(unit: UnitOfWork) -> set[str]:
+            records = await unit.sessions.page(ended, limit=len(ended.ids))
+            arrays = await unit.arrays.outcomes(ended.ids)
+            failed = {str(record.session_id) for record in records if record.result is not SessionResult.SUCCESS}
+            return failed | {array for array, succeeded in arrays.items() if not succeeded}
+
+        return await self._store.read(work)
 
 
-def _withdrawal(session: SessionRecord, failed: set[SessionId]) -> list[SessionStep]:
-    causes = [one for one in session.spec.dependencies if one in failed]
+def _withdrawal(session: SessionRecord, failed: set[str]) -> list[SessionStep]:
+    causes = [one for one in session.spec.awaited if one in failed]
     if not causes:
         return []
     detail = f"it depends on {', '.join(causes[:5])}, which did not succeed"

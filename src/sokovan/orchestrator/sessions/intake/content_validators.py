@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from sokovan.domain.checks import require_labels
 from sokovan.domain.commands import ENVIRONMENT_BYTES_MAX, require_command, require_environment
+from sokovan.domain.constraints.labels import require_session_labels
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import is_name
-from sokovan.domain.labels import require_session_labels
 from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.intake.images import is_process_image
@@ -18,6 +18,7 @@ from sokovan.orchestrator.sessions.launch import RESERVED
 
 # Commands and variables of all kernels must fit into one row of the store.
 SPEC_BYTES_MAX = 16 << 20
+ARRAY_BYTES_MAX = 64 << 20
 
 
 def images(query: IntakeQuery) -> Iterator[Problem]:
@@ -85,6 +86,10 @@ def spec_size(query: IntakeQuery) -> Iterator[Problem]:
     if size > SPEC_BYTES_MAX:
         problem = f"{size} bytes of commands, variables and labels over all kernels are more than {SPEC_BYTES_MAX}"
         yield Problem("environment", problem)
+    array = query.request.array
+    if array is not None and size * array.size > ARRAY_BYTES_MAX:
+        problem = f"{size} bytes of commands, variables and labels in {array.size} sessions are more than"
+        yield Problem("array", f"{problem} {ARRAY_BYTES_MAX}")
 
 
 def _carried_bytes(group: KernelGroup) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
-from sokovan.domain.ids import ARCHITECTURE_DEFAULT, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
@@ -25,7 +25,12 @@ from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     group_needs,
     slot_problems,
 )
-from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, owner_of
+from sokovan.orchestrator.sessions.intake.validation_context import (
+    IntakeQuery,
+    array_dependencies,
+    owner_of,
+    session_dependencies,
+)
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.ports.environment import IdSource
 
@@ -92,8 +97,10 @@ class Preparer:
     ) -> SessionSpec:
         request = query.request
         total, by_group = minimums(request, [one.group for one in groups])
+        array = None if request.array is None else request.array.first_member(ArrayId(self._ids.new("a")))
+        name = request.name or self._names()
         return SessionSpec(
-            **{**request.options(), "name": request.name or self._names()},
+            **{**request.options(), "name": name if array is None else array.named(name)},
             session_id=SessionId(self._ids.new("s")),
             kernels=tuple(kernel for group in groups for kernel in self._kernels(request, group)),
             owner=owner_of(query),
@@ -101,9 +108,26 @@ class Preparer:
             queue=QueueName(queue_of(query)),
             min_kernels=total,
             group_minimums=by_group,
-            dependencies=tuple(dict.fromkeys(query.context.dependencies[t][0].session_id for t in request.depends_on)),
+            dependencies=session_dependencies(query),
+            array_dependencies=array_dependencies(query),
+            array=array,
             ends_with=request.ends_with or ending(request.session_type),
         )
+
+    def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:
+        """The sessions of an array, equal to the first but for index and ids."""
+        yield first
+        if first.array is None:
+            return
+        for index in indexes[1:]:
+            member = replace(first.array, index=index)
+            yield replace(
+                first,
+                name=member.named(first.array_name),
+                session_id=SessionId(self._ids.new("s")),
+                kernels=tuple(replace(one, kernel_id=KernelId(self._ids.new("k"))) for one in first.kernels),
+                array=member,
+            )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:
         group, image = resolved_group.group, resolved_group.image

@@ -10,8 +10,8 @@ from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import DEFAULT_QUEUE
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.problems import Problem
-from sokovan.domain.records import SessionRecord, SessionResult
-from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, group_of, is_member
+from sokovan.domain.records import ArrayRecord, SessionRecord, SessionResult
+from sokovan.orchestrator.sessions.intake.validation_context import AwaitedArray, IntakeQuery, group_of, is_member
 
 # Narrower than other names: a session's name is used in URLs and as a host name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -27,7 +27,8 @@ def names(query: IntakeQuery) -> Iterator[Problem]:
     elif _ID.fullmatch(name):
         yield Problem("name", f"{name} has the form of an id")
     if namesake is not None:
-        yield Problem("name", f"{name} is taken by your session {namesake.session_id}, which has not ended")
+        kind = "array" if isinstance(namesake, ArrayRecord) else "session"
+        yield Problem("name", f"{name} is taken by your {kind} {_id_of(namesake)}, which has not ended")
 
 
 def membership(query: IntakeQuery) -> Iterator[Problem]:
@@ -68,7 +69,7 @@ def queues(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def dependencies(query: IntakeQuery) -> Iterator[Problem]:
-    """Each dependency refers to exactly one session, which has not failed.
+    """Each dependency refers to exactly one session or array, which has not failed.
 
     Cycles are impossible: a session depends only on sessions that existed before it.
     """
@@ -80,17 +81,31 @@ def dependencies(query: IntakeQuery) -> Iterator[Problem]:
         if not found:
             yield Problem(where, f"there is no session {quoted(text)}")
         elif len(found) > 1:
-            yield Problem(where, f"{quoted(text)} is ambiguous: {listed(one.session_id for one in found)}")
+            yield Problem(where, f"{quoted(text)} is ambiguous: {listed(map(_id_of, found))}")
         elif has_failed(found[0]):
             yield Problem(where, f"{quoted(text)} has {_ending(found[0])}, so this session would never start")
 
 
-def has_failed(session: SessionRecord) -> bool:
-    """Whether a session has ended without success."""
+def has_failed(session: SessionRecord | AwaitedArray) -> bool:
+    """Whether a session has ended without success, or a session of an array has."""
+    if isinstance(session, AwaitedArray):
+        return session.succeeded is False
     return session.status in SESSION.terminal and session.result is not SessionResult.SUCCESS
 
 
-def _ending(session: SessionRecord) -> str:
+def _id_of(found: SessionRecord | ArrayRecord | AwaitedArray) -> str:
+    match found:
+        case SessionRecord():
+            return found.session_id
+        case ArrayRecord():
+            return found.array_id
+        case AwaitedArray():
+            return found.array.array_id
+
+
+def _ending(session: SessionRecord | AwaitedArray) -> str:
+    if isinstance(session, AwaitedArray):
+        return "a session that failed"
     how = "been cancelled" if session.status == "cancelled" else "failed"
     return f"{how} ({session.cause})" if session.cause else how
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from sokovan.domain.arrays import MEMBERS_DEFAULT
 from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
 from sokovan.domain.ids import checked_name
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
-from sokovan.domain.session import ANY_PORT, PRIORITY_RANGE, Mount, SessionType
+from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PRIORITY_RANGE, Mount, SessionType
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery
 from sokovan.orchestrator.sessions.launch import port_variable
@@ -49,6 +50,21 @@ def cluster_size(query: IntakeQuery) -> Iterator[Problem]:
     size = sum(group.size for group in groups)
     if size > CLUSTER_SIZE_MAX:
         yield Problem("size", f"{size} kernels are more than {CLUSTER_SIZE_MAX}, the limit for a session")
+
+
+def array_size(query: IntakeQuery) -> Iterator[Problem]:
+    """The size of an array is within the limits of the owner's policies."""
+    array = query.request.array
+    if array is None:
+        return
+    limits = [(policy.array_size_max, f"the limit of {whose}") for whose, policy in query.context.policies]
+    given = [(most, which) for most, which in limits if most is not None]
+    for most, which in given or [(MEMBERS_DEFAULT, "the limit without a policy limit")]:
+        if array.size > most:
+            yield Problem("array", f"{array.size} sessions are more than {most}, {which}")
+    kernels = array.size * sum(max(0, group.size) for group in kernel_groups(query.request))
+    if kernels > KERNELS_MAX:
+        yield Problem("array", f"{kernels} kernels in all sessions are more than {KERNELS_MAX}, the limit for an array")
 
 
 def cluster_minimum(query: IntakeQuery) -> Iterator[Problem]:

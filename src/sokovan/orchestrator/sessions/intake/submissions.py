@@ -8,11 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import to_plain
 from sokovan.domain.problems import InvalidRequest, Problem
-from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
+from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
+from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer
@@ -64,16 +66,21 @@ class Submissions:
         return await self._store.read(lambda unit: self._prepared(IntakeContextReader(unit), entry))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
-        """Store the requested session.
+        """Store the requested session, or those of an array; gives the first.
 
         The same request with the same key returns the session it created before. Raises
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else request_key(request, caller, key)
-        submission = await self._store.run_batched(self._submit_batch, await self._entry(request, caller, once))
+        entry = await self._entry(request, caller, once)
+        if request.array is not None:
+            submission = await self._submit_array(entry, request.array)
+        else:
+            submission = await self._store.run_batched(self._submit_batch, entry)
         if submission.fresh:
             spec = submission.session.spec
-            self._pools.take(spec.scaling_group, spec.requested_slots())
+            times = 1 if spec.array is None else spec.array.at_once or spec.array.size
+            self._pools.take(spec.scaling_group, spec.requested_slots() * times)
         return submission
 
     async def _submit_batch(self, unit: UnitOfWork, entries: Sequence[_Entry]) -> Sequence[Submission | Exception]:
@@ -94,6 +101,40 @@ class Submissions:
         if created:
             await unit.audit.append(*map(_audit_entry, created))
         return [outcomes[index] for index in range(len(entries))]
+
+    async def _submit_array(self, entry: _Entry, array: ArrayRequest) -> Submission:
+        """Store all sessions of an array in one transaction, or none of them."""
+        for tries in range(RENAMED_MAX + 1):
+            try:
+                return await self._store.run(lambda unit: self._store_array(unit, entry, array))
+            except Conflict as conflict:
+                # The name was taken, or the key used, after the check: on the next try the check finds it.
+                generated = not entry.request.name and _is_name_taken(conflict)
+                if tries == RENAMED_MAX or not (generated or entry.once is not None):
+                    raise
+        raise Conflict("the array could not be stored")
+
+    async def _store_array(self, unit: UnitOfWork, entry: _Entry, array: ArrayRequest) -> Submission:
+        earlier = None if entry.once is None else await unit.sessions.requested(entry.once)
+        if earlier is not None:
+            return Submission(earlier, fresh=False)
+        prepared = await self._prepared(IntakeContextReader(unit), entry)
+        record, change = array_record(prepared.spec, array), _by(prepared)
+        await unit.arrays.add(record)
+        new = [
+            NewSession(spec, change, None if place else entry.once)
+            for place, spec in enumerate(self._preparer.members(prepared.spec, array.indexes))
+        ]
+        stored = await unit.sessions.enqueue_many(new)
+        for result in stored:
+            # All or none: the error rolls the transaction back.
+            if isinstance(result, SokovanError):
+                raise result
+        await unit.audit.append(_array_entry(record))
+        submission = _submission(new[0], stored[0])
+        if isinstance(submission, Exception) or not submission.fresh:
+            raise Conflict("the same request was stored concurrently")
+        return submission
 
     async def _entry(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Entry:
         """Read slow state before the shared transaction, so that other requests do not wait.
@@ -150,6 +191,22 @@ async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRe
     return refused if session is None else Submission(session, fresh=False)
 
 
+def array_record(first: SessionSpec, array: ArrayRequest) -> ArrayRecord:
+    """The array of a session, of which this one is the first."""
+    if first.array is None:
+        raise ValueError(f"session {first.session_id} is in no array")
+    return ArrayRecord(
+        array_id=first.array.array_id,
+        name=array_name(first.name),
+        owner=first.owner,
+        scaling_group=first.scaling_group,
+        queue=first.queue,
+        indexes=array.text(),
+        size=array.size,
+        at_once=array.at_once,
+    )
+
+
 def _by(prepared: PreparedSession) -> Change:
     detail = prepared.why_group[:DETAIL_MAX]
     return Change(who=prepared.spec.owner.user, by=Cause.CONTROLLER, code=SUBMITTED, detail=detail)
@@ -169,3 +226,11 @@ def _audit_entry(session: SessionRecord) -> AuditEntry:
     spec, owner = session.spec, session.spec.owner
     detail = {"name": spec.name, "group": owner.group, "access_key": owner.access_key}
     return AuditEntry(owner.user, "session.enqueue", session.session_id, "done", detail=detail)
+
+
+def _array_entry(array: ArrayRecord) -> AuditEntry:
+    owner = array.owner
+    detail = {"name": array.name, "indexes": array.indexes[:KEY_MAX], "size": str(array.size), "group": owner.group}
+    return AuditEntry(
+        owner.user, "array.enqueue", array.array_id, "done", detail={**detail, "access_key": owner.access_key}
+    )

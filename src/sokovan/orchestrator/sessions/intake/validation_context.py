@@ -9,18 +9,19 @@ from typing import TypeAlias, TypeVar
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_QUEUE, is_name
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_QUEUE, ArrayId, SessionId, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool
+from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.catalog import CatalogItem, CatalogRepository, Item
-from sokovan.ports.repositories.sessions import SessionFilter, SessionRepository
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
 T = TypeVar("T")
@@ -30,10 +31,18 @@ NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.termina
 LOOKED_UP_MAX = 256
 UNKNOWN_MAX = 8
 ARCHITECTURES_MAX = 8
-# The sessions that each name or id may refer to.
-Dependencies: TypeAlias = Mapping[str, tuple[SessionRecord, ...]]
+# The sessions and arrays that each name or id may refer to.
+Dependencies: TypeAlias = Mapping[str, tuple["SessionRecord | AwaitedArray", ...]]
 # Summary of the agents by scaling group.
 Pools: TypeAlias = Mapping[str, Pool]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedArray:
+    """An array that a request depends on; `succeeded` is None until that is known."""
+
+    array: ArrayRecord
+    succeeded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +50,8 @@ class IntakeContext:
     """System state that validators and preparers need for one request.
 
     `pools` summarises the agents of each scaling group that has any. `dependencies` are
-    the sessions that each name may refer to for the caller; `namesake` is a session of
-    the user that has the same name and has not ended.
+    the sessions that each name may refer to for the caller; `namesake` is the session or
+    array of the user that has the same name and has not ended.
     """
 
     now_ms: int
@@ -54,7 +63,7 @@ class IntakeContext:
     policies: tuple[tuple[str, ResourcePolicy], ...] = ()
     group: Group | None = None
     dependencies: Dependencies = field(default_factory=dict)
-    namesake: SessionRecord | None = None
+    namesake: SessionRecord | ArrayRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,18 @@ def group_of(request: SessionRequest, caller: Caller) -> str:
 def owner_of(query: IntakeQuery) -> Owner:
     """The owner of the session: the caller, in the requested group."""
     return replace(query.caller.owner, group=group_of(query.request, query.caller))
+
+
+def session_dependencies(query: IntakeQuery) -> tuple[SessionId, ...]:
+    """The sessions that a valid request depends on, each once."""
+    found = (query.context.dependencies[text][0] for text in query.request.depends_on)
+    return tuple(dict.fromkeys(one.session_id for one in found if isinstance(one, SessionRecord)))
+
+
+def array_dependencies(query: IntakeQuery) -> tuple[ArrayId, ...]:
+    """The arrays that a valid request depends on, each once."""
+    found = (query.context.dependencies[text][0] for text in query.request.depends_on)
+    return tuple(dict.fromkeys(one.array.array_id for one in found if isinstance(one, AwaitedArray)))
 
 
 def is_member(caller: Caller, group: Group | None) -> bool:
@@ -116,7 +137,7 @@ class IntakeContextReader:
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
             group=group,
             dependencies=dependencies,
-            namesake=await _namesake(self._unit.sessions, request.name, caller.owner.user),
+            namesake=await _namesake(self._unit, request.name, caller.owner.user),
         )
 
 
@@ -126,22 +147,23 @@ async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Call
     Unknown names are the most expensive to look up, and a few are enough to refuse the
     request, so the search stops after UNKNOWN_MAX of them.
     """
-    found: dict[str, tuple[SessionRecord, ...]] = {}
+    found: dict[str, tuple[SessionRecord | AwaitedArray, ...]] = {}
     for text in dict.fromkeys(texts[:LOOKED_UP_MAX]):
-        found[text] = await visible_sessions(unit.sessions, text, caller)
-        if sum(not sessions for sessions in found.values()) >= UNKNOWN_MAX:
+        found[text] = await _visible(unit, text, caller)
+        if sum(not some for some in found.values()) >= UNKNOWN_MAX:
             break
     return found
 
 
-async def visible_sessions(sessions: SessionRepository, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
-    """The sessions that a name may refer to; the caller's own ones take precedence."""
-    if not is_name(text):
-        return ()
+async def _visible(unit: UnitOfWork, text: str, caller: Caller) -> tuple[SessionRecord | AwaitedArray, ...]:
+    """The sessions or arrays that a name may refer to; the caller's own take precedence."""
     for scope in visible_to(caller):
-        found = await sessions.named(text, scope)
+        sessions, arrays = await sessions_or_arrays(unit, text, scope)
+        outcomes = await unit.arrays.outcomes([one.array_id for one in arrays]) if arrays else {}
+        awaited = (AwaitedArray(one, outcomes.get(one.array_id)) for one in arrays)
+        found: tuple[SessionRecord | AwaitedArray, ...] = (*sessions, *awaited)
         if found:
-            return tuple(found)
+            return found
     return ()
 
 
@@ -252,8 +274,11 @@ async def _policies(
     return tuple((whose, policy) for whose, policy in policies if policy is not None)
 
 
-async def _namesake(sessions: SessionRepository, name: str, user: str) -> SessionRecord | None:
+async def _namesake(unit: UnitOfWork, name: str, user: str) -> SessionRecord | ArrayRecord | None:
+    """The user's session or array of this name that has not ended."""
     if not is_name(name):
         return None
-    found = await sessions.page(SessionFilter(statuses=NOT_ENDED, user=user, name=name), limit=1)
+    live = SessionFilter(statuses=NOT_ENDED, user=user)
+    sessions = await unit.sessions.page(replace(live, name=name), limit=1)
+    found: Sequence[SessionRecord | ArrayRecord] = sessions or await unit.arrays.page(live, limit=1, name=name)
     return found[0] if found else None

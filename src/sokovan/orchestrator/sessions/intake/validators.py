@@ -15,6 +15,7 @@ RequestValidator = Callable[[IntakeQuery], Iterator[Problem]]
 VALIDATORS: Mapping[str, RequestValidator] = {
     "session-type": shape.session_type,
     "cluster-size": shape.cluster_size,
+    "array-size": shape.array_size,
     "cluster-minimum": shape.cluster_minimum,
     "kernel-limit": shape.kernel_limit,
     "group-names": shape.group_names,

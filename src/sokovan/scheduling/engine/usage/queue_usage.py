@@ -103,7 +103,7 @@ class QueueUsage:
         self, queues: Iterable[Queue], *, policy: str, hierarchy: bool, total: Row, slots: Sequence[str]
     ) -> None:
         self.policy, self.hierarchy = policy, hierarchy
-        self._total, self._slots = total, tuple(slots)
+        self.total, self.slots = total, tuple(slots)
         self.order_key: Callable[[QueueNode], tuple[int, ...]] | None = None
         listed = {str(queue.name): queue for queue in queues}
         self._root = QueueNode(listed.pop(ROOT_QUEUE, Queue(name=ROOT_QUEUE)), len(total))
@@ -117,7 +117,7 @@ class QueueUsage:
     def node(self, name: str) -> QueueNode:
         """The queue of this name; an unknown one has weight 1 and no limits."""
         if name not in self.nodes:
-            self.nodes[name] = QueueNode(Queue(name=QueueName(name)), len(self._total))
+            self.nodes[name] = QueueNode(Queue(name=QueueName(name)), len(self.total))
             self._attach(self.nodes[name])
         return self.nodes[name]
 
@@ -135,7 +135,7 @@ class QueueUsage:
 
     def settle(self) -> None:
         """Compute limits, deserved amounts and shares from what was added."""
-        bounds = [min(n, self._root.queue.capability[s]) for n, s in zip(self._total, self._slots, strict=True)]
+        bounds = [min(n, self._root.queue.capability[s]) for n, s in zip(self.total, self.slots, strict=True)]
         self._root.limit, self._root.deserved = bounds, list(bounds)
         for node in (self._root, *self.nodes.values()):
             node.children.sort(key=lambda child: child.name)
@@ -205,7 +205,7 @@ class QueueUsage:
                         continue
                     code = Code.QUEUE_OVER_SHARE if by_share else Code.QUEUE_LIMIT
                     return QueueRefusal(
-                        code, above.name, self._slots[column], amount * times, used, bounds[column], held
+                        code, above.name, self.slots[column], amount * times, used, bounds[column], held
                     )
         return None
 
@@ -216,7 +216,7 @@ class QueueUsage:
         request of the queue is not what it waits for.
         """
         by_share = self.policy == PROPORTION
-        total = self._total
+        total = self.total
         return any(
             (above.deserved if by_share else above.limit)[column] < min(total[column], above.request[column])
             for above in node.limiting_queues()
@@ -243,8 +243,8 @@ class QueueUsage:
     def view(self, node: QueueNode, *, extra: Row | None = None) -> QueueView:
         """A queue as plugins see it, with `extra` added to its usage."""
         used = [n + more for n, more in zip(node.allocated, extra, strict=True)] if extra else node.allocated
-        allocated = dict(zip(self._slots, used, strict=True))
-        deserved = dict(zip(self._slots, node.deserved, strict=True))
+        allocated = dict(zip(self.slots, used, strict=True))
+        deserved = dict(zip(self.slots, node.deserved, strict=True))
         queue = node.queue
         return QueueView(node.name, node.share, queue.priority, queue.weight, allocated, deserved)
 
@@ -290,7 +290,7 @@ class QueueUsage:
         return (plugin_key, int(borrows_only), node.share, -node.queue.priority)
 
     def _attach(self, node: QueueNode) -> None:
-        node.guarantee = [node.queue.guarantee[slot] for slot in self._slots]
+        node.guarantee = [node.queue.guarantee[slot] for slot in self.slots]
         above = node.queue.parent if self.hierarchy and node.name != ROOT_QUEUE else ROOT_QUEUE
         problem = self._invalid_parent(node) if self.hierarchy else None
         if problem is not None:
@@ -316,13 +316,13 @@ class QueueUsage:
 
     def _limit_children(self, node: QueueNode) -> None:
         """Set each child's limit: the parent's, less what its siblings are guaranteed."""
-        guaranteed = [sum(child.guarantee[c] for child in node.children) for c in range(len(self._total))]
+        guaranteed = [sum(child.guarantee[c] for child in node.children) for c in range(len(self.total))]
         for child in node.children:
-            for column, slot in enumerate(self._slots):
+            for column, slot in enumerate(self.slots):
                 rest = node.limit[column] - guaranteed[column] + child.guarantee[column]
                 child.limit[column] = max(0, min(child.queue.capability[slot], rest))
-            child.deserves = [slot in child.queue.deserved for slot in self._slots]
-            child.deserved = [child.queue.deserved[slot] for slot in self._slots]
+            child.deserves = [slot in child.queue.deserved for slot in self.slots]
+            child.deserved = [child.queue.deserved[slot] for slot in self.slots]
 
     def _divide_among_children(self, node: QueueNode) -> None:
         claims = [ShareClaim(c.queue.weight, c.limit, c.request, c.guarantee) for c in node.children]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
-from sokovan.domain.labels import LabelSelector
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.tenancy import Owner
@@ -114,6 +114,7 @@ async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
         on_agent_lost=LostPolicy.REQUEUE,
         ends_with=EndPolicy.MAIN,
         tolerates_failures=True,
+        gates=("data-ready",),
     )
     record = await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
     expect(record.spec == spec, "a new session has another spec than was given")

@@ -6,14 +6,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import Change
+from sokovan.domain.records import Change, KernelMove
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.sessions import session_history
 from sokovan.testing.contracts.sessions.session_moves import moved, placed
-from sokovan.testing.stored_cluster import StoredCluster
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal, release
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
@@ -101,10 +103,39 @@ async def a_history_records_author_and_cause(cluster: StoredCluster) -> None:
     expect(triggers == ["submitted", "allocated", "images_ready"], f"the triggers are {triggers}")
 
 
+async def a_release_opens_gates_once_and_is_noted(cluster: StoredCluster) -> None:
+    """The others stay closed; a copy that was read before does not move the session."""
+    before = await cluster.submit(cluster.new("s"), gates=("data", "budget"))
+    name = before.session_id
+    mark, _ = await cluster.store.read(lambda unit: unit.sessions.changed(None))
+    after = await release(cluster.store, name, "data", "other")
+    expect(after.spec.gates == ("budget",), f"the gates are {after.spec.gates}")
+    expect(after.version > before.version, "the version did not change")
+    _, changed = await cluster.store.read(lambda unit: unit.sessions.changed(mark))
+    expect(name in changed, "it is not among what changed")
+    expect((await release(cluster.store, name, "data")).version == after.version, "a repeated release changed it")
+    codes = [entry.change.who for entry in await session_history(cluster, name) if entry.before == entry.after]
+    expect(codes == [BY_USER.who], f"the history has notes of {codes}")
+    moves = [KernelMove(kernel, KernelTrigger.WITHDRAWN) for kernel in before.kernels]
+    moved_ones = await cluster.store.run(lambda unit: unit.sessions.move_many(moves, BY_COORDINATOR))
+    expect(not moved_ones, "a copy with closed gates still moves it")
+
+
+async def only_a_pending_session_is_released(cluster: StoredCluster) -> None:
+    """One that was cancelled while held keeps its gates."""
+    name = (await cluster.submit(cluster.new("s"), gates=("data",))).session_id
+    await cluster.store.run(lambda unit: unit.sessions.set_goal(name, Goal.STOP, BY_USER))
+    await refusal(release(cluster.store, name, "data"), Conflict)
+    expect((await cluster.session(name)).spec.gates == ("data",), "a gate was opened")
+    await refusal(release(cluster.store, cluster.new("s"), "data"), ObjectNotFound)
+
+
 CHECKS: tuple[Check, ...] = (
     a_repeated_reason_is_counted,
     another_reason_begins_a_new_row,
     many_sessions_are_noted_at_once,
     a_history_is_gapless_and_chained,
     a_history_records_author_and_cause,
+    a_release_opens_gates_once_and_is_noted,
+    only_a_pending_session_is_released,
 )

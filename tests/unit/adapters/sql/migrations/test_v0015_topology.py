@@ -24,7 +24,7 @@ async def test_hypernodes_become_one_document_and_back(backend: Backend, request
         applied = await tables(database)
         for _ in range(2):
             await migration.downgrade(database, str(v0015_topology.down_revision))
-            assert applied - await tables(database) == {"topology"}
+            assert "topology" in applied - await tables(database)
             await migration.upgrade(database)
         assert await tables(database) == applied
         assert await cluster.store.read(lambda unit: unit.catalog.all(Topology)) == [given]

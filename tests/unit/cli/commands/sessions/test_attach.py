@@ -9,7 +9,7 @@ import pytest
 from sokovan.cli.commands.sessions import attach
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.interrupts import SignalledToStop
-from sokovan.sdk.core.followers import LogPiece
+from sokovan.sdk.core.streams.followers import LogPiece
 from sokovan.wire.api.sessions import SessionBody
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.cli.commands.sessions.test_logs import chunk

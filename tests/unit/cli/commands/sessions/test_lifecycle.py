@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.cli.canned_server import CannedServer, Sokovan
-from tests.unit.sdk.views import ended, pending, session
+from tests.unit.sdk.views import ARRAY, ended, pending, session
 
 
 def test_a_session_is_shown_with_its_kernels(server: CannedServer, sokovan: Sokovan) -> None:
@@ -62,6 +63,7 @@ def test_waiting_prints_the_state_of_each_session(server: CannedServer, sokovan:
         (("wait", "a"), "GET sessions/a/events"),
         (("stop", "a"), "DELETE sessions/a"),
         (("cancel", "a"), "POST sessions/a/cancel"),
+        (("session", "release", "a"), "POST sessions/a/release"),
     ],
 )
 def test_the_result_is_printed_as_json(
@@ -121,9 +123,35 @@ def test_only_pending_sessions_are_cancelled(server: CannedServer, sokovan: Soko
     assert sokovan("cancel", "a")[0] == 5
 
 
-@pytest.mark.parametrize("verb", ["stop", "wait", "cancel"])
+def test_a_release_says_which_gates_still_hold_the_session(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions/a/release", pending(name="a", gates=["budget"]))
+    assert sokovan("session", "release", "a", "--gate", "data") == (0, "", "a  PENDING  held by budget\n")
+    assert server.lines == ["POST sessions/a/release?gate=data"]
+    server.says("POST sessions/a/release", pending(name="a"))
+    assert sokovan("session", "release", "a") == (0, "", "a  PENDING\n")
+
+
+@pytest.mark.parametrize("verb", ["stop", "wait", "cancel", "session release"])
 def test_no_session_name_is_a_usage_error(server: CannedServer, sokovan: Sokovan, verb: str) -> None:
-    status, _, err = sokovan(verb)
+    status, _, err = sokovan(*verb.split())
     assert status == 2
     assert "no session given" in err
     assert server.asked == []
+
+
+def test_the_name_of_an_array_stands_for_all_of_its_sessions(server: CannedServer, sokovan: Sokovan) -> None:
+    for line in ("GET sessions/sweep", "DELETE sessions/sweep", "GET sessions/sweep/events"):
+        server.refuses(line, 409, "array-named")
+    server.says("GET arrays/sweep", ARRAY)
+    server.says("GET arrays/a-1", replace(ARRAY, status="terminated", result="failure"))
+    server.says("DELETE arrays/sweep", ARRAY, status=202)
+    server.says("GET sessions", {"items": []})
+    status, out, _ = sokovan("session", "show", "sweep")
+    assert status == 0
+    assert "10: 5 pending, 2 running, 2 succeeded, 1 failed" in out
+    assert sokovan("stop", "sweep") == (0, "", "sweep  RUNNING: 5 pending, 2 running, 2 succeeded, 1 failed\n")
+    status, _, err = sokovan("wait", "sweep")
+    assert (status, err.split(":")[0]) == (0, "sweep  TERMINATED")
+    status, _, err = sokovan("wait", "sweep", "--for", "RUNNING")
+    assert status == 2
+    assert "until ENDED" in err

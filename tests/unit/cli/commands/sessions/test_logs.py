@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from sokovan.cli.commands.sessions.logs import follow_log
-from sokovan.sdk.core.followers import LogOptions
+from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import ServerFailed
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Sessions

@@ -7,9 +7,19 @@ import json
 import pytest
 
 from tests.unit.cli.canned_server import CannedServer, Sokovan
-from tests.unit.sdk.views import ended, pending, session
+from tests.unit.sdk.views import ARRAY, ended, pending, session
 
 ALIVE = "pending%2Cscheduled%2Cpreparing%2Cpulling%2Cprepared%2Ccreating%2Crunning%2Cterminating"
+
+
+@pytest.fixture(autouse=True)
+def no_arrays(server: CannedServer) -> None:
+    server.says("GET arrays", {"items": []})
+
+
+def of_sessions(server: CannedServer) -> list[str]:
+    """The requests for sessions outside of arrays."""
+    return [line.replace("&outside_arrays=true", "") for line in server.lines if line.startswith("GET sessions")]
 
 
 def change(name: str) -> tuple[str, object]:
@@ -27,7 +37,8 @@ def test_sessions_that_have_not_ended_are_listed(server: CannedServer, sokovan: 
         ["ddp", "RUNNING"],
         ["tune-9", "PENDING"],
     ]
-    assert server.lines == [f"GET sessions?status={ALIVE}&limit=100"]
+    assert of_sessions(server) == [f"GET sessions?status={ALIVE}&limit=100"]
+    assert server.lines[1] == f"GET arrays?status={ALIVE}&limit=100"
 
 
 def test_ended_sessions_are_listed_on_request(server: CannedServer, sokovan: Sokovan) -> None:
@@ -35,7 +46,7 @@ def test_ended_sessions_are_listed_on_request(server: CannedServer, sokovan: Sok
     sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
     sokovan("session", "ls", "--status", "RUNNING,cancelled")
     sokovan("ps", "--status", "ended")
-    assert server.lines == [
+    assert of_sessions(server) == [
         "GET sessions?queue=q&user=u&group=g&mine=true&limit=6",
         "GET sessions?status=running%2Ccancelled&limit=100",
         "GET sessions?status=cancelled%2Cterminated&limit=100",
@@ -46,7 +57,7 @@ def test_a_list_is_filtered_by_labels(server: CannedServer, sokovan: Sokovan) ->
     server.says("GET sessions", {"items": [session(labels={"team": "vision", "nightly": ""})]})
     status, out, _ = sokovan("ps", "--all", "-l", "team=vision", "--label", "nightly", "--json")
     assert (status, json.loads(out)[0]["labels"]) == (0, {"team": "vision", "nightly": ""})
-    assert server.lines == ["GET sessions?label=team%3Dvision%2Cnightly&limit=100"]
+    assert of_sessions(server) == ["GET sessions?label=team%3Dvision%2Cnightly&limit=100"]
 
 
 @pytest.mark.parametrize("form", ["table", "json", "name", "csv"])
@@ -60,7 +71,7 @@ def test_a_list_that_is_cut_says_so_and_how_to_see_more(server: CannedServer, so
 def test_a_list_without_limit_reads_every_page(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session(name="s1")], "next": None})
     assert sokovan("ps", "--no-limit", "-o", "name") == (0, "s1\n", "")
-    assert server.lines == [f"GET sessions?status={ALIVE}&limit=100"]
+    assert of_sessions(server) == [f"GET sessions?status={ALIVE}&limit=100"]
 
 
 def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) -> None:
@@ -117,3 +128,23 @@ def test_watching_ends_at_once_if_all_reached_the_state(server: CannedServer, so
 def test_an_empty_label_is_rejected(sokovan: Sokovan) -> None:
     status, _, errors = sokovan("ps", "-l", "")
     assert (status, "--label is empty" in errors) == (2, True)
+
+
+def test_an_array_is_one_line_with_its_counts(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session(submitted_at="2031-01-01T00:00:00.000Z")]})
+    server.says("GET arrays", {"items": [ARRAY]})
+    status, out, _ = sokovan("ps", "-o", "wide")
+    assert status == 0
+    _, first, second = out.splitlines()
+    assert first.startswith("ddp")
+    assert second.split()[:2] == ["sweep", "RUNNING"]
+    assert "2/10" in second
+    assert second.endswith("array 0-9%2: 5 pending, 2 running, 2 succeeded, 1 failed")
+    assert [one["name"] for one in json.loads(sokovan("ps", "--json")[1])] == ["ddp", "sweep"]
+    assert sokovan("ps", "--limit", "1", "-o", "name")[1] == "ddp\n"
+
+
+def test_the_sessions_of_an_array_are_listed_by_its_name(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session(name="sweep[1]"), ended(name="sweep[0]")]})
+    assert sokovan("ps", "--array", "sweep", "-o", "name")[1] == "sweep[1]\nsweep[0]\n"
+    assert server.lines == ["GET sessions?array=sweep&limit=100"]

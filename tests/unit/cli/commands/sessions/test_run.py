@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sokovan.wire.api.sessions import ArrayMemberView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
-from tests.unit.sdk.views import session
+from tests.unit.sdk.views import ARRAY, session
 
 SPEC = "apiVersion: sokovan/v1\nkind: Session\nname: {name}\nrun: python train.py\n"
 
@@ -136,3 +138,15 @@ def test_a_detached_run_fails_like_every_other_command(
 ) -> None:
     server.refuses("POST sessions", status, code)
     assert sokovan("run", "-d", "--", "x")[0] == exit_code
+
+
+def test_an_array_is_waited_for_or_named_with_detach(server: CannedServer, sokovan: Sokovan) -> None:
+    member = ArrayMemberView(id="a-1", name="sweep", index=0, size=10)
+    server.says("POST sessions", session(name="sweep[0]", array=member), status=201)
+    server.says("GET arrays/a-1", ARRAY, replace(ARRAY, status="terminated", result="failure"))
+    server.says("GET sessions", {"items": []})
+    assert sokovan("run", "-d", "--array", "0-9", "--", "true") == (0, "sweep\n", "")
+    assert server.body("POST sessions") == {"command": ["true"], "array": "0-9"}
+    status, out, err = sokovan("run", "--array", "0-9", "--", "true")
+    assert (status, out) == (1, "")
+    assert err.startswith("sweep: 10 sessions")

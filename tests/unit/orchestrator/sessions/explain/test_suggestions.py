@@ -27,6 +27,13 @@ def verdict(code: Code, **options: Any) -> Verdict:
     return Verdict(S1, code, "", **options)
 
 
+def test_a_held_session_may_be_released() -> None:
+    (one,) = suggestions(gang({"cpu": 1000}, gates=("data",)), verdict(Code.HELD))
+
+    assert one.change == "once it is released"
+    assert one.session.gates == ()
+
+
 def test_a_hard_closeness_may_become_soft() -> None:
     session = gang({"cpu": 1000}, {"cpu": 1000}, topology=TopologyConstraint(TopologyMode.HARD, "rack"))
 
@@ -130,7 +137,8 @@ def test_against_a_limit_only_time_helps(code: Code) -> None:
 def test_every_change_asks_for_less_and_there_are_few(
     code: Code, requested: list[dict[str, int]], lacking: dict[str, int], fit: int
 ) -> None:
-    session = gang(*requested, topology=TopologyConstraint(TopologyMode.HARD))
+    gates = ("data",) if code is Code.HELD else ()
+    session = gang(*requested, topology=TopologyConstraint(TopologyMode.HARD), gates=gates)
 
     found = suggestions(session, verdict(code, shortfall=ResourceSlot(lacking), kernels_fit=fit))
 

@@ -1,19 +1,23 @@
 """Who depends on a failure is withdrawn; who depends on a success is not."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
+from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.errors import Conflict, StoreUnavailable
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import ArrayId, SessionId
 from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.records import ArrayRecord
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
-from sokovan.testing.stored_cluster import BY_COORDINATOR
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
 
 # More than any agent has, so that it stays pending.
 HUGE = {"cpu": 10**9}
@@ -190,3 +194,70 @@ async def test_who_waits_for_an_interactive_session_goes_on_when_its_user_is_don
     await cluster.stop("notebook", forced=forced)
     await cluster.pass_time(2)
     assert [await cluster.status(name) for name in ("notebook", "report")] == ["terminated", then]
+
+
+async def submit_array(cluster: OrchestratedCluster, *names: str, at_once: int | None = None, **options: Any) -> None:
+    """The array `x`, whose sessions have these ids."""
+    record = ArrayRecord(ArrayId("x"), "x", Owner(), "default", "default", "0-9", len(names))
+
+    async def work(unit: UnitOfWork) -> None:
+        await unit.arrays.add(record)
+        for index, name in enumerate(names):
+            member = ArrayMember(ArrayId("x"), index, len(names), 0, len(names) - 1, at_once=at_once)
+            await unit.sessions.enqueue(work_spec(name, array=member, name=f"x[{index}]", **options), BY_USER)
+
+    await cluster.store.run(work)
+
+
+async def test_a_session_waits_for_all_sessions_of_an_array(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await submit_array(cluster, "first", "second")
+    await cluster.submit("after", array_dependencies=(ArrayId("x"),))
+    await cluster.settle()
+    await agent.ends("first.0", 0)
+    await cluster.settle()
+    assert await cluster.status("after") == "pending"
+    await agent.ends("second.0", 0)
+    await cluster.settle()
+    assert await cluster.status("after") == "running"
+
+
+async def test_one_failed_session_of_an_array_withdraws_what_depends_on_it(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await submit_array(cluster, "first", "second")
+    await cluster.submit("after", array_dependencies=(ArrayId("x"),))
+    await cluster.settle()
+    await agent.ends("first.0", 1)
+    await cluster.settle()
+    session = await cluster.session("after")
+    assert (session.status.value, session.cause) == ("cancelled", "dependency-failed")
+    assert await cluster.status("second") == "running"
+
+
+async def test_no_more_sessions_of_an_array_run_than_may_run_at_once(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    names = ("first", "second", "third")
+    await submit_array(cluster, *names, at_once=1)
+    await cluster.settle()
+    assert [await cluster.status(name) for name in names] == ["running", "pending", "pending"]
+    await cluster.stop("first")
+    await agent.ends("first.0", 143)
+    await cluster.settle()
+    assert [await cluster.status(name) for name in names] == ["terminated", "running", "pending"]
+
+
+async def test_a_session_of_an_array_that_is_requeued_does_not_fail_the_array(cluster: OrchestratedCluster) -> None:
+    await submit_array(cluster, "first", slots=HUGE)
+    await cluster.submit("after", array_dependencies=(ArrayId("x"),))
+    await cluster.settle()
+
+    async def requeue(unit: UnitOfWork) -> None:
+        spec = (await unit.sessions.get(SessionId("first"))).spec
+        await unit.sessions.set_goal(SessionId("first"), Goal.FORCE, BY_COORDINATOR)
+        copy = work_spec("again", slots=HUGE, name=spec.name, array=spec.array)
+        await unit.sessions.enqueue(copy, BY_COORDINATOR, in_place_of=SessionId("first"))
+
+    await cluster.store.run(requeue)
+    await cluster.hints.set("sessions")
+    await cluster.settle()
+    assert [await cluster.status(name) for name in ("first", "after")] == ["cancelled", "pending"]

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.arrays import ArrayMember, read_array
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import User
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.submissions import KEY_MAX, RENAMED_MAX, request_key
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
 from tests.unit.orchestrator.sessions.controller_harness import ALICE, BOB, HELLO, controller_harness, session_request
@@ -172,3 +176,76 @@ def test_a_key_belongs_to_the_keypair_it_came_with() -> None:
 def test_a_key_that_could_not_stand_in_a_header_is_refused(key: str) -> None:
     with pytest.raises(InvalidRequest, match="Idempotency-Key"):
         request_key(session_request(), ALICE, key)
+
+
+async def test_an_array_is_stored_as_a_whole_with_a_session_per_index() -> None:
+    async with controller_harness() as on:
+        first = await on.submit(name="sweep", array=read_array("1-5:2%2"))
+        sessions = await on.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=9))
+        [array] = await on.store.read(lambda unit: unit.arrays.named("sweep", SessionFilter()))
+        ((_, _, entry),) = await on.store.read(lambda unit: unit.audit.page(limit=10))
+
+    assert [one.spec.name for one in sessions] == ["sweep[1]", "sweep[3]", "sweep[5]"]
+    assert sessions[0].session_id == first.session_id
+    members = [one.spec.array for one in sessions]
+    assert members == [ArrayMember(array.array_id, index, 3, 1, 5, at_once=2) for index in (1, 3, 5)]
+    assert len({kernel.kernel_id for one in sessions for kernel in one.kernels}) == 3
+    assert (array.size, array.at_once, array.indexes) == (3, 2, "1-5:2%2")
+    assert (entry.action, entry.target, entry.detail["size"]) == ("array.enqueue", array.array_id, "3")
+
+
+async def test_a_repeated_array_is_stored_once() -> None:
+    async with controller_harness() as on:
+        array = read_array("0-4")
+        submissions = await asyncio.gather(
+            *(on.controller.submit(session_request(name="sweep", array=array), ALICE, key="k") for _ in range(3))
+        )
+        unnamed = [await on.controller.submit(session_request(array=array), ALICE, key="other") for _ in range(2)]
+        stored = await on.stored()
+
+    assert sorted(one.fresh for one in submissions) == [False, False, True]
+    assert len({one.session.session_id for one in submissions}) == 1
+    assert [one.fresh for one in unnamed] == [True, False]
+    assert stored == 10
+
+
+async def test_of_an_array_whose_name_is_taken_nothing_is_stored() -> None:
+    async with controller_harness(names=iter(["calm-otter-2", "calm-otter-2", "brave-heron-7"])) as on:
+        await on.submit(name="sweep", array=read_array("0-2"))
+        assert "taken by your array" in (await on.problems(name="sweep"))["name"]
+        assert "taken by your array" in (await on.problems(name="sweep", array=read_array("7-8")))["name"]
+        await on.submit(name="train")
+        assert "taken by your session" in (await on.problems(name="train", array=read_array("0")))["name"]
+        assert await on.stored() == 4
+        # A name that was made up is made up again.
+        names = [(await on.submit(array=read_array("0-1"))).spec.name for _ in range(2)]
+        assert names == ["calm-otter-2[0]", "brave-heron-7[0]"]
+
+
+async def test_an_array_beyond_a_limit_is_refused() -> None:
+    async with controller_harness() as on:
+        assert "10001 sessions are more than 10000" in (await on.problems(array=read_array("0-10000")))["array"]
+        assert "100100 kernels" in (await on.problems(array=read_array("1-1001"), size=100))["array"]
+        large = {"X": "x" * 20_000}
+        assert "bytes" in (await on.problems(array=read_array("1-10000"), environment=large))["array"]
+        await on.cluster.put(
+            ResourcePolicy("few", array_size_max=3), User("alice", "lab", groups=("vision",), policy="few")
+        )
+        assert (
+            "4 sessions are more than 3, the limit of user alice"
+            in (await on.problems(array=read_array("1-4")))["array"]
+        )
+        assert await on.stored() == 0
+
+
+async def test_a_request_may_depend_on_an_array_and_on_one_of_its_sessions() -> None:
+    async with controller_harness() as on:
+        first = await on.submit(name="sweep", array=read_array("0-1"))
+        after = await on.submit(depends_on=("sweep", "sweep[0]"))
+        assert first.spec.array is not None
+        assert (after.spec.dependencies, after.spec.array_dependencies) == (
+            (first.session_id,),
+            (first.spec.array.array_id,),
+        )
+        await on.controller.cancel(first.session_id, ALICE)
+        assert "has a session that failed" in (await on.problems(depends_on=("sweep",)))["depends_on/0"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sokovan.domain.arrays import read_array
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -62,6 +63,8 @@ async def harness() -> AsyncIterator[ControllerHarness]:
 
 # options of the request; path of the problem; part of its text
 BAD: list[tuple[dict[str, Any], str, str]] = [
+    # arrays
+    ({"array": read_array("0-10000")}, "array", "10001 sessions are more than 10000"),
     # cluster size and minimum
     ({"size": 0}, "size", "0 kernels"),
     ({"size": -3}, "size", "-3 kernels"),

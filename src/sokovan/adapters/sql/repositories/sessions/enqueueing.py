@@ -12,9 +12,18 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, NAMED, REQUESTS, SCALING_GROUPS, SESSIONS
+from sokovan.adapters.sql.schema.tables import (
+    ARRAY_DEPENDENCIES,
+    ARRAYS,
+    DEPENDENCIES,
+    KERNELS,
+    NAMED,
+    REQUESTS,
+    SCALING_GROUPS,
+    SESSIONS,
+)
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, quoted
 from sokovan.domain.ids import SessionId
@@ -66,7 +75,7 @@ class Preconditions:
         """Raises ObjectNotFound or Conflict, with the name of the object."""
         if spec.scaling_group not in self.scaling_groups:
             raise ObjectNotFound(what="scaling group", name=spec.scaling_group)
-        for dependency in sorted(set(spec.dependencies) - self.dependencies):
+        for dependency in sorted(set(spec.awaited) - self.dependencies):
             raise ObjectNotFound(what="session", name=dependency)
         if self.taken:
             raise Conflict(f"the id {quoted(min(self.taken))} exists already")
@@ -81,7 +90,7 @@ async def read_preconditions(transaction: Transaction, new: Sequence[NewSession]
     bound = {
         **sessions.bind(_lookup_row(place, one) for place, one in enumerate(new)),
         **kernels.bind((place, kernel.kernel_id) for place, spec in specs for kernel in spec.kernels),
-        **needed.bind((place, dependency) for place, spec in specs for dependency in spec.dependencies),
+        **needed.bind((place, dependency) for place, spec in specs for dependency in spec.awaited),
     }
     found = [Preconditions() for _ in new]
     for row in await transaction.fetch(statement, bound):
@@ -184,6 +193,7 @@ def _preconditions(postgresql: bool) -> tuple[sa.CompoundSelect[Any], Rows, Rows
         arm("session", new, session.session_id, session.session_id == new.c.session_id),
         arm("kernel", kernels, KERNELS.c.kernel_id, KERNELS.c.kernel_id == kernels.c.id),
         arm("dependency", needed, session.session_id, session.session_id == needed.c.id),
+        arm("dependency", needed, ARRAYS.c.array_id, ARRAYS.c.array_id == needed.c.id),
         arm("name", new, session.session_id, *same_name, *is_live),
         arm("request", new, REQUESTS.c.session_id, *same_key),
     )
@@ -229,41 +239,14 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     ]
     if pairs:
         await transaction.execute(sa.insert(DEPENDENCIES), pairs)
+    arrays = [
+        {"session_id": spec.session_id, "array_id": array}
+        for spec in specs
+        for array in dict.fromkeys(spec.array_dependencies)
+    ]
+    if arrays:
+        await transaction.execute(sa.insert(ARRAY_DEPENDENCIES), arrays)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
-
-
-async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Make PENDING and later sessions that depend on `before` depend on `after`.
-
-    The versions of their kernels change too: a copy that was read before must not move them.
-    """
-    # First, because it waits for units of work that add dependents.
-    marked = sa.update(SESSIONS).where(SESSIONS.c.session_id == before).values(replaced_by=after)
-    await transaction.execute(marked)
-    waiting = await transaction.fetch(
-        sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
-        .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
-        .where(DEPENDENCIES.c.depends_on == before, SESSIONS.c.status == SESSION.initial.value)
-        .order_by(SESSIONS.c.session_id)
-        .with_for_update(of=SESSIONS)
-    )
-    for row in waiting:
-        spec = spec_of(row.body)
-        dependencies = tuple(after if one == before else one for one in spec.dependencies)
-        written = {"body": spec_text(replace(spec, dependencies=dependencies)), "stamp": transaction.stamp}
-        await transaction.execute(
-            sa.update(SESSIONS)
-            .where(SESSIONS.c.session_id == row.session_id)
-            .values(**written, version=SESSIONS.c.version + 1)
-        )
-        await transaction.execute(
-            sa.update(DEPENDENCIES)
-            .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
-            .values(depends_on=after)
-        )
-        await transaction.execute(
-            sa.update(KERNELS).where(KERNELS.c.session_id == row.session_id).values(version=KERNELS.c.version + 1)
-        )
 
 
 def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:
@@ -298,6 +281,7 @@ def _session_row(spec: SessionSpec, transaction: Transaction) -> dict[str, Any]:
         "submitted_ms": transaction.now_ms,
         "since_ms": transaction.now_ms,
         "stamp": transaction.stamp,
+        "array_id": None if spec.array is None else spec.array.array_id,
         "body": spec_text(spec),
     }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists
+from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists, stored_specs
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
@@ -52,7 +52,7 @@ class SqlSessions:
         if isinstance(outcome, SokovanError):
             raise outcome
         if in_place_of is not None:
-            await enqueueing.replace_dependency(self._transaction, in_place_of, outcome.session_id)
+            await stored_specs.replace_dependency(self._transaction, in_place_of, outcome.session_id)
         return outcome
 
     async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
@@ -155,18 +155,29 @@ class SqlSessions:
 
     async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
         """See the port."""
-        session = await self._locked(session_id)
-        if goal > session.goal and session.status not in SESSION.terminal:
-            transitions = Transitions(self._transaction, change)
-            session.goal = goal
-            trigger, ended_by_user = KernelTrigger.STOP_REQUESTED, _ended_by_user(session, goal, change)
-            for kernel in session.kernels.values():
-                if kernel.status is KernelStatus.PENDING:
-                    transitions.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
-                elif kernel.status in ALIVE:
-                    transitions.move_kernel(session, kernel, trigger)
-            _settle_stop(transitions, session, trigger, ended_by_user=ended_by_user)
+        await self._set_goals([await self._locked(session_id)], goal, change)
+        return await self.get(session_id)
+
+    async def set_goals(self, session_ids: Sequence[SessionId], goal: Goal, change: Change) -> Sequence[SessionRecord]:
+        """See the port."""
+        locked = await lock_sessions(self._transaction, session_ids) if session_ids else {}
+        changed = await self._set_goals(locked.values(), goal, change)
+        chosen = chosen_by_id(self._transaction.postgresql)
+        return await read_records(self._transaction, chosen, bound_ids(self._transaction, changed)) if changed else []
+
+    async def _set_goals(self, locked: Iterable[SessionRow], goal: Goal, change: Change) -> list[SessionId]:
+        transitions = Transitions(self._transaction, change)
+        changed = [one for one in locked if goal > one.goal and one.status not in SESSION.terminal]
+        for session in changed:
+            _stop(transitions, session, goal)
+        if changed:
             await transitions.write()
+        return [one.session_id for one in changed]
+
+    async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
+        """See the port."""
+        if await stored_specs.open_gates(self._transaction, session_id, gates):
+            await self.note([session_id], change)
         return await self.get(session_id)
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
@@ -240,6 +251,18 @@ def _ended_by_user(session: SessionRow, goal: Goal, change: Change) -> bool:
     return goal is Goal.STOP and ended_by_user(
         SessionType(session.row.session_type), session.status, codes, by=change.by
     )
+
+
+def _stop(transitions: Transitions, session: SessionRow, goal: Goal) -> None:
+    """Withdraw pending kernels of a session, and request that the live ones stop."""
+    session.goal = goal
+    trigger, ended_by_user = KernelTrigger.STOP_REQUESTED, _ended_by_user(session, goal, transitions.change)
+    for kernel in session.kernels.values():
+        if kernel.status is KernelStatus.PENDING:
+            transitions.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
+        elif kernel.status in ALIVE:
+            transitions.move_kernel(session, kernel, trigger)
+    _settle_stop(transitions, session, trigger, ended_by_user=ended_by_user)
 
 
 def _settle_stop(

@@ -11,16 +11,17 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.repositories.sessions.session_rows import read_records
 from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.arrays import is_session_name
+from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.ids import is_name
-from sokovan.domain.labels import LabelSelector
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.repositories.sessions import SessionFilter
 
 # Two matches are enough to report an ambiguous name.
 AMBIGUOUS = 2
 # Names are ASCII and compare byte by byte: every string with a prefix sorts before the prefix and this.
-_AFTER_ALL = "\x7f"
-_TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name")
+AFTER_ALL = "\x7f"
+_TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name", "array_id")
 
 
 async def page(
@@ -35,7 +36,7 @@ async def page(
 
 async def named(transaction: Transaction, text: str, wanted: SessionFilter) -> list[SessionRecord]:
     """The sessions that an id, name or prefix matches. See the port."""
-    if not is_name(text):
+    if not is_session_name(text):
         return []
     newest_first = [SESSIONS.c.place.desc()]
     has_name = [SESSIONS.c.name == text, NAMED]
@@ -55,12 +56,15 @@ async def named(transaction: Transaction, text: str, wanted: SessionFilter) -> l
 
 
 def _with_prefix(text: str) -> sa.CompoundSelect[Any]:
-    """Ids of live sessions whose id or name has this prefix, each from its own index."""
-    is_live, end = SESSIONS.c.ended_ms.is_(None), text + _AFTER_ALL
+    """Ids of live sessions whose id or name has this prefix, each from its own index.
+
+    Names in arrays are written in full: their common prefix is the array's name.
+    """
+    is_live, end = SESSIONS.c.ended_ms.is_(None), text + AFTER_ALL
     key, name = SESSIONS.c.session_id, SESSIONS.c.name
     return sa.union(
         sa.select(key).where(key >= text, key < end, is_live).correlate(None),
-        sa.select(key).where(name >= text, name < end, NAMED, is_live).correlate(None),
+        sa.select(key).where(name >= text, name < end, NAMED, is_live, SESSIONS.c.array_id.is_(None)).correlate(None),
     )
 
 
@@ -72,11 +76,11 @@ async def _found(
     order: Sequence[sa.ColumnElement[Any]],
     limit: int,
 ) -> list[SessionRecord]:
-    known = _without_invalid(wanted)
+    known = without_invalid(wanted)
     if known is None:
         return []
-    labels = [_has_label(selector, transaction.postgresql) for selector in known.labels]
-    statement = sa.select(SESSIONS).where(*where, *_conditions(known), *labels).order_by(*order).limit(limit)
+    labels = [has_label(selector, transaction.postgresql) for selector in known.labels]
+    statement = sa.select(SESSIONS).where(*where, *conditions(known), *labels).order_by(*order).limit(limit)
     parameters: Mapping[str, Any] | None = None
     if known.ids:
         statement = statement.where(SESSIONS.c.session_id.in_(sa.select(ids_table(transaction.postgresql).c.id)))
@@ -84,18 +88,18 @@ async def _found(
     return await read_records(transaction, statement, parameters)
 
 
-def _without_invalid(wanted: SessionFilter) -> SessionFilter | None:
+def without_invalid(wanted: SessionFilter) -> SessionFilter | None:
     """The filter without invalid ids; None if no session can match it.
 
     Invalid names are not queried: PostgreSQL rejects some strings.
     """
-    if any((text := getattr(wanted, name)) and not is_name(text) for name in _TEXT_FIELDS):
+    if any((text := getattr(wanted, name)) and not is_session_name(text) for name in _TEXT_FIELDS):
         return None
     ids = [one for one in wanted.ids if is_name(one)]
     return None if wanted.ids and not ids else replace(wanted, ids=ids)
 
 
-def _has_label(selector: LabelSelector, postgresql: bool) -> sa.ColumnElement[bool]:  # noqa: FBT001  # the dialect
+def has_label(selector: LabelSelector, postgresql: bool) -> sa.ColumnElement[bool]:  # noqa: FBT001  # the dialect
     """Compares a label in the stored spec; specs from before labels have none."""
     if postgresql:
         value = sa.func.json_extract_path_text(sa.cast(SESSIONS.c.body, sa.JSON), "labels", selector.name)
@@ -104,10 +108,13 @@ def _has_label(selector: LabelSelector, postgresql: bool) -> sa.ColumnElement[bo
     return value.is_not(None) if selector.value is None else value == selector.value
 
 
-def _conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
+def conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
+    """The conditions of a filter on rows of sessions, without ids and labels."""
     equal = [SESSIONS.c[name] == text for name in _TEXT_FIELDS if (text := getattr(wanted, name))]
     if wanted.name:
         equal.append(NAMED)  # lets the database use the partial index on names
+    if wanted.outside_arrays:
+        equal.append(SESSIONS.c.array_id.is_(None))
     if wanted.statuses:
         equal.append(SESSIONS.c.status.in_([status.value for status in wanted.statuses]))
     return equal

@@ -10,15 +10,11 @@ from sokovan.adapters.sql.repositories.sessions.enqueueing import (
     conflict_of,
     find_earlier,
     read_preconditions,
-    replace_dependency,
     replayed_session,
     split_conflicting,
 )
-from sokovan.adapters.sql.schema.tables import DEPENDENCIES
-from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
@@ -60,27 +56,6 @@ async def test_many_new_sessions_take_no_more_statements_than_one() -> None:
         with recorded_statements(cluster) as statements:
             await cluster.store.run(lambda unit: unit.sessions.enqueue_many(wanted))
         assert len(statements) == 6
-
-
-async def with_dependency_replaced(cluster: StoredCluster, before: str, after: str) -> set[tuple[str, str]]:
-    async def work(unit: SqlUnitOfWork) -> set[tuple[str, str]]:
-        await replace_dependency(unit.transaction, SessionId(before), SessionId(after))
-        return {(row.session_id, row.depends_on) for row in await unit.transaction.fetch(DEPENDENCIES.select())}
-
-    return await cluster.store.run_sql(work)
-
-
-async def test_only_pending_sessions_get_the_replaced_dependency() -> None:
-    async with StoredCluster.open() as cluster:
-        for name in ("first", "replacement", "else"):
-            await cluster.submit(name)
-        for name in ("waits", "left"):
-            await cluster.submit(name, dependencies=(SessionId("first"), SessionId("else")))
-        await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId("left"), Goal.STOP, BY_USER))
-        pairs = await with_dependency_replaced(cluster, "first", "replacement")
-        assert pairs == {("waits", "replacement"), ("waits", "else"), ("left", "first"), ("left", "else")}
-        left = await cluster.store.read(lambda unit: unit.sessions.get(SessionId("left")))
-        assert left.spec.dependencies == ("first", "else")
 
 
 def found(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.sessions.session_lists import _with_prefix, _without_invalid
+from sokovan.adapters.sql.repositories.sessions.session_lists import _with_prefix, without_invalid
 from sokovan.domain.ids import SessionId
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import StoredCluster
@@ -19,14 +19,14 @@ from tests.unit.adapters.sql.statements import recorded_statements
 def test_what_is_no_name_fits_nothing(field: str) -> None:
     for text, can_be in (("a\0b", False), ("alice", True)):
         given: dict[str, Any] = {field: text}
-        assert (_without_invalid(SessionFilter(**given)) is not None) is can_be
+        assert (without_invalid(SessionFilter(**given)) is not None) is can_be
 
 
 def test_ids_that_cannot_be_are_left_out() -> None:
-    mixed = _without_invalid(SessionFilter(ids=[SessionId("a b"), SessionId("s1")]))
+    mixed = without_invalid(SessionFilter(ids=[SessionId("a b"), SessionId("s1")]))
     assert mixed is not None
     assert list(mixed.ids) == ["s1"]
-    assert _without_invalid(SessionFilter(ids=[SessionId("a b")])) is None
+    assert without_invalid(SessionFilter(ids=[SessionId("a b")])) is None
 
 
 async def test_nothing_is_asked_for_what_cannot_be() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from sokovan.sdk.core.followers import MISSED, EventFollower, LogFollower, LogOptions, LogPiece, SessionFollower
-from sokovan.sdk.core.server_events import KEEP_ALIVE, ServerEvent
+from sokovan.sdk.core.streams.followers import MISSED, EventFollower, LogFollower, LogOptions, LogPiece, SessionFollower
+from sokovan.sdk.core.streams.server_events import KEEP_ALIVE, ServerEvent
 from sokovan.sdk.errors import NotFound, UnexpectedAnswer
 from sokovan.wire.api.sessions import LogChunk, SessionView
 from sokovan.wire.api.system import EventView, ProblemView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sokovan.sdk.core.followers import LogPiece
+from sokovan.sdk.core.streams.followers import LogPiece
 
 # Longer lines are split.
 LINE_MAX = 64 * 1024

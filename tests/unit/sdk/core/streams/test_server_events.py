@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.sdk.core.server_events import EVENT_MAX, KEEP_ALIVE, EventReader, ServerEvent
+from sokovan.sdk.core.streams.server_events import EVENT_MAX, KEEP_ALIVE, EventReader, ServerEvent
 from sokovan.sdk.errors import UnexpectedAnswer
 
 TEXT = "event: a\nid: 1\ndata: x\n\n: alive\n\ndata: one\ndata: two\n\nevent: empty\n\n"

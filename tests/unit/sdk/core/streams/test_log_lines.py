@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.sdk.core.followers import LogPiece
-from sokovan.sdk.core.log_lines import LINE_MAX, LineReader, LogLine
+from sokovan.sdk.core.streams.followers import LogPiece
+from sokovan.sdk.core.streams.log_lines import LINE_MAX, LineReader, LogLine
 
 
 def test_lines_of_several_kernels_do_not_mix() -> None:

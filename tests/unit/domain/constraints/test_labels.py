@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.labels import (
+from sokovan.domain.constraints.labels import (
     NAME_MAX,
     SESSION_LABELS_MAX,
     VALUE_MAX,
@@ -15,6 +14,7 @@ from sokovan.domain.labels import (
     read_selectors,
     require_session_labels,
 )
+from sokovan.domain.errors import InvalidSpec
 
 WHAT = "session s1"
 

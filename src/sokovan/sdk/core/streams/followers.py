@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 from sokovan.sdk.core import session_calls, system_calls
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.responses import decoded
-from sokovan.sdk.core.server_events import ServerEvent
 from sokovan.sdk.core.states import is_final
+from sokovan.sdk.core.streams.server_events import ServerEvent
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem
 from sokovan.wire.api.sessions import LogChunk, SessionView
 from sokovan.wire.api.system import EventView, ProblemView

@@ -1,0 +1,1 @@
+"""Streams of a server as data: events, followed sessions and logs, log lines."""
