@@ -16,7 +16,8 @@ from sokovan.testing.contracts import expect
 class KernelFilesSubject:
     """A kernel `k1`, attempt 1, that runs in `work` and has an `output`.
 
-    `outside` is a folder that is none of its own; `upload` makes an upload of these files and returns its reference.
+    `outside` is a folder that is none of its own; `upload` makes an upload of these files
+    and returns its reference.
     """
 
     files: KernelFiles
