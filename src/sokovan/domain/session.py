@@ -36,6 +36,7 @@ from sokovan.domain.slots import ResourceSlot, is_accelerator, total
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
 GATES_MAX = 8
+PARTITIONS_MAX = 16
 # Ports below are privileged.
 PORT_RANGE = (1_024, 65_535)
 ANY_PORT = 0
@@ -69,7 +70,7 @@ class TopologyMode(StrEnum):
 
 
 class Preemption(StrEnum):
-    """Whether a session may evict others."""
+    """Whether a session may evict others to make room for itself."""
 
     ALWAYS = auto()
     NEVER = auto()
@@ -221,6 +222,7 @@ class KernelSpec:
 class SessionOptions:
     """Options that a request sets and the session keeps; a new one is declared here.
 
+    `preemptible` says whether others may evict it, `preemption` whether it may evict others.
     `gates` are the closed scheduling gates: the session waits until all are open. A release
     removes them; nothing adds one later.
     """
@@ -246,6 +248,8 @@ class SessionOptions:
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
     gates: tuple[str, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    preemption: Preemption = Preemption.ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +268,7 @@ class SessionSpec(SessionOptions):
     queue: QueueName = DEFAULT_QUEUE
     min_kernels: int | None = None
     group_minimums: Mapping[str, int] = field(default_factory=dict)
-    partitions: tuple[Partition, ...] = ()
     dependencies: tuple[SessionId, ...] = ()
-    preemption: Preemption = Preemption.ALWAYS
     ends_with: EndPolicy = EndPolicy.ANY
     array: ArrayMember | None = None
     array_dependencies: tuple[ArrayId, ...] = ()
@@ -376,6 +378,8 @@ class SessionSpec(SessionOptions):
                 raise self._wrong(f"group_minimums.{group}", minimum, problem)
 
     def _check_partitions(self) -> None:
+        if len(self.partitions) > PARTITIONS_MAX:
+            raise self._wrong("partitions", len(self.partitions), f"a session has at most {PARTITIONS_MAX} partitions")
         names = Counter(partition.name for partition in self.partitions)
         for partition in self.partitions:
             if names[partition.name] > 1:

@@ -37,6 +37,8 @@ class KernelGroupRequest:
     resources: Mapping[str, Amount] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     require: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+    nominated: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class SessionRequest(SessionOptions):
     minimum: int | None = None
     groups: tuple[KernelGroupRequest, ...] = ()
     require: Mapping[str, str] = field(default_factory=dict)
+    nominated: str = ""
     architecture: str = ""
     scaling_group: str = ""
     queue: str = ""

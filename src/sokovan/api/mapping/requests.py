@@ -18,6 +18,8 @@ from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
     Mount,
+    Partition,
+    Preemption,
     ServicePort,
     ServiceProtocol,
     SessionType,
@@ -25,7 +27,7 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, PartitionBody, RetryBody, ServicePortBody, SessionBody
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -34,7 +36,7 @@ T = TypeVar("T")
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
      "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry",
-     "where", "tolerations", "affinity", "anti_affinity", "array", "gates"}
+     "where", "tolerations", "affinity", "anti_affinity", "array", "gates", "partitions", "preemption", "nominated"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -68,6 +70,9 @@ def session_request(body: SessionBody) -> SessionRequest:
         retry=_at("retry", _retry, body.retry),
         array=None if body.array is None else read_array(body.array),
         gates=tuple(body.gates),
+        partitions=tuple(_at(f"partitions/{index}", _partition, one) for index, one in enumerate(body.partitions)),
+        preemption=Preemption(body.preemption),
+        nominated=_named(body.nominated, "nominated"),
     )
 
 
@@ -103,7 +108,14 @@ def _group(body: KernelGroupBody) -> KernelGroupRequest:
         resources=body.resources,
         labels=body.labels,
         require=body.require,
+        priority=body.priority,
+        nominated=body.nominated,
     )
+
+
+def _partition(body: PartitionBody) -> Partition:
+    topology = read_topology(body.topology) if body.topology is not None else None
+    return Partition(body.name, body.by, size=body.size, min_groups=body.min_groups, topology=topology)
 
 
 def _mount(body: MountBody) -> Mount:

@@ -17,7 +17,7 @@ from sokovan.domain.records import (
     SessionRecord,
     SessionResult,
 )
-from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, SessionOptions, SessionSpec
+from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, Partition, SessionOptions, SessionSpec
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import (
     ArrayMemberView,
@@ -25,6 +25,7 @@ from sokovan.wire.api.sessions import (
     HistoryLine,
     HistoryView,
     KernelView,
+    PartitionBody,
     RetryBody,
     SessionView,
 )
@@ -37,7 +38,20 @@ WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
 # 128 + SIGKILL and SIGTERM: exit codes of kernels stopped because another one failed.
 _STOPPED = frozenset({137, 143})
 # Options that have another form in the view; all others are shown as they are, under their own name.
-CONVERTED = frozenset({"name", "retry", "topology", "where", "tolerations", "affinity", "anti_affinity", "gates"})
+CONVERTED = frozenset(
+    {
+        "name",
+        "retry",
+        "topology",
+        "where",
+        "tolerations",
+        "affinity",
+        "anti_affinity",
+        "gates",
+        "partitions",
+        "preemption",
+    }
+)
 _SAME = tuple(
     sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
 )
@@ -56,6 +70,9 @@ def session_view(
         affinity=[str(one) for one in spec.affinity],
         anti_affinity=[str(one) for one in spec.anti_affinity],
         gates=list(spec.gates),
+        partitions=[_partition_view(one) for one in spec.partitions],
+        group_minimums=dict(spec.group_minimums),
+        preemption=spec.preemption.value,
         id=record.session_id,
         name=spec.name or record.session_id,
         type=spec.session_type.value,
@@ -126,6 +143,19 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         since=time_text(record.since_ms),
         rank=record.rank,
         ports={"MASTER_PORT" if name == MASTER_LEASE else name: port for name, port in record.host_ports.items()},
+        priority=spec.priority,
+        nominated=spec.nominated,
+        labels=dict(spec.labels),
+    )
+
+
+def _partition_view(partition: Partition) -> PartitionBody:
+    return PartitionBody(
+        name=partition.name,
+        by=partition.by,
+        size=partition.size,
+        min_groups=partition.min_groups,
+        topology=None if partition.topology is None else topology_text(partition.topology),
     )
 
 

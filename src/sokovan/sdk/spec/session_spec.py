@@ -21,7 +21,7 @@ from sokovan.sdk.spec.fields import Field, schema_of
 from sokovan.sdk.spec.spec_document import SpecDocument
 from sokovan.sdk.spec.spec_yaml import read_nodes, spec_error
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, PartitionBody, RetryBody, ServicePortBody, SessionBody
 from sokovan.yaml_reader import YamlNode
 
 T = TypeVar("T")
@@ -107,12 +107,29 @@ GROUP_FIELDS: Mapping[str, Field] = {
     "minimum": Field("minimum", fields.number, _NUMBER, "least number of kernels to start with"),
     "labels": Field("labels", fields.texts, _BY_NAME, "labels of the kernels"),
     "require": Field("require", fields.texts, _BY_NAME, "labels that an agent must have"),
+    "nominated": Field("nominated", fields.text, _TEXT, "agent that is preferred if it has room"),
 }
 _GROUP_NEEDS = ("name",)
+_ONLY_GROUP_FIELDS: Mapping[str, Field] = {
+    **GROUP_FIELDS,
+    "priority": Field("priority", fields.number, _NUMBER, "kernels with a higher priority are placed first"),
+}
+_PARTITION = {
+    "name": Field("name", fields.text, _TEXT, "name of the partition"),
+    "by": Field("by", fields.text, _TEXT, "label of kernel groups; equal values form a part"),
+    "size": Field("size", fields.number, {**_NUMBER, "minimum": 1}, "kernels that make a part ready"),
+    "minGroups": Field("min_groups", fields.number, _NUMBER, "ready parts that the session needs to start"),
+    "topology": Field("topology", fields.text, _TEXT, "closeness of each part: hard or soft, with the highest tier"),
+}
+_PARTITION_NEEDS = ("name", "by")
+
+
+def _partition(node: YamlNode) -> PartitionBody:
+    return PartitionBody(**_given(node, _PARTITION, _PARTITION_NEEDS, what="a partition"))
 
 
 def _group(node: YamlNode) -> KernelGroupBody:
-    return KernelGroupBody(**_given(node, GROUP_FIELDS, _GROUP_NEEDS, what="a kernel group"))
+    return KernelGroupBody(**_given(node, _ONLY_GROUP_FIELDS, _GROUP_NEEDS, what="a kernel group"))
 
 
 SESSION_FIELDS: Mapping[str, Field] = {
@@ -124,8 +141,14 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "groups": Field(
         "groups",
         fields.list_of(_group, what="kernel groups"),
-        {"type": "array", "items": schema_of(GROUP_FIELDS, required=_GROUP_NEEDS)},
+        {"type": "array", "items": schema_of(_ONLY_GROUP_FIELDS, required=_GROUP_NEEDS)},
         "groups of kernels with different settings",
+    ),
+    "partitions": Field(
+        "partitions",
+        fields.list_of(_partition, what="partitions"),
+        {"type": "array", "items": schema_of(_PARTITION, required=_PARTITION_NEEDS)},
+        "kernels by label, each part placed together",
     ),
     "mounts": Field(
         "mounts",
@@ -155,6 +178,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "startsAt": Field("starts_at", fields.text, _TEXT, "earliest start (RFC 3339)"),
     "timeLimit": Field("time_limit", fields.duration, _DURATION, "maximum run time: 90s, 30m, 4h, 2d"),
     "preemptible": Field("preemptible", fields.flag, _FLAG, "whether it may be preempted"),
+    "preemption": Field("preemption", *_chosen("always", "never"), "whether it may preempt others"),
     "stopGrace": Field("stop_grace", fields.duration, _DURATION, "time between SIGTERM and SIGKILL"),
     "endsWith": Field("ends_with", *_chosen("all", "main", "any"), "which kernels must end for the session to end"),
     "toleratesFailures": Field("tolerates_failures", fields.flag, _FLAG, "whether it continues after a kernel failed"),

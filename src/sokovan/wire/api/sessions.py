@@ -38,7 +38,11 @@ class ServicePortBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelGroupBody(StrictBody):
-    """A group of equal kernels; missing values are inherited from the session."""
+    """A group of equal kernels; missing values are inherited from the session.
+
+    `priority` orders the kernels of the session: higher ones are placed first. `nominated`
+    is the agent that is preferred if it has room.
+    """
 
     name: str
     size: int = 1
@@ -49,6 +53,23 @@ class KernelGroupBody(StrictBody):
     resources: dict[str, Amount] | None = None
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
+    priority: int = 0
+    nominated: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionBody(StrictBody):
+    """Divides the kernels by the values of their label `by`.
+
+    Kernels with the same value are placed together: `size` of them make a part ready, and
+    `min_groups` ready parts are needed to start. `topology` holds for each part alone.
+    """
+
+    name: str
+    by: str
+    size: int = 1
+    min_groups: int = 0
+    topology: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +97,9 @@ class SessionBody(StrictBody):
     by default each has an empty folder of its own. `upload` is the id of an upload of the
     caller; the kernels of the session run in a copy of it, one per agent. With `array`, one
     session per index: `0-999%50`, `1,3,7-9`, `0-100:10`. With `gates`, names of scheduling
-    gates, the session is held until all of them are released.
+    gates, the session is held until all of them are released. `nominated` is the agent that
+    is preferred if it has room. `preemptible` says whether others may evict the session,
+    `preemption` whether it may evict others.
     """
 
     name: str | None = None
@@ -108,6 +131,7 @@ class SessionBody(StrictBody):
     starts_at: str | None = None
     time_limit: int | str | None = None
     preemptible: bool = True
+    preemption: Literal["always", "never"] = "always"
     stop_grace: int | str = 10
     ends_with: Literal["all", "main", "any"] | None = None
     tolerates_failures: bool = False
@@ -115,6 +139,8 @@ class SessionBody(StrictBody):
     retry: RetryBody = field(default_factory=RetryBody)
     array: str | None = None
     gates: list[str] = field(default_factory=list)
+    partitions: list[PartitionBody] = field(default_factory=list)
+    nominated: str | None = None
 
 
 class RunOptions(TypedDict, total=False):
@@ -154,6 +180,7 @@ class RunOptions(TypedDict, total=False):
     starts_at: str
     time_limit: int | str
     preemptible: bool
+    preemption: Literal["always", "never"]
     stop_grace: int | str
     ends_with: Literal["all", "main", "any"]
     tolerates_failures: bool
@@ -162,6 +189,8 @@ class RunOptions(TypedDict, total=False):
     attempts: int
     array: str
     gates: Sequence[str]
+    partitions: Sequence[PartitionBody]
+    nominated: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +211,9 @@ class KernelView:
     since: str
     rank: int | None = None
     ports: dict[str, int] = field(default_factory=dict)
+    priority: int = 0
+    nominated: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +294,10 @@ class SessionView:
     upload: str = ""
     array: ArrayMemberView | None = None
     gates: list[str] = field(default_factory=list)
+    partitions: list[PartitionBody] = field(default_factory=list)
+    group_minimums: dict[str, int] = field(default_factory=dict)
+    preemptible: bool = True
+    preemption: str = "always"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
     Mount,
+    Partition,
     ServicePort,
     ServiceProtocol,
     SessionType,
@@ -24,7 +25,7 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, PartitionBody, RetryBody, ServicePortBody, SessionBody
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -96,10 +97,19 @@ def test_everything_that_is_said_arrives() -> None:
 
 
 def test_a_group_says_what_differs_and_leaves_the_rest() -> None:
-    group = KernelGroupBody(name="ps", size=2, minimum=1, image="host", command=["x"], resources={"cpu": 1})
-    assert session_request(SessionBody(groups=[group])).groups == (
-        KernelGroupRequest(name="ps", size=2, minimum=1, image="host", command=("x",), resources={"cpu": 1}),
-    )
+    given = {"name": "ps", "size": 2, "minimum": 1, "image": "host", "resources": {"cpu": 1}}
+    more: dict[str, Any] = {**given, "priority": 3, "nominated": "a1"}
+    group = KernelGroupBody(command=["x"], **more)
+    assert session_request(SessionBody(groups=[group])).groups == (KernelGroupRequest(command=("x",), **more),)
+
+
+def test_a_partition_has_a_closeness_of_its_own_and_errors_name_its_place() -> None:
+    part = PartitionBody(name="replicas", by="replica", size=4, min_groups=2, topology="hard:rack")
+    hard = TopologyConstraint(TopologyMode.HARD, "rack")
+    assert session_request(SessionBody(partitions=[part])).partitions == (Partition("replicas", "replica", 4, 2, hard),)
+    with pytest.raises(InvalidRequest) as raised:
+        session_request(SessionBody(partitions=[part, PartitionBody(name="p", by="l", topology="firm")]))
+    assert raised.value.problems[0].where == "partitions/1/topology"
 
 
 def test_no_field_of_the_wire_is_left_behind() -> None:

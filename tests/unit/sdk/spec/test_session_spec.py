@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.errors import InvalidSpecFile
 from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, RetryBody, ServicePortBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, PartitionBody, RetryBody, ServicePortBody, SessionBody
 
 HEAD = "apiVersion: sokovan/v1\nkind: Session\n"
 WHOLE = f"""\
@@ -85,14 +85,20 @@ def test_every_field_of_a_request_has_a_key() -> None:
 def test_groups_have_keys_of_their_own() -> None:
     text = f"""\
 {HEAD}groups:
-- {{name: ps, size: 1, command: [serve]}}
-- {{name: workers, size: 3, run: work, resources: {{gpu: 1}}}}
+- {{name: ps, size: 1, command: [serve], priority: 5, nominated: gpu1}}
+- {{name: workers, size: 3, minimum: 2, run: work, resources: {{gpu: 1}}, labels: {{replica: a}}}}
+partitions: [{{name: replicas, by: replica, size: 3, minGroups: 1, topology: "hard:rack"}}]
+preemption: never
 """
     [body] = read_specs(text, "f")
     assert body.groups == [
-        KernelGroupBody(name="ps", size=1, command=["serve"]),
-        KernelGroupBody(name="workers", size=3, command=["work"], resources={"cuda.device": 1}),
+        KernelGroupBody(name="ps", size=1, command=["serve"], priority=5, nominated="gpu1"),
+        KernelGroupBody(
+            name="workers", size=3, minimum=2, command=["work"], resources={"cuda.device": 1}, labels={"replica": "a"}
+        ),
     ]
+    assert body.partitions == [PartitionBody(name="replicas", by="replica", size=3, min_groups=1, topology="hard:rack")]
+    assert body.preemption == "never"
 
 
 def test_several_documents_are_several_sessions() -> None:
@@ -121,6 +127,9 @@ def test_several_documents_are_several_sessions() -> None:
         (f"{HEAD}groups: [{{size: 1}}]\n", "a kernel group needs the key 'name'"),
         (f"{HEAD}groups: {{name: a}}\n", "expected a list of kernel groups"),
         (f"{HEAD}groups: [{{name: a, queue: b}}]\n", "a kernel group has no key 'queue'"),
+        (f"{HEAD}partitions: [{{name: a}}]\n", "a partition needs the key 'by'"),
+        (f"{HEAD}partitions: [{{name: a, by: b, topologi: soft}}]\n", "did you mean 'topology'?"),
+        (f"{HEAD}preemption: sometimes\n", "'sometimes' is none of always, never"),
         (f"{HEAD}resources: [1]\n", "expected a mapping, not a list"),
         (f"{HEAD}type: bach\n", "did you mean 'batch'?"),
     ],

@@ -131,6 +131,11 @@ class SessionFlags:
     group: Annotated[str | None, Parameter(help="Group to account to. [env: SOKOVAN_GROUP]")] = None
     scaling_group: Annotated[str | None, Parameter(help="Scaling group. [env: SOKOVAN_SCALING_GROUP]")] = None
     priority: Annotated[int | None, Parameter(help="Priority; higher runs first.")] = None
+    preemptible: Annotated[
+        bool | None, Parameter(negative="--not-preemptible", help="Whether it may be preempted.")
+    ] = None
+    preemption: Annotated[Literal["always", "never"] | None, Parameter(help="Whether it may preempt others.")] = None
+    nominated: Annotated[str | None, Parameter(name="--nominate", help="Agent to prefer, if it has room.")] = None
     depends_on: Annotated[
         tuple[str, ...], Parameter(negative=(), help="Wait until this session has succeeded. Repeatable.")
     ] = ()

@@ -11,7 +11,7 @@ from sokovan.cli.rendering import Column
 from sokovan.sdk.core.states import FINAL, is_final, state_of, where
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.wire.api.arrays import ArrayView
-from sokovan.wire.api.sessions import HistoryLine, KernelView, SessionView
+from sokovan.wire.api.sessions import HistoryLine, KernelView, PartitionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import CheckView
@@ -200,7 +200,12 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
         ("HyperNode", view.hypernode or ""),
+        ("group minimums", ", ".join(f"{name}={least}" for name, least in sorted(view.group_minimums.items()))),
+        *((f"partition {one.name}", _partition_text(one)) for one in view.partitions),
         *((f"group {name}", f"in {domain}") for name, domain in sorted(view.group_domains.items())),
+        ("kernel priority", ", ".join(_by_role(view, lambda kernel: str(kernel.priority or "")))),
+        ("nominated", ", ".join(_by_role(view, lambda kernel: kernel.nominated or ""))),
+        ("preemption", _preemption_text(view)),
         ("agent labels", ", ".join(view.where)),
         ("tolerates", ", ".join(view.tolerations)),
         ("near", ", ".join(view.affinity)),
@@ -220,6 +225,26 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("ended", when(view.ended_at) if view.ended_at else ""),
     ]
     return [(fact, value) for fact, value in facts if value]
+
+
+def _partition_text(partition: PartitionBody) -> str:
+    """`by replica, parts of 4, at least 2 of them, each hard:rack`."""
+    parts = [f"by {partition.by}", f"parts of {partition.size}"]
+    parts += [f"at least {partition.min_groups} of them"] if partition.min_groups else []
+    parts += [f"each {partition.topology}"] if partition.topology else []
+    return ", ".join(parts)
+
+
+def _by_role(view: SessionView, text: Callable[[KernelView], str]) -> list[str]:
+    """A value of the kernels by their role, for those that have one."""
+    return list(dict.fromkeys(f"{kernel.role}={text(kernel)}" for kernel in view.kernels if text(kernel)))
+
+
+def _preemption_text(view: SessionView) -> str:
+    """Limits of preemption; usually a session may preempt and be preempted."""
+    texts = [] if view.preemptible else ["others may not preempt it"]
+    texts += ["it may not preempt others"] if view.preemption == "never" else []
+    return "; ".join(texts)
 
 
 def label_texts(labels: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from sokovan.domain.session_request import Amount, KernelGroupRequest, SessionRe
 MAIN = "main"
 SUB = "sub"
 # Values of a group that default to those of the session, and those that extend them.
-INHERITED = frozenset({"image", "command", "resources"})
+INHERITED = frozenset({"image", "command", "resources", "nominated"})
 MERGED = frozenset({"environment", "labels", "require"})
 _NAMES = tuple(one.name for one in fields(KernelGroupRequest))
 

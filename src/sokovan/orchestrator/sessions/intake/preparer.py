@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
-from sokovan.domain.ids import ARCHITECTURE_DEFAULT, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
@@ -140,6 +140,8 @@ class Preparer:
                 architecture=ARCHITECTURE_DEFAULT if image is None else image.architecture,
                 labels=group.labels,
                 require={**mount_requirements(request.mounts, group.image), **group.require},
+                priority=group.priority,
+                nominated=AgentId(group.nominated) if group.nominated else None,
                 preemptible=request.preemptible,
                 command=group.command or (IDLE if is_process_image(group.image) else ()),
                 environment=group.environment,

@@ -11,7 +11,7 @@ from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
 from sokovan.domain.ids import checked_name
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
-from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PRIORITY_RANGE, Mount, SessionType
+from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PARTITIONS_MAX, PRIORITY_RANGE, Mount, SessionType
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery
 from sokovan.orchestrator.sessions.launch import port_variable
@@ -85,6 +85,14 @@ def group_names(query: IntakeQuery) -> Iterator[Problem]:
         yield from problems_of(where, checked_name, group.name, what="kernel group")
         if names[group.name] > 1:
             yield Problem(where, f"{names[group.name]} groups are named {group.name!r}")
+
+
+def partitions(query: IntakeQuery) -> Iterator[Problem]:
+    """Each partition divides by a label that some kernels have."""
+    labels = {label for group in kernel_groups(query.request) for label in group.labels}
+    for index, partition in enumerate(query.request.partitions[:PARTITIONS_MAX]):
+        if partition.by not in labels:
+            yield Problem(f"partitions/{index}/by", f"no kernel group has a label {partition.by!r}; add it to groups")
 
 
 def session_type(query: IntakeQuery) -> Iterator[Problem]:

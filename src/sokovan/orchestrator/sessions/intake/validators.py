@@ -19,6 +19,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "cluster-minimum": shape.cluster_minimum,
     "kernel-limit": shape.kernel_limit,
     "group-names": shape.group_names,
+    "partitions": shape.partitions,
     "priority-limit": shape.priority,
     "starting-time": shape.starting_time,
     "durations": shape.durations,

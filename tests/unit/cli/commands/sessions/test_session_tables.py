@@ -18,7 +18,7 @@ from sokovan.cli.commands.sessions.session_tables import (
     session_fields,
 )
 from sokovan.wire.api.explanations import CheckView
-from sokovan.wire.api.sessions import HistoryLine, SessionView
+from sokovan.wire.api.sessions import HistoryLine, PartitionBody, SessionView
 from tests.unit.sdk.views import KERNEL, ended, pending, session
 
 NOW = 1_893_456_120.0  # two minutes after the submission
@@ -142,3 +142,12 @@ def test_checks_and_funnels_stand_below_a_sentence() -> None:
 def test_the_hypernodes_of_a_session_and_of_its_kernel_groups_are_shown() -> None:
     facts = dict(session_fields(session(hypernode="z1", group_domains={"stages/0": "z1/r1"}), now_s=NOW))
     assert (facts["HyperNode"], facts["group stages/0"]) == ("z1", "in z1/r1")
+
+
+def test_kernel_groups_are_shown_with_their_minimums_and_closeness() -> None:
+    part = PartitionBody(name="replicas", by="replica", size=4, min_groups=2, topology="hard:rack")
+    view = session(partitions=[part], group_minimums={"worker": 4}, preemptible=False, preemption="never")
+    facts = dict(session_fields(view, now_s=NOW))
+    assert facts["partition replicas"] == "by replica, parts of 4, at least 2 of them, each hard:rack"
+    assert facts["group minimums"] == "worker=4"
+    assert facts["preemption"] == "others may not preempt it; it may not preempt others"

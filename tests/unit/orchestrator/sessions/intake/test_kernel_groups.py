@@ -32,10 +32,13 @@ def test_a_group_has_what_the_session_says_unless_it_says_otherwise() -> None:
         environment={"A": "2"},
         labels={"l": "2"},
         require={"r": "2"},
+        priority=7,
+        nominated="a2",
     )
     request = session_request(
         groups=(own, KernelGroupRequest(name="same")),
         image="venv:b",
+        nominated="a1",
         resources={"mem": "1Gi"},
         environment={"A": "1", "B": "1"},
         labels={"l": "1", "k": "1"},
@@ -47,6 +50,8 @@ def test_a_group_has_what_the_session_says_unless_it_says_otherwise() -> None:
     assert (mine.image, mine.command, mine.resources) == ("venv:a", ("true",), {"cpu": 2})
     assert (mine.environment, mine.labels, mine.require) == ({"A": "2", "B": "1"}, {"l": "2", "k": "1"}, {"r": "2"})
     assert (same.image, same.command, same.resources) == ("venv:b", ("echo", "hello"), {"mem": "1Gi"})
+    assert (mine.nominated, same.nominated) == ("a2", "a1")
+    assert (mine.priority, same.priority) == (7, 0)
 
 
 def test_a_problem_is_reported_where_the_value_was_written() -> None:

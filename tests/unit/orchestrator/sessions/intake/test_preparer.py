@@ -129,6 +129,11 @@ def test_groups_without_minimums_start_together() -> None:
     assert (spec.min_kernels, spec.group_minimums, spec.gang_size) == (None, {}, 3)
 
 
+def test_kernels_get_the_priority_and_the_nominated_agent_of_their_group() -> None:
+    spec = prepared(nominated="a1", groups=(GROUP(name="chief", priority=5), GROUP(name="worker", nominated="a2")))
+    assert [(kernel.priority, kernel.nominated) for kernel in spec.kernels] == [(5, "a1"), (0, "a2")]
+
+
 def test_the_minimums_of_groups_add_up() -> None:
     spec = prepared(groups=(GROUP(name="chief"), GROUP(name="worker", size=4, minimum=2)))
 

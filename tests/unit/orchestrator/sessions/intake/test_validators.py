@@ -16,7 +16,7 @@ from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Group
 from sokovan.domain.problems import InvalidRequest, NameTaken
-from sokovan.domain.session import Mount, ServicePort, SessionType
+from sokovan.domain.session import Mount, Partition, ServicePort, SessionType
 from sokovan.domain.session_request import Caller, KernelGroupRequest
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.intake.validators import VALIDATORS, problems_with
@@ -75,6 +75,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"groups": (GROUP(name="a", size=0),)}, "groups/0/size", "0 kernels"),
     ({"groups": (GROUP(name="a", size=5), GROUP(name="b", size=5))}, "size", "10 kernels are more than 8"),
     ({"groups": tuple(GROUP(name=f"g{n}") for n in range(257))}, "groups", "257 groups"),
+    ({"partitions": (Partition("p", by="replica"),)}, "partitions/0/by", "no kernel group has a label 'replica'"),
     ({"minimum": -1}, "minimum", "-1 is not between 0 and the number of kernels, 1"),
     ({"size": 4, "minimum": 5}, "minimum", "5 is not between 0 and the number of kernels, 4"),
     (
