@@ -38,6 +38,9 @@ GET /api/v1/sessions/{ref}/history
 GET /api/v1/sessions/{ref}/kernels
 GET /api/v1/sessions/{ref}/events
 GET /api/v1/sessions/{ref}/kernels/{index}/log
+GET /api/v1/sessions/{ref}/kernels/{index}/files
+POST /api/v1/sessions/{ref}/kernels/{index}/files
+GET /api/v1/sessions/{ref}/kernels/{index}/files/content
 GET /api/v1/sessions/{ref}/log
 GET /api/v1/events
 GET /api/v1/usage

@@ -83,7 +83,7 @@ class KernelFileRoutes:
         ref: Ref,
         index: Index,
         *,
-        path: FilePath,
+        path: FilePath = OUTPUT,
         offset: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="Offset in bytes from the start.")] = 0,
         mark: Annotated[str, Query(max_length=100, description="`mark` of the first part.")] = "",
     ) -> Response:
