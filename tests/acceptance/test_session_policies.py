@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 from tests.acceptance.embedded import Embedded, until
@@ -38,3 +39,31 @@ def test_what_can_never_pass_is_cancelled_and_what_may_pass_later_waits(server: 
     server.reaches("later", "running")
     server.end("later")
     done(server.cli("quota", "set", "group:default", "cpu=1000"))
+
+
+def test_system_sessions_are_for_operators_and_use_no_quota(server: Embedded) -> None:
+    done(server.cli("quota", "set", "group:default", "cpu=0.1"))
+    done(
+        server.cli("run", "--detach", "--name", "probe", "--type", "system", "--cpus", "0.3", "--mem", "64MiB", *SLEEPS)
+    )
+    server.reaches("probe", "running")
+    done(server.cli("run", "--detach", "--name", "beside", *SMALL, *SLEEPS))
+    server.reaches("beside", "running")
+    done(server.cli("user", "set", "bob", "--group", "default"))
+    token = json.loads(done(server.cli("key", "add", "bob", "--json")))["token"]
+    as_bob = {"SOKOVAN_TOKEN": token, "SOKOVAN_URL": server.about["url"]}
+    before = len(server.sessions())
+    refused = server.cli("run", "--detach", "--type", "system", *SLEEPS, **as_bob)
+    assert (refused.returncode, "for administrators" in refused.stderr) == (2, True), refused.stderr
+    assert len(server.sessions()) == before
+    for name in ("probe", "beside"):
+        server.end(name)
+    done(server.cli("quota", "set", "group:default", "cpu=1000"))
+
+
+def test_an_inference_session_is_refused_until_deployments_run(server: Embedded) -> None:
+    before = len(server.sessions())
+    refused = server.cli("run", "--detach", "--type", "inference", *SLEEPS)
+    assert refused.returncode == 2
+    assert "inference sessions belong to deployments" in refused.stderr
+    assert len(server.sessions()) == before

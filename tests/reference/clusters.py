@@ -266,6 +266,8 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         session = replace(session, min_kernels=staying)
     if theme.limits and dice.chance(4):
         session = _held_back(dice, session)
+    if theme.limits and dice.chance(2):
+        session = replace(session, session_type=SessionType.SYSTEM, starts_at_ms=None)
     if theme.arrays and dice.chance(6):
         array = dice.one_of("x", "y")
         session = replace(session, array=array, array_limit={"x": 1, "y": 2}[array])

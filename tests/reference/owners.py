@@ -20,7 +20,9 @@ class Owners:
         self._begun: list[SessionWorkload] = []
 
     def take(self, session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> None:
-        """Count kernels that are placed or reserved."""
+        """Count kernels that are placed or reserved; those of system sessions count for no owner."""
+        if not session.session_type.is_charged:
+            return
         self._taken.extend((session, kernel) for kernel in kernels)
 
     def begin(self, session: SessionWorkload) -> None:
@@ -31,6 +33,8 @@ class Owners:
         """The first objection, in the order of the profile."""
         request = total(kernel.slots for kernel in kernels)
         for name in self._validators:
+            if not session.session_type.is_charged and name not in _FOR_ALL:
+                continue
             code = _RULES[name](self, session, request, starts)
             if code is not None:
                 return code
@@ -51,6 +55,7 @@ class Owners:
     def used_here(self, user: str) -> ResourceSlot:
         """The current usage of a user in this scaling group; kernels being released do not count."""
         runs = [(s, k) for s in self._snapshot.sessions for k in s.kernels if k.agent is not None and not k.releasing]
+        runs = [(session, kernel) for session, kernel in runs if session.session_type.is_charged]
         return total(kernel.slots for session, kernel in (*runs, *self._taken) if session.owner.user == user)
 
     def over(self, scope: Scope, session: SessionWorkload, request: ResourceSlot) -> Code | None:
@@ -66,7 +71,7 @@ class Owners:
         for scope in Scope:
             name = _name(session, scope)
             most = self._policy(scope, name).sessions_max
-            begun = sum(1 for other in self._begun if _name(other, scope) == name)
+            begun = sum(1 for other in self._begun if other.session_type.is_charged and _name(other, scope) == name)
             if most is not None and starts and self._usage(scope, name).sessions + begun >= most:
                 return Code.CONCURRENCY_LIMIT
         return None
@@ -112,6 +117,7 @@ class Owners:
             and _place(other) < _place(session)
             and all(kernel.agent is None or kernel.releasing for kernel in other.kernels)
             and other not in self._begun
+            and other.session_type.is_charged
         ]
 
     def _usage(self, scope: Scope, name: str) -> OwnerUsage:
@@ -138,6 +144,8 @@ def _place(session: SessionWorkload) -> tuple[int, int, str]:
 
 Rule = Callable[[Owners, SessionWorkload, ResourceSlot, bool], Code | None]
 
+# Rules that are no quotas, and so hold for system sessions too.
+_FOR_ALL = frozenset({"dependencies", "reserved-batch-session"})
 _RULES: dict[str, Rule] = {
     "keypair-resource-limit": lambda owners, session, request, _: owners.over(Scope.KEYPAIR, session, request),
     "group-resource-limit": lambda owners, session, request, _: owners.over(Scope.GROUP, session, request),

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from sokovan.domain.owners.past_usage import UsageScope
-from sokovan.domain.session import TopologyMode
+from sokovan.domain.session import SessionType, TopologyMode
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
@@ -115,7 +115,7 @@ class Cycle:
         if self._profile.sequencer == "fair-share":
             ordered.sort(key=lambda session: self._usage_by_weight(UsageScope.USER, session.owner.user))
             ordered.sort(key=lambda session: self._usage_by_weight(UsageScope.GROUP, session.owner.group))
-        return ordered
+        return sorted(ordered, key=lambda session: session.session_type is not SessionType.SYSTEM)
 
     def _usage_by_weight(self, scope: UsageScope, name: str) -> Fraction:
         """Past usage, decayed by half-life, per unit of weight."""
@@ -222,11 +222,18 @@ class Cycle:
                 pending.reason = Reason(Code.QUEUE_LIMIT)
 
     def _allocate(self, sessions: Sequence[WaitingSession]) -> None:
+        """System sessions before all others, without regard to reservations."""
+        system = [pending for pending in sessions if pending.session.session_type is SessionType.SYSTEM]
+        if any(pending.reason is None and pending.waiting for pending in system):
+            self._allocate_part(system, reserved=frozenset())
+        reserved = frozenset(str(reservation.session_id) for reservation in self._snapshot.reservations)
+        self._allocate_part([pending for pending in sessions if pending not in system], reserved=reserved)
+
+    def _allocate_part(self, sessions: Sequence[WaitingSession], *, reserved: frozenset[str]) -> None:
         """Sessions with a reservation first, then queue by queue, one session per attempt.
 
         A session whose reservation still waits comes after the work of higher priority.
         """
-        reserved = {reservation.session_id for reservation in self._snapshot.reservations}
         able = [pending for pending in sessions if pending.reason is None and pending.waiting]
         waiting = [pending for pending in able if pending.session.session_id not in reserved]
         first = [pending for pending in sorted(able, key=_by_priority) if pending.session.session_id in reserved]

@@ -61,6 +61,11 @@ class SessionType(StrEnum):
     INFERENCE = auto()
     SYSTEM = auto()
 
+    @property
+    def is_charged(self) -> bool:
+        """Whether it counts against the quotas of its owner; system sessions do not."""
+        return self is not SessionType.SYSTEM
+
 
 class TopologyMode(StrEnum):
     """Whether a topology constraint is mandatory."""

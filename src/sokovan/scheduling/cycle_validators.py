@@ -18,6 +18,16 @@ from sokovan.scheduling.validators.base import (
 )
 from sokovan.scheduling.validators.concurrency import ConcurrencyValidator
 from sokovan.scheduling.validators.outcomes import is_final
+from sokovan.scheduling.validators.pending_session_count_limit import PendingSessionCountLimitValidator
+from sokovan.scheduling.validators.pending_session_resource_limit import PendingSessionResourceLimitValidator
+
+# The rules that do not apply to sessions that are not charged.
+_QUOTAS = (
+    ResourceLimitRule,
+    ConcurrencyValidator,
+    PendingSessionCountLimitValidator,
+    PendingSessionResourceLimitValidator,
+)
 
 
 class CycleValidators:
@@ -39,12 +49,14 @@ class CycleValidators:
         if entry.rules is None:
             entry.rules = tuple(rule for rule in self._by_owner if self._applies(rule, session))
             entry.plain = all(isinstance(rule, ResourceLimitRule | ConcurrencyValidator) for rule in entry.rules)
+        charged = session.session_type.is_charged
+        rules = entry.rules if charged else tuple(one for one in entry.rules if not isinstance(one, _QUOTAS))
         more = [rule for rule, name in self._by_field if getattr(session, name, True)]
         more += [rule for rule in self._by_session if self._applies(rule, session)]
         if not more:
-            return entry.rules
+            return rules
         # In the order of the profile: the first objection gives the verdict its code.
-        return tuple(sorted((*entry.rules, *more), key=self._order.__getitem__))
+        return tuple(sorted((*rules, *more), key=self._order.__getitem__))
 
     def objections(self, pending: PendingSession, request: ResourceSlot) -> list[tuple[Code, Check]]:
         """All objections of the rules; a rule that raises counts as an objection."""

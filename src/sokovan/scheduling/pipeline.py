@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.cycle_validators import CycleValidators
 from sokovan.scheduling.engine.admission import SessionAdmission
@@ -147,6 +148,11 @@ class SchedulingCycle:
     def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
         reserved = {reservation.session_id for reservation in self._snapshot.reservations}
         candidates = [pending for pending in sessions if pending.reason is None and pending.batches]
+        system = [pending for pending in candidates if pending.session.session_type is SessionType.SYSTEM]
+        if system:
+            # Before all others, whatever their queue, priority or reservation.
+            Allocate(self._context, self._admission, outcome, self._new_queue).run(system)
+            candidates = [one for one in candidates if one.session.session_type is not SessionType.SYSTEM]
         first = [pending for pending in candidates if pending.session.session_id in reserved]
         first.sort(key=lambda pending: (-pending.session.priority, pending.rank))
         rest = [pending for pending in candidates if pending.session.session_id not in reserved]
@@ -176,6 +182,7 @@ class SchedulingCycle:
                         requested[session.queue, batch.shape] += len(batch.kernels)
         self._settle_queues(requested, used)
         ranked = self._sequenced([pending.session for pending in sessions.values()])
+        ranked.sort(key=lambda session: session.session_type is not SessionType.SYSTEM)
         for rank, session in enumerate(ranked):
             sessions[session.session_id].rank = rank
         self._order_by_plugins(sessions.values())

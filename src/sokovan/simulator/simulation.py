@@ -110,7 +110,7 @@ def _usage(sessions: tuple[SessionWorkload, ...]) -> dict[Scope, dict[str, Owner
     counts: dict[tuple[Scope, str], int] = {}
     for session in sessions:
         running = [kernel.slots for kernel in session.kernels if kernel.agent is not None]
-        if running:
+        if running and session.session_type.is_charged:
             for key in session.owner.scopes:
                 slots.setdefault(key, []).extend(running)
                 counts[key] = counts.get(key, 0) + 1

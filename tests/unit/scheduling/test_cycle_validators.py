@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.policy import Scope
+from sokovan.domain.session import SessionType
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SessionWorkload
@@ -144,3 +145,24 @@ def test_rules_are_called_for_kernels_without_a_request_too() -> None:
     assert [verdict_of(plan, name).code for name in ("late", "waits", "two")] == [
         Code.NOT_YET_BEGIN, Code.DEPENDENCY, Code.CONCURRENCY_LIMIT,
     ]  # fmt: skip
+
+
+def test_a_system_session_passes_every_quota_and_uses_none() -> None:
+    bounds = limits(Scope.USER, "alice", "cpu=1", sessions_max=1, pending_sessions_max=0)
+    system = session("system", "cpu=2", user="alice", session_type=SessionType.SYSTEM)
+    plan = decide(snapshot([agent("a")], [session("other", user="alice"), system], limits=bounds))
+    assert started(plan) == ["system"]
+    free = limits(Scope.USER, "alice", "cpu=1", sessions_max=1)
+    plan = decide(snapshot([agent("a")], [session("other", user="alice"), system], limits=free))
+    assert sorted(started(plan)) == ["other", "system"]
+
+
+def test_a_system_session_still_waits_for_its_dependencies() -> None:
+    waits = session("system", session_type=SessionType.SYSTEM, dependencies=(SessionId("p"),))
+    assert verdict_of(decide(snapshot([agent("a")], [waits])), "system").code is Code.DEPENDENCY
+
+
+def test_a_system_session_is_placed_before_all_others() -> None:
+    system = session("system", "cpu=4", session_type=SessionType.SYSTEM, queue="low")
+    ahead = session("ahead", "cpu=4", priority=100)
+    assert started(decide(snapshot([agent("a")], [ahead, system]))) == ["system"]

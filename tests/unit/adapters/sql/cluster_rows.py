@@ -79,6 +79,7 @@ def locked_agent(**options: Any) -> LockedAgent:
         "free": {"cpu": 10},
         "kernels_left": None,
         "scaling_group": "default",
+        "session_type": "batch",
     }
     return LockedAgent(**{**values, **options})
 

@@ -19,7 +19,7 @@ from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.session import ANY_PORT
+from sokovan.domain.session import ANY_PORT, SessionType
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.allocation import (
     AgentChanged,
@@ -111,11 +111,12 @@ def verify(
 def _verified(assignment: Assignment, state: LockedState) -> Accepted:
     session = _waiting_session(assignment, state)
     amounts = _amounts(assignment, session)
-    if state.limits:
+    limited = bool(state.limits) and SessionType(session.row.session_type).is_charged
+    if limited:
         _check_quota(session, amounts, state)
     assign_ranks(session, {kernel_id for kernel_id, _ in assignment.kernels})
     devices, ports = _check_agents(assignment, session, state)
-    if state.limits:
+    if limited:
         _add_usage(session, amounts, state)
     return Accepted(assignment=assignment, session=session, devices=devices, ports=ports, amounts=amounts)
 

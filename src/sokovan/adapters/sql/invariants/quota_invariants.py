@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.invariants.usage_invariants import OWNER_COLUMNS
+from sokovan.adapters.sql.invariants.usage_invariants import CHARGED, OWNER_COLUMNS
 from sokovan.adapters.sql.invariants.violations import Check, Violations
 from sokovan.adapters.sql.repositories.owner_limits import OWNED, OwnerLimitCache
 from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, OWNER_USAGE, POLICIES, SESSIONS, SESSIONS_SLOT
@@ -62,11 +62,12 @@ async def _last_allocations(transaction: Transaction, scope: Scope) -> dict[tupl
         .select_from(HELD_SLOTS)
         .join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id)
         .join(SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id)
+        .where(CHARGED)
         .group_by(name, HELD_SLOTS.c.slot)
     )
     sessions: sa.Select[Any] = (
         sa.select(name, sa.func.max(SESSIONS.c.scheduled_ms).label("last"))
-        .where(SESSIONS.c.scheduled_ms.is_not(None))
+        .where(SESSIONS.c.scheduled_ms.is_not(None), CHARGED)
         .group_by(name)
     )
     allocated = {(row.name, row.slot): row.last for row in await transaction.fetch(slots)}

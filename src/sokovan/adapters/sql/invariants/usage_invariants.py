@@ -26,6 +26,7 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
 from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
+from sokovan.domain.session import SessionType
 
 # The column of a session that names its owner, by scope.
 OWNER_COLUMNS = {
@@ -35,6 +36,8 @@ OWNER_COLUMNS = {
     Scope.DOMAIN: SESSIONS.c.domain,
 }
 HOLDING = KERNELS.c.status.in_(sorted(status.value for status in HOLDS_SLOTS))
+# Sessions that count against the quotas of their owners.
+CHARGED = SESSIONS.c.session_type.in_([one.value for one in SessionType if one.is_charged])
 _LIVE = HELD_SLOTS.c.freed_ms.is_(None)
 _LIVE_DEVICE = HELD_DEVICES.c.freed_ms.is_(None)
 _ONE = sa.literal(1, sa.BigInteger())
@@ -50,9 +53,9 @@ def _owner_amounts() -> sa.Select[Any]:
     for scope, name in OWNER_COLUMNS.items():
         owner = (sa.literal(scope.value).label("scope"), name.label("name"))
         amounts += [
-            sa.select(*owner, HELD_SLOTS.c.slot, HELD_SLOTS.c.amount).select_from(held).where(_LIVE),
+            sa.select(*owner, HELD_SLOTS.c.slot, HELD_SLOTS.c.amount).select_from(held).where(_LIVE, CHARGED),
             sa.select(*owner, sa.literal(SESSIONS_SLOT).label("slot"), _ONE.label("amount")).where(
-                SESSIONS.c.session_id.in_(holding)
+                SESSIONS.c.session_id.in_(holding), CHARGED
             ),
         ]
     return sa.select(sa.union_all(*amounts).subquery())

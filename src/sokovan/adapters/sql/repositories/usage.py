@@ -24,6 +24,7 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
+from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot
 
 
@@ -52,8 +53,13 @@ class UsageDelta:
             self.slots[agent_id, slot] += sign * amount
 
     def add_owner(self, row: Any, amounts: Mapping[str, int], *, sign: int) -> None:
-        """Add or subtract amounts for the owner of a session's row."""
-        owner = self._owners.setdefault((row.access_key, row.user, row.group, row.domain), Counter())
+        """Add or subtract amounts for the owner of a session's row.
+
+        One that is not charged counts as past usage only.
+        """
+        charged = SessionType(row.session_type).is_charged
+        key = (row.access_key, row.user, row.group, row.domain)
+        owner = self._owners.setdefault(key, Counter()) if charged else Counter()
         past = self._past.setdefault((row.scaling_group, row.user, row.group, row.queue), Counter())
         for slot, amount in amounts.items():
             owner[slot] += sign * amount

@@ -96,9 +96,12 @@ def partitions(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def session_type(query: IntakeQuery) -> Iterator[Problem]:
-    """Only administrators submit system sessions."""
+    """System sessions are for administrators; inference sessions are refused."""
     if query.request.session_type is SessionType.SYSTEM and query.caller.role is not Role.ADMIN:
         yield Problem("type", "system sessions are for administrators")
+    if query.request.session_type is SessionType.INFERENCE:
+        problem = "inference sessions belong to deployments, which this version cannot run yet; use batch with --port"
+        yield Problem("type", problem)
 
 
 def starting_time(query: IntakeQuery) -> Iterator[Problem]:

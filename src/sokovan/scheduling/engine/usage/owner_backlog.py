@@ -159,7 +159,7 @@ class OwnerBacklogs:
     def _by_owner(self) -> dict[Owner, list[SessionWorkload]]:
         found: dict[Owner, list[SessionWorkload]] = {}
         for session in (*self._snapshot.sessions, *self._snapshot.pending_elsewhere):
-            if session.waits:
+            if session.waits and session.session_type.is_charged:
                 found.setdefault(session.owner, []).append(session)
         return found
 

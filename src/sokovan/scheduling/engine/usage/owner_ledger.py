@@ -135,7 +135,7 @@ class OwnerLedger:
             (session.owner.user, kernel.slots)
             for session in self._snapshot.sessions
             for kernel in session.kernels
-            if kernel.agent is not None and not kernel.releasing
+            if kernel.agent is not None and not kernel.releasing and session.session_type.is_charged
         )
         parts: dict[str, list[ResourceSlot]] = {}
         for (user, slots), count in times.items():

@@ -10,7 +10,8 @@ from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.stored_cluster import StoredCluster
 
-ROW = SimpleNamespace(access_key="k", user="u", group="g", domain="d", scaling_group="default", queue="q")
+_COMMON = {"group": "g", "domain": "d", "scaling_group": "default", "queue": "q", "session_type": "batch"}
+ROW = SimpleNamespace(access_key="k", user="u", **_COMMON)
 
 
 def test_the_four_scopes_of_an_owner_are_named() -> None:
@@ -31,7 +32,7 @@ def test_amounts_add_up_by_agent_and_by_owner() -> None:
 
 def test_owners_that_share_a_scope_count_there_together() -> None:
     delta = UsageDelta()
-    other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d", scaling_group="default", queue="q")
+    other = SimpleNamespace(access_key="k2", user="u2", **_COMMON)
     for row in (ROW, other):
         delta.add_owner(row, {"cpu": 1}, sign=1)
     counted = delta.owners()
@@ -109,7 +110,7 @@ async def test_more_and_less_in_one_step_leave_what_remains(postgres_url: str) -
         await cluster.agent("a1")
         await applied(cluster, taking(4), a1=1)
         delta = taking(-4)
-        other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d", scaling_group="default", queue="q")
+        other = SimpleNamespace(access_key="k2", user="u2", **_COMMON)
         delta.add_owner(other, {"cpu": 7}, sign=1)
         used = await applied(cluster, delta)
         assert used["user", "u2", "cpu"] == 7

@@ -67,6 +67,7 @@ def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
         body=body,
         hypernode=None,
         failed_starts="[]",
+        array_id=None if spec.array is None else spec.array.array_id,
         user=owner.user,
         group=owner.group,
         domain=owner.domain,

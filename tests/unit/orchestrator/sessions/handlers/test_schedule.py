@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, User
+from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.scheduling.codec import verdict_from_json
@@ -111,3 +112,18 @@ async def test_what_can_never_pass_a_validator_is_cancelled_and_what_may_pass_wa
     assert (why.code, why.verdict) == ("VALIDATION_FAILED", Advice.CHANGE)
     assert [await cluster.status(name) for name in ("runs", "later", "elastic")] == ["running", "pending", "pending"]
     assert not cluster.failures
+
+
+async def test_a_system_session_starts_first_and_counts_against_no_quota(cluster: OrchestratedCluster) -> None:
+    two = ResourcePolicy("two", slots_max=SlotLimits({"cpu": 2000}), sessions_max=1)
+    await cluster.stored.put(two, Domain("default"), User("default", "default", policy="two"))
+    await cluster.agent("a1", slots=FOUR_CPUS)
+    await cluster.submit("early", slots={"cpu": 2000}, priority=10)
+    await cluster.submit("system", slots={"cpu": 3000}, session_type=SessionType.SYSTEM)
+    await cluster.settle()
+    assert [await cluster.status(name) for name in ("system", "early")] == ["running", "pending"]
+    used = await cluster.store.read(lambda unit: unit.ledger.usage(Scope.USER, "default"))
+    assert not sum(used.values())
+    await cluster.stop("system")
+    await cluster.settle()
+    assert await cluster.status("early") == "running"

@@ -159,7 +159,6 @@ def test_the_session_belongs_to_the_caller_in_the_requested_group() -> None:
     [
         (SessionType.BATCH, EndPolicy.ALL),
         (SessionType.INTERACTIVE, EndPolicy.ANY),
-        (SessionType.INFERENCE, EndPolicy.ANY),
     ],
 )
 def test_what_ends_a_session_follows_from_what_it_is_for(session_type: SessionType, policy: EndPolicy) -> None:

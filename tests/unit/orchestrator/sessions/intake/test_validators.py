@@ -92,6 +92,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"groups": (GROUP(name="a", environment={"1A": "x"}),)}, "groups/0/environment", "not a name for a variable"),
     # sort, priority, times
     ({"session_type": SessionType.SYSTEM}, "type", "for administrators"),
+    ({"session_type": SessionType.INFERENCE}, "type", "inference sessions belong to deployments"),
     ({"priority": 11}, "priority", "11 is more than 10, the limit of group vision"),
     ({"priority": 2_000_000}, "priority", "not between"),
     ({"priority": -2_000_000}, "priority", "not between"),
@@ -277,7 +278,6 @@ async def test_a_problem_of_an_inherited_value_is_reported_once_for_the_session(
         (ALICE, {"starts_at_ms": EPOCH_MS + YEAR_MS}),
         (ALICE, {"starts_at_ms": 0}),
         (ALICE, {"command": (), "session_type": SessionType.INTERACTIVE}),
-        (ALICE, {"command": (), "session_type": SessionType.INFERENCE, "image": "arm-only"}),
         (ALICE, {"queue": "research", "scaling_group": "tree"}),
         (ALICE, {"queue": "faculty", "scaling_group": "default"}),
         (ALICE, {"mounts": (Mount("/a", "/data"), Mount("/b", "/database"))}),
