@@ -33,6 +33,10 @@ GET /api/v1/sessions/waiting
 GET /api/v1/sessions/{ref}
 DELETE /api/v1/sessions/{ref}
 POST /api/v1/sessions/{ref}/cancel
+POST /api/v1/sessions/{ref}/release
+GET /api/v1/arrays
+GET /api/v1/arrays/{ref}
+DELETE /api/v1/arrays/{ref}
 GET /api/v1/sessions/{ref}/why
 GET /api/v1/sessions/{ref}/history
 GET /api/v1/sessions/{ref}/kernels
