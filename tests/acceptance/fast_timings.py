@@ -27,9 +27,7 @@ from sokovan.cli.main import main
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.records import SessionRecord
-from sokovan.entrypoints import up
-from sokovan.entrypoints.embedded import agent_links, manager_runtime
-from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
+from sokovan.entrypoints.embedded import manager_runtime
 from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, watch
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
@@ -49,7 +47,7 @@ class FastTimings:
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
     heartbeat_s: float | None = None
-    silence_s: float | None = None
+    silence_s: int | None = None
     lease_s: float | None = None
     processes_max: int | None = None
     link_port: int | None = None
@@ -66,10 +64,7 @@ def apply_timings(timings: FastTimings) -> None:
     for name, seconds in timings.deadlines.items():
         status = KernelStatus(name)
         KERNEL.deadlines[status] = dataclasses.replace(KERNEL.deadlines[status], seconds=seconds)
-    if timings.heartbeat_s is not None:
-        _put(agent_links, HEARTBEAT_S=timings.heartbeat_s)
-    if timings.silence_s is not None or timings.lease_s is not None:
-        _put(up, Timing=functools.partial(_timing, timings))
+    os.environ.update(_variables(timings))
     if timings.link_port is not None:
         _put(manager_runtime, serve_links=functools.partial(_serve_links, timings.link_port))
     if timings.processes_max is not None:
@@ -88,12 +83,18 @@ def _put(owner: object, **parts: Any) -> None:
         setattr(owner, name, part)
 
 
-def _timing(timings: FastTimings, **usual: Any) -> Timing:
-    timing = Timing(**usual)
+def _variables(timings: FastTimings) -> dict[str, str]:
+    """The variables of the server's settings for these timings."""
+    found: dict[str, int] = {}
+    if timings.heartbeat_s is not None:
+        found["ORCHESTRATOR__HEARTBEAT_MS"] = round(timings.heartbeat_s * 1000)
     if timings.silence_s is not None:
-        heartbeats = HeartbeatTimeouts(suspect_s=timings.silence_s, lost_s=1.0)
-        timing = dataclasses.replace(timing, heartbeats=heartbeats, session_lost_s=1.0)
-    return timing if timings.lease_s is None else dataclasses.replace(timing, lease_ttl_s=timings.lease_s)
+        found["ORCHESTRATOR__AGENT_SUSPECT_S"] = timings.silence_s
+        found["ORCHESTRATOR__AGENT_LOST_S"] = timings.silence_s + 1
+        found["ORCHESTRATOR__SESSION_LOST_S"] = 1
+    if timings.lease_s is not None:
+        found["SCHEDULER__LEASE_MS"] = round(timings.lease_s * 1000)
+    return {f"SOKOVAN_{name}": str(value) for name, value in found.items()}
 
 
 def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.adapters.local.toml_files import read_files
-from sokovan.entrypoints.live_settings import LiveSettings
+from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.ports.config import ConfigConflict, ConfigTree
 from tests.integration.configuration_writer import state
 from tests.unit.adapters.local.little_files import put
@@ -140,7 +140,7 @@ def _the_next_writer_removes_what_the_killed_ones_left(path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 4096, 50_000])
 def test_a_full_disk_leaves_the_old_file_and_says_so(path: Path, limit: int) -> None:
-    old = "# precious\n[scheduler]\nshort_cycle_ms = 20\n"
+    old = "# precious\n[scheduler]\nbatch_max = 20\n"
     put(path, old)
     writer = started("-c", WRITE_UNDER_LIMIT, str(path), str(limit))
     output, _ = writer.communicate(timeout=LIMIT_S)
@@ -166,7 +166,7 @@ def test_of_many_processes_that_write_at_once_exactly_one_wins(path: Path) -> No
 
 @pytest.fixture
 async def live(path: Path) -> AsyncIterator[LiveSettings]:
-    put(path, "[scheduler]\nshort_cycle_ms = 33\n\n[scaling_groups.gpu]\nscheduler = 'drf'\n")
+    put(path, "[scheduler]\nbatch_max = 33\n\n[scaling_groups.gpu]\nscheduler = 'drf'\n")
     store = TomlConfig(path, clock=SystemClock(), poll_s=0.005)
     live = LiveSettings(store, clock=SystemClock())
     await live.start_from(None)
@@ -183,20 +183,20 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 async def test_a_truncated_file_is_refused_with_its_line_and_the_settings_stay(live: LiveSettings, path: Path) -> None:
-    put(path, "[scheduler]\nshort_cycle_ms = 33\n\n[scaling_groups.gp")
+    put(path, "[scheduler]\nbatch_max = 33\n\n[scaling_groups.gp")
     await until(lambda: live.refusal)
     assert live.refusal is not None
     assert live.refusal.text.startswith(f"{path}:4:19: ")
-    assert live.current.scheduler.short_cycle_ms == 33
+    assert live.current.scheduler.batch_max == 33
     assert live.current.scaling_groups.keys() == {"gpu"}
 
 
 async def test_every_cut_of_a_file_leaves_settings_that_are_whole(live: LiveSettings, path: Path) -> None:
-    text = "[scheduler]\nshort_cycle_ms = 44\n\n[orchestrator]\nagent_lost_s = 99\n"
+    text = "[scheduler]\nbatch_max = 44\n\n[orchestrator]\nagent_lost_s = 99\n"
     for length in range(0, len(text), 7):
         put(path, text[:length])
         await SystemClock().sleep(0)
-        assert live.current.scheduler.short_cycle_ms in {33, 44, 20, 4}
+        assert live.current.scheduler.batch_max in {33, 44, 100, 4}
     put(path, text)
     await until(lambda: live.current.orchestrator.agent_lost_s == 99)
     assert live.refusal is None
@@ -205,7 +205,7 @@ async def test_every_cut_of_a_file_leaves_settings_that_are_whole(live: LiveSett
 async def test_a_writer_that_reads_a_file_in_the_middle_of_an_edit_overwrites_nothing(path: Path) -> None:
     store = TomlConfig(path, clock=SystemClock())
     tree = await store.read()
-    put(path, "[scheduler]\nshort_cycle_ms = 3")
+    put(path, "[scheduler]\nbatch_max = 3")
     with pytest.raises(ConfigConflict):
         await store.write({"a": 1}, expected=tree.revision)
     assert isinstance(await store.read(), ConfigTree)

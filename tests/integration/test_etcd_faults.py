@@ -15,7 +15,7 @@ from sokovan.adapters.etcd.access import EtcdAccess
 from sokovan.adapters.etcd.config import EtcdConfig
 from sokovan.adapters.etcd.connection import EtcdConnection
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.entrypoints.live_settings import FROM_CACHE, LiveSettings
+from sokovan.entrypoints.settings.live_settings import FROM_CACHE, LiveSettings
 from sokovan.ports.config import ConfigConflict, ConfigTree, ConfigUnavailable, UnreadableConfig
 from sokovan.testing.servers import EtcdServer
 
@@ -152,7 +152,7 @@ async def test_a_server_that_is_down_at_the_start_is_replaced_by_the_cache_until
     server: EtcdServer, open_store: Open, tmp_path: Path
 ) -> None:
     first = open_store()
-    await first.write({"scheduler": {"short_cycle_ms": 33}}, expected=(await first.read()).revision)
+    await first.write({"scheduler": {"batch_max": 33}}, expected=(await first.read()).revision)
     await LiveSettings(first, clock=SystemClock()).start_from(tmp_path / "cache.json")
     await asyncio.to_thread(server.kill)
 
@@ -160,7 +160,7 @@ async def test_a_server_that_is_down_at_the_start_is_replaced_by_the_cache_until
     live = LiveSettings(second, clock=SystemClock())
     async with asyncio.timeout(LIMIT_S):
         await live.start_from(tmp_path / "cache.json")
-    assert live.current.scheduler.short_cycle_ms == 33
+    assert live.current.scheduler.batch_max == 33
     [notice] = live.notices
     assert notice.kind == FROM_CACHE
     assert "refused" in notice.text
@@ -168,8 +168,8 @@ async def test_a_server_that_is_down_at_the_start_is_replaced_by_the_cache_until
     following_it = asyncio.ensure_future(live.follow())
     await asyncio.to_thread(server.start)
     await until(lambda: live.notices == ())
-    await second.write({"scheduler": {"short_cycle_ms": 44}}, expected=(await second.read()).revision)
-    await until(lambda: live.current.scheduler.short_cycle_ms == 44)
+    await second.write({"scheduler": {"batch_max": 44}}, expected=(await second.read()).revision)
+    await until(lambda: live.current.scheduler.batch_max == 44)
     await second.close()
     await following_it
 
@@ -187,7 +187,7 @@ async def test_a_server_that_goes_down_leaves_the_settings_in_force_and_blocks_n
     server: EtcdServer, open_store: Open
 ) -> None:
     store = open_store(deadline_s=1)
-    tree = await store.write({"scheduler": {"short_cycle_ms": 33}}, expected=(await store.read()).revision)
+    tree = await store.write({"scheduler": {"batch_max": 33}}, expected=(await store.read()).revision)
     live = LiveSettings(store, clock=SystemClock())
     await live.start_from(None)
     following_it = asyncio.ensure_future(live.follow())
@@ -197,12 +197,12 @@ async def test_a_server_that_goes_down_leaves_the_settings_in_force_and_blocks_n
             await store.read()
         with pytest.raises(ConfigUnavailable):
             await store.write({"a": 1}, expected=tree.revision)
-    assert live.current.scheduler.short_cycle_ms == 33
+    assert live.current.scheduler.batch_max == 33
     assert not following_it.done()
     await asyncio.to_thread(server.start)
     await until(server.answers)
-    await store.write({"scheduler": {"short_cycle_ms": 44}}, expected=(await store.read()).revision)
-    await until(lambda: live.current.scheduler.short_cycle_ms == 44)
+    await store.write({"scheduler": {"batch_max": 44}}, expected=(await store.read()).revision)
+    await until(lambda: live.current.scheduler.batch_max == 44)
     await store.close()
     async with asyncio.timeout(LIMIT_S):
         await following_it

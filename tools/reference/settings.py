@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from sokovan.entrypoints.setting_kinds import SettingInfo
-from sokovan.entrypoints.settings import described
+from sokovan.entrypoints.settings.server_settings import described
+from sokovan.entrypoints.settings.setting_kinds import SettingInfo
 
 INTRODUCTION = """\
 # Settings
 
-Settings are read from a TOML file and its drop-ins, or from etcd; [how to configure](../howto/configure.md) describes
-both. They are validated as a whole: a configuration with mistakes is refused with all of them listed, and the previous
-one stays in force.
+A setting comes from a flag, a variable, the configuration file, the configuration that managers share in etcd, or its
+default; the first of these that has it wins. [How to configure](../howto/configure.md) describes them. All settings are
+validated as a whole: a configuration with mistakes is refused with all of them listed, and nothing is applied.
+`sokovan config server` shows the values of a running server and where each comes from.
 
-A setting with *yes* under "hot" takes effect while the server runs; the others need a restart. `NAME` is the name of a
-scaling group; if none is configured, there is one named `default`.
+A setting with *yes* under "hot" takes effect while the server runs; the others need a restart. The variable of a
+setting is `SOKOVAN_SECTION__SETTING`, as `SOKOVAN_SCHEDULER__BATCH_MAX`; every setting can be given by
+`--set SECTION.SETTING=VALUE`, and some by a flag of their own. `NAME` is the name of a scaling group; these are set in
+the file, or by `sokovan scaling-group set`.
 
-| Setting | Kind | Default | Hot | Meaning |
-|---|---|---|---|---|
+| Setting | Kind | Default | Hot | Flag | Meaning |
+|---|---|---|---|---|---|
 """
 
 REMARK = """
-A key that is not listed is refused, in `scheduler_opts` too; the message names the most similar known one.
+A key that is not listed is refused, in `scheduler_opts` too; the message names its place and the most similar key.
 """
 
 
 def page() -> str:
     """The page of all settings, section by section."""
-    rows = [_row(path, about, default, hot="yes" if is_hot else "no") for path, about, default, is_hot in described()]
-    return INTRODUCTION + "".join(rows) + REMARK
+    return INTRODUCTION + "".join(_row(path, about, default) for path, about, default in described()) + REMARK
 
 
-def _row(path: str, about: SettingInfo, default: object, *, hot: str) -> str:
-    return f"| `{path}` | {about.form} | {_shown(default)} | {hot} | {about.meaning} |\n"
+def _row(path: str, about: SettingInfo, default: object) -> str:
+    hot, flag = "yes" if about.hot else "no", f"`{about.flag}`" if about.flag else ""
+    return f"| `{path}` | {about.form} | {_shown(default)} | {hot} | {flag} | {about.meaning} |\n"
 
 
 def _shown(default: object) -> str:
@@ -40,7 +43,7 @@ def _shown(default: object) -> str:
         return "not set"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
-    if isinstance(default, list):
+    if isinstance(default, list | tuple):
         names = [f'"{item}"' for item in default]
         return f"`[{', '.join(names)}]`"
     if isinstance(default, str):

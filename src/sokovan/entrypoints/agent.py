@@ -23,8 +23,9 @@ from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
-from sokovan.domain.cluster.agent import PORTS_LABEL, port_range_text, read_port_range
+from sokovan.domain.cluster.agent import PORTS_DEFAULT, PORTS_LABEL, port_range_text, read_port_range
 from sokovan.domain.slots import CUDA_SHARES_SLOT
+from sokovan.entrypoints.settings.setting_sections import AgentSettings, read_label
 
 JOURNAL = "journal"
 IDENTITY = "identity"
@@ -45,6 +46,21 @@ class AgentOptions:
     kernel_ports: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
+
+
+def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
+    """Options of the agent of this machine."""
+    return AgentOptions(
+        manager=manager,
+        token=token,
+        root=root,
+        name=settings.name,
+        scaling_group=settings.scaling_group,
+        fake_gpus=settings.fake_gpus,
+        gpu_shares=settings.gpu_shares,
+        kernel_ports=settings.kernel_ports,
+        labels=dict(map(read_label, settings.labels)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +130,8 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
 
 def _port_label(ports: str) -> dict[str, str]:
     """The label for the ports of kernels; none for the default."""
-    return {PORTS_LABEL: port_range_text(read_port_range(ports))} if ports else {}
+    found = read_port_range(ports) if ports else PORTS_DEFAULT
+    return {} if found == PORTS_DEFAULT else {PORTS_LABEL: port_range_text(found)}
 
 
 def stored_identity(path: Path) -> str:

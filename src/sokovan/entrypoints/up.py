@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -29,10 +29,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
-from sokovan.api.settings import ApiSettings
-from sokovan.domain.cluster.agent import read_port_range
-from sokovan.domain.ids import checked_name
-from sokovan.entrypoints.agent import AgentOptions
+from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.embedded.background_tasks import start_task
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
@@ -49,14 +46,24 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.settings.component_options import (
+    api_settings_of,
+    database_settings_of,
+    dry_run_limits_of,
+    timing_of,
+    upload_limits_of,
+)
+from sokovan.entrypoints.settings.live_settings import LiveSettings
+from sokovan.entrypoints.settings.server_settings import ServerSettings
+from sokovan.entrypoints.settings.setting_sources import SettingSources, sources_of
+from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups
 from sokovan.entrypoints.upload_collection import collect_uploads
-from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.sdk.config import config_path, save_context
 from sokovan.sdk.machine import machine_mark
-from sokovan.wire.api.system import DEFAULT_PORT, LINK_PORT
+from sokovan.wire.api.system import LINK_PORT
 
 HOST = "127.0.0.1"
 CONTEXT = "local"
@@ -64,45 +71,38 @@ UP_FILE = "up.json"
 KEY_FILE = "token"
 AGENT_KEY_FILE = "agent-token"
 PEPPER_FILE = "pepper"
+SETTINGS_CACHE_FILE = "settings.json"
 # Thread switch interval: a scheduling cycle must not delay the API.
 SWITCH_INTERVAL_S = 0.0005
-LEASE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
     """Options of `sokovan up`.
 
-    `fake_agents` is the number of simulated agents and of devices of each. `fake_gpus`
-    are simulated devices of the real agent, `gpu_shares` lets kernels share its devices,
-    `name` is the name of that agent, by default the host name, and `kernel_ports` are the
-    ports that it leases to kernels.
+    `fake_agents` is the number of simulated agents and of devices of each. `sources` are
+    those of the settings; by default the environment and the file in the data folder.
     """
 
-    port: int = DEFAULT_PORT
     data: Path | None = None
     fake_agents: tuple[int, int] | None = None
-    fake_gpus: int = 0
-    gpu_shares: bool = False
-    agent: bool = True
-    name: str = ""
-    kernel_ports: str = ""
+    sources: SettingSources | None = None
 
 
 def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     """Run until SIGINT or SIGTERM; kernels keep running. Raises SokovanError."""
-    shape_of(options)  # validates before anything is created
-    if options.name:
-        checked_name(options.name, what="agent")
-    if options.kernel_ports:
-        read_port_range(options.kernel_ports)
+    root = options.data or data_home(os.environ)
+    sources = options.sources or sources_of(None, root, environment=os.environ)
+    # Both are validated before anything is created.
+    shape_of(options)
+    sources.read(installed_plugins())
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
     umask = os.umask(GROUP_AND_OTHERS)
     try:
-        folder = DataFolder(options.data or data_home(os.environ))
+        folder = DataFolder(root)
         with folder.locked():
             folder.check_store()
-            return asyncio.run(_up(options, folder, echo))
+            return asyncio.run(_up(options, sources, folder, echo))
     except AlreadyUp as already:
         echo(f"{already.message}; nothing to do")
         return 0
@@ -110,25 +110,29 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
         os.umask(umask)
 
 
-async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None]) -> int:
+async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, echo: Callable[[str], None]) -> int:
     clock = SystemClock()
     began_ms = clock.monotonic_ms()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     stopped = _stop_signal()
     async with AsyncExitStack() as stack:
-        log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log"))
-        database = Database(DatabaseSettings(folder.store_url), clock=clock)
+        live = await _live_settings(sources, folder, stack)
+        settings = live.current
+        log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log", **asdict(settings.log)))
+        live.report_to(lambda notice: log(f"settings: {notice.text}"))
+        database = Database(_database_settings(settings, folder), clock=clock)
         stack.push_async_callback(database.close)
         await migration.upgrade(database)
         store = SqlStore(database, ids=SortableIds(clock))
-        token = await _prepare_store(store, folder)
-        listener = bound_socket(HOST, options.port)
+        token = await _prepare_store(store, folder, settings)
+        listener = bound_socket(HOST, settings.api.port)
         telemetry = PrometheusTelemetry()
-        uploads = LocalUploads(folder.root / "uploads")
-        plane = ControlPlane(replace(_manager_options(options, folder, telemetry, log), uploads=uploads))
+        uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
+        manager = _manager_options(settings, folder, telemetry, log)
+        plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
-        app = _app(store, ports, folder, telemetry=telemetry, uploads=uploads)
+        app = _app(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
         await stack.enter_async_context(served(app, listener))
         stack.callback(close_streams, app)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
@@ -137,12 +141,35 @@ async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None
         stack.enter_context(deferred_gc())
         start_task(stack, collect_periodically(clock), name="garbage collection", log=log)
         start_task(stack, collect_uploads(store, uploads, clock, log), name="removal of uploads", log=log)
+        reload = SettingsReload(live, store, ports.hints, retime=ports.retime, log=log)
+        start_task(stack, reload.run(), name="reload of settings", log=log)
         log(f"sokovan {__version__} is ready at {url}, pid {os.getpid()}")
-        for line in ready_lines(options, folder, url, ports, ready_s=(clock.monotonic_ms() - began_ms) / 1000):
+        ready_s = (clock.monotonic_ms() - began_ms) / 1000
+        for line in ready_lines(options, settings, ports, folder=folder.root, url=url, ready_s=ready_s):
             echo(line)
         await stopped.wait()
         echo("stopping; running kernels continue, and the next `sokovan up` adopts them")
     return 0
+
+
+async def _live_settings(sources: SettingSources, folder: DataFolder, stack: AsyncExitStack) -> LiveSettings:
+    """The settings in force. Raises ConfigUnavailable, UnreadableConfig, InvalidSettings.
+
+    A shared configuration that is unreachable is replaced by the last valid one; a wrong
+    file of this machine is an error, because its owner starts the server.
+    """
+    clock, config = SystemClock(), sources.read().config
+    store = sources.store(config, clock=clock)
+    stack.push_async_callback(store.close)
+    shared = not config.url.startswith("file:")
+    overlay = sources.over_shared if shared else sources.over
+    live = LiveSettings(store, clock=clock, registry=installed_plugins(), overlay=overlay)
+    await live.start_from(folder.root / SETTINGS_CACHE_FILE if shared else None)
+    return live
+
+
+def _database_settings(settings: ServerSettings, folder: DataFolder) -> DatabaseSettings:
+    return database_settings_of(settings.storage, data_folder_url=folder.store_url)
 
 
 def _stop_signal() -> asyncio.Event:
@@ -152,9 +179,10 @@ def _stop_signal() -> asyncio.Event:
     return stopped
 
 
-async def _prepare_store(store: SqlStore, folder: DataFolder) -> str:
-    """Create the defaults of a new store; returns the administrator's token."""
+async def _prepare_store(store: SqlStore, folder: DataFolder, settings: ServerSettings) -> str:
+    """Create defaults and configured scaling groups; returns the administrator's token."""
     await bootstrap(store)
+    await put_groups(store, settings.scaling_groups)
     pepper = folder.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
     if key.fresh:
@@ -171,7 +199,7 @@ def shape_of(options: UpOptions) -> FleetShape | None:
 
 
 def _manager_options(
-    options: UpOptions, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
+    settings: ServerSettings, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
 ) -> ManagerOptions:
     token = folder.secret(AGENT_KEY_FILE)
     # The client's keys; the folder exists before a sandbox hides it.
@@ -179,36 +207,34 @@ def _manager_options(
     keys.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
 
     def agent(manager: str) -> AgentOptions:
-        root = folder.root / "agent"
-        return AgentOptions(
-            manager,
-            token,
-            root=root,
-            name=options.name,
-            fake_gpus=options.fake_gpus,
-            gpu_shares=options.gpu_shares,
-            kernel_ports=options.kernel_ports,
-            hidden=(keys,),
-        )
+        options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
+        return replace(options, hidden=(keys,))
 
     return ManagerOptions(
-        database=DatabaseSettings(folder.store_url),
+        database=_database_settings(settings, folder),
         agent_token=token,
         link_host=HOST,
-        link_port=LINK_PORT if options.port else 0,
+        link_port=LINK_PORT if settings.api.port else 0,
         telemetry=telemetry,
         log=log,
-        agent=agent if options.agent else None,
-        fake_agents=shape_of(options),
-        # A killed server leaves its lease; the next one waits no longer than this.
-        timing=Timing(lease_ttl_s=LEASE_S),
+        agent=agent if settings.agent.enabled else None,
+        timing=timing_of(settings),
+        allocator=settings.scheduler.allocator,
+        heartbeat_s=settings.orchestrator.heartbeat_ms / 1000,
+        audit_s=settings.storage.audit_s,
     )
 
 
 def _app(
-    store: SqlStore, ports: ManagerPorts, folder: DataFolder, *, telemetry: PrometheusTelemetry, uploads: LocalUploads
+    store: SqlStore,
+    ports: ManagerPorts,
+    folder: DataFolder,
+    live: LiveSettings,
+    *,
+    telemetry: PrometheusTelemetry,
+    uploads: LocalUploads,
 ) -> FastAPI:
-    clock = SystemClock()
+    clock, settings = SystemClock(), live.current
     ids = SortableIds(clock)
     plugins = installed_plugins()
     notifying = NotifyingStore(store, ports.nudge)
@@ -218,7 +244,9 @@ def _app(
         ids=ids,
         clock=clock,
         names=lambda: name_of(number()),
-        dry_runs=DryRuns(SqlSnapshots(store), partial(decide_in_thread, plugins)),
+        dry_runs=DryRuns(
+            SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
+        ),
     )
     parts = ApiDependencies(
         store=notifying,
@@ -235,7 +263,8 @@ def _app(
         plugins=plugins,
         uploads=uploads,
     )
-    return make_app(parts, ApiSettings(pepper=folder.secret(PEPPER_FILE).encode(), machine=machine_mark()))
+    pepper = folder.secret(PEPPER_FILE).encode()
+    return make_app(parts, api_settings_of(settings, pepper=pepper, machine=machine_mark()))
 
 
 def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:
@@ -253,18 +282,21 @@ def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token:
     folder.write_private(UP_FILE, json.dumps(info))
 
 
-def ready_lines(options: UpOptions, folder: DataFolder, url: str, ports: ManagerPorts, *, ready_s: float) -> list[str]:
+def ready_lines(
+    options: UpOptions, settings: ServerSettings, ports: ManagerPorts, *, folder: Path, url: str, ready_s: float
+) -> list[str]:
     """The lines printed when the server is ready."""
-    taken = f"   (port {options.port} was in use)" if options.port and not url.endswith(f":{options.port}") else ""
+    port, database = settings.api.port, settings.storage.url.partition(":")[0]
+    taken = f"   (port {port} was in use)" if port and not url.endswith(f":{port}") else ""
     fake = []
     if options.fake_agents:
         agents, gpus = options.fake_agents
         fake = [f"  fake       {agents} agents with {gpus} devices each; their kernels are simulated"]
     return [
-        f"sokovan {__version__}, embedded, data in {folder.root}",
+        f"sokovan {__version__}, embedded, data in {folder}",
         "",
         f"  api        {url}{taken}",
-        "  database   sqlite (wal)",
+        f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",
         *fake,
         f'  cli        context "{CONTEXT}" is active, you are admin',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sokovan.domain.errors import InvalidInput, InvalidName, SokovanError
@@ -43,10 +43,13 @@ class ConfigTree:
     """The whole configuration at one revision.
 
     Top-level names are sections. `revision` is opaque; compare it for equality only.
+    `origins` are the places of the values by path, as far as they are known: a file and
+    its line, a key.
     """
 
     values: Mapping[str, ConfigValue]
     revision: str
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 class ConfigStore(Protocol):
@@ -79,3 +82,12 @@ def section_and_entry(name: str) -> tuple[str, str | None]:
     if not is_name(section) or "/" in section or (dot and not is_name(entry)):
         raise InvalidName(what="section of the configuration", name=name)
     return section, entry if dot else None
+
+
+def setting_path(*names: str) -> str:
+    """The path of a setting; a name with a dot is quoted.
+
+    >>> setting_path("scaling_groups", "a.b", "scheduler")
+    'scaling_groups."a.b".scheduler'
+    """
+    return ".".join(f'"{name}"' if "." in name else name for name in names)

@@ -11,17 +11,21 @@ import pytest
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.embedded.control_plane import ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import DataFolder
+from sokovan.entrypoints.settings.server_settings import ServerSettings
+from sokovan.entrypoints.settings.setting_sources import sources_of
 from sokovan.entrypoints.up import UpOptions, ready_lines, run_up, shape_of
 
 
-def lines(tmp_path: Path, options: UpOptions, url: str) -> list[str]:
+def lines(tmp_path: Path, url: str) -> list[str]:
     nothing = cast("Any", None)
-    ports = ManagerPorts(nothing, nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None)
-    return ready_lines(options, DataFolder(tmp_path), url, ports, ready_s=0.84)
+    ports = ManagerPorts(
+        nothing, nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None, lambda _timing: None
+    )
+    return ready_lines(UpOptions(), ServerSettings(), ports, folder=tmp_path, url=url, ready_s=0.84)
 
 
 def test_the_ready_lines_say_where_and_what_next(tmp_path: Path) -> None:
-    text = "\n".join(lines(tmp_path, UpOptions(), "http://127.0.0.1:7646"))
+    text = "\n".join(lines(tmp_path, "http://127.0.0.1:7646"))
     assert "http://127.0.0.1:7646" in text
     assert "no sandbox" in text
     assert "sokovan run --" in text
@@ -30,7 +34,7 @@ def test_the_ready_lines_say_where_and_what_next(tmp_path: Path) -> None:
 
 
 def test_another_port_than_the_requested_one_is_printed(tmp_path: Path) -> None:
-    assert any("port 7646 was in use" in line for line in lines(tmp_path, UpOptions(), "http://127.0.0.1:7650"))
+    assert any("port 7646 was in use" in line for line in lines(tmp_path, "http://127.0.0.1:7650"))
 
 
 def test_a_second_server_on_the_folder_does_nothing_and_succeeds(tmp_path: Path) -> None:
@@ -45,8 +49,9 @@ def test_a_second_server_on_the_folder_does_nothing_and_succeeds(tmp_path: Path)
 def test_a_fleet_or_a_name_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         run_up(UpOptions(data=tmp_path / "new", fake_agents=(0, 8)), echo=lambda _line: None)
+    sources = sources_of(None, tmp_path, environment={}, flags={"--name": "../x"})
     with pytest.raises(InvalidInput):
-        run_up(UpOptions(data=tmp_path / "new", name="../x"), echo=lambda _line: None)
+        run_up(UpOptions(data=tmp_path / "new", sources=sources), echo=lambda _line: None)
     assert not (tmp_path / "new").exists()
     assert shape_of(UpOptions(fake_agents=(4, 2))) is not None
 
@@ -56,7 +61,7 @@ def test_files_are_for_their_owner_alone_while_it_is_up_and_as_usual_afterwards(
 ) -> None:
     seen: list[int] = []
 
-    async def opened(_options: object, folder: DataFolder, _say: object) -> int:
+    async def opened(_options: object, _sources: object, folder: DataFolder, _say: object) -> int:
         (folder.root / "state.db-wal").touch()
         seen.append((folder.root / "state.db-wal").stat().st_mode & 0o777)
         return 0

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.errors import InvalidName, quoted
-from sokovan.ports.config import ConfigTree, ConfigValue, UnreadableConfig, section_and_entry
+from sokovan.ports.config import ConfigTree, ConfigValue, UnreadableConfig, section_and_entry, setting_path
 
 PREFIX = "/sokovan/config/"
 # No section begins with a dot; the guard is below the prefix and is read with the sections.
@@ -68,12 +68,14 @@ class Stored:
     def tree(self) -> ConfigTree:
         """The configuration. Raises UnreadableConfig, with the key."""
         values: dict[str, ConfigValue] = {}
+        origins: dict[str, str] = {}
         # A section's own key sorts before those of its entries.
         for pair in sorted(self.pairs, key=lambda pair: (pair.key.partition("/")[0], pair.key)):
             section, slash, entry = pair.key.partition("/")
             if pair.key == GUARD:
                 continue
             value = decoded(pair.value, key=pair.key)
+            origins[setting_path(section, entry) if slash else section] = f"etcd:{pair.key}"
             if not slash:
                 values[section] = value
                 continue
@@ -81,7 +83,7 @@ class Stored:
             if not isinstance(table, dict):
                 raise UnreadableConfig(path=pair.key, problem=f"is an entry, but {section} is a single value")
             table[entry] = value
-        return ConfigTree(values, self.revision)
+        return ConfigTree(values, self.revision, origins)
 
 
 def checked_prefix(prefix: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sokovan.adapters.local.toml_lines import key_lines
 from sokovan.adapters.local.toml_text import parsed
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.config import ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig, section_and_entry
@@ -54,10 +55,11 @@ class TomlFiles:
 
     def tree(self) -> ConfigTree:
         """The merged values of all files. Raises UnreadableConfig."""
-        values = self.own()
+        values, origins = self.own(), _origins(self.main, self.content or b"")
         for path, content in self.drop_ins:
             values = merged(values, parsed(content, file=str(path)))
-        return ConfigTree(values, self.revision)
+            origins |= _origins(path, content)
+        return ConfigTree(values, self.revision, origins)
 
     def with_content(self, content: bytes) -> TomlFiles:
         """The same files with other content of the main file."""
@@ -124,6 +126,11 @@ def value_at(values: Mapping[str, ConfigValue], section: str, entry: str | None)
     if entry is None:
         return table
     return table.get(entry) if isinstance(table, dict) else None
+
+
+def _origins(path: Path, content: bytes) -> dict[str, str]:
+    """The line of each key of a file that was parsed before."""
+    return {key: f"{path}:{line}" for key, line in key_lines(content.decode("utf-8-sig")).items()}
 
 
 def _entries(value: ConfigValue, section: str) -> dict[str, ConfigValue]:

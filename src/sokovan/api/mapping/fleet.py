@@ -119,21 +119,22 @@ def queue_view(queue: Queue) -> QueueBody:
         weight=queue.weight,
         priority=queue.priority,
         open=queue.state is QueueState.OPEN,
+        reclaimable=queue.reclaimable,
         deserved=amounts(queue.deserved) or None,
         guarantee=amounts(queue.guarantee) or None,
         capability=amounts(queue.capability) or None,
     )
 
 
-def queue_of(body: QueueBody, before: Queue | None) -> Queue:
-    """The queue of a body; fields that the wire lacks are kept."""
+def queue_of(body: QueueBody, _before: Queue | None) -> Queue:
+    """The queue of a body."""
     return Queue(
         name=QueueName(body.name),
         weight=body.weight,
         priority=body.priority,
         state=QueueState.OPEN if body.open else QueueState.CLOSED,
         parent=QueueName(body.parent) if body.parent is not None else ROOT_QUEUE,
-        reclaimable=before.reclaimable if before is not None else True,
+        reclaimable=body.reclaimable,
         capability=read_limits(body.capability or {}),
         deserved=read_limits(body.deserved or {}),
         guarantee=read_slots(body.guarantee or {}),

@@ -21,6 +21,8 @@ _VARIABLES = {
     "SOKOVAN_FORMAT": "output format (--output)",
     "SOKOVAN_DEBUG": "1: print tracebacks; api: log requests to the server; 1,api: both",
     "SOKOVAN_STORE": "database URL for audit and db",
+    "SOKOVAN_CONFIG": "configuration file of up and agent run (--config)",
+    "SOKOVAN_SECTION__NAME": "a setting of up and agent run: SOKOVAN_API__PORT=7000",
     "XDG_CONFIG_HOME": "folder of sokovan/config.toml; default: ~/.config",
     "XDG_DATA_HOME": "folder of sokovan/, the state of sokovan up; default: ~/.local/share",
     "HTTPS_PROXY, SSL_CERT_FILE": "proxy and CA certificates; not used for a server on this machine",

@@ -13,8 +13,8 @@ from cyclopts import Parameter
 
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import OK
+from sokovan.cli.local.setting_options import NO_SETTINGS, SettingOptions
 from sokovan.cli.output import print_data, print_status
-from sokovan.wire.api.system import DEFAULT_PORT
 
 _FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
 
@@ -24,7 +24,7 @@ _FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
 class MachineOptions:
     """Options for this machine's agent."""
 
-    fake_gpus: Annotated[int, Parameter(help="Number of fake GPUs of this machine.")] = 0
+    fake_gpus: Annotated[int | None, Parameter(help="Number of fake GPUs of this machine.")] = None
     gpu_shares: Annotated[
         bool, Parameter(negative=(), help="Offer the GPUs of this machine in shares: --gpus 0.5.")
     ] = False
@@ -54,10 +54,11 @@ FOREGROUND = BackgroundOptions()
 
 def up(
     *,
-    port: int = DEFAULT_PORT,
+    port: int | None = None,
     data: Path | None = None,
     fake: str | None = None,
     machine: MachineOptions = DEFAULT_MACHINE,
+    settings: SettingOptions = NO_SETTINGS,
     background: BackgroundOptions = FOREGROUND,
 ) -> int:
     """Start server, agent and database on this machine.
@@ -71,6 +72,7 @@ def up(
       sokovan up --detach
       sokovan up --fake-gpus 4
       sokovan up --fake 64x8 --no-agent
+      sokovan up --config lab.toml --set orchestrator.agent_lost_s=120
 
     Parameters
     ----------
@@ -81,10 +83,6 @@ def up(
     fake
         Add fake agents: 64x8 is 64 agents with 8 GPUs each.
     """
-    if not 0 <= port < 65536:
-        raise usage_error(f"--port {port} is not a port", hint="use 1 to 65535, or 0 for any free port")
-    if machine.fake_gpus < 0:
-        raise usage_error(f"--fake-gpus {machine.fake_gpus} is negative", hint="use 0 or more")
     if background.detach + background.install_service + background.uninstall_service > 1:
         raise usage_error("--detach, --install-service and --uninstall-service exclude each other", hint="use one")
     agents = _fleet(fake)
@@ -92,30 +90,25 @@ def up(
         return _uninstall()
     from sokovan.entrypoints.embedded.data_folder import data_home, server_of  # noqa: PLC0415  # beside its one use
 
-    given = {"--port": port if port != DEFAULT_PORT else None, "--fake": fake, "--fake-gpus": machine.fake_gpus}
+    given: dict[str, object] = {"--port": port, "--fake": fake, "--fake-gpus": machine.fake_gpus}
     given |= {"--gpu-shares": machine.gpu_shares, "--no-agent": machine.no_agent, "--name": machine.name}
-    given |= {"--kernel-ports": machine.kernel_ports}
+    given |= {"--kernel-ports": machine.kernel_ports, "--set": settings.set}
+    given |= {"--config": settings.config.absolute() if settings.config is not None else None}
     root = data or data_home(os.environ)
     running = server_of(root)
     if running is not None:  # checked before the server modules load
         return _report_running(running, given, service=background.install_service)
+    from sokovan.entrypoints.settings.setting_sources import sources_of  # noqa: PLC0415  # loads the settings' modules
+
+    sources = sources_of(settings.config, root, environment=os.environ, flags=given, assignments=settings.set)
+    sources.read()  # mistakes are reported here, also of a server in the background
     if background.install_service:
         return _install(_words(given, data))
     if background.detach:
         return _detach(_words(given, data), root.absolute())
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
-    options = UpOptions(
-        port=port,
-        data=data,
-        fake_agents=agents,
-        fake_gpus=machine.fake_gpus,
-        gpu_shares=machine.gpu_shares,
-        agent=not machine.no_agent,
-        name=machine.name,
-        kernel_ports=machine.kernel_ports,
-    )
-    return run_up(options, echo=print_status)
+    return run_up(UpOptions(data=data, fake_agents=agents, sources=sources), echo=print_status)
 
 
 def _report_running(about: Mapping[str, object], given: Mapping[str, object], *, service: bool) -> int:
@@ -127,8 +120,8 @@ def _report_running(about: Mapping[str, object], given: Mapping[str, object], *,
             hint="stop it first: sokovan down",
         )
     print_status(f"sokovan is already running at {url}; nothing to do")
-    left = [option if value is True else f"{option} {value}" for option, value in given.items() if value]
-    left = [each for each in left if each != f"--port {url.rpartition(':')[2]}"]
+    left = [" ".join(words) for words in _pairs(given) if words != ("--port", url.rpartition(":")[2])]
+    left = [each for each in left if each != "--port 0"]
     if left:
         print_status(f"not applied: {', '.join(left)}; stop the server first, or use another folder with --data")
     return OK
@@ -136,13 +129,21 @@ def _report_running(about: Mapping[str, object], given: Mapping[str, object], *,
 
 def _words(given: Mapping[str, object], data: Path | None) -> list[str]:
     """The options as words for another process, which has another working directory."""
-    words: list[str] = []
-    for option, value in {**given, "--data": data.absolute() if data is not None else None}.items():
+    given = {**given, "--data": data.absolute() if data is not None else None}
+    return [word for words in _pairs(given) for word in words]
+
+
+def _pairs(given: Mapping[str, object]) -> list[tuple[str, ...]]:
+    """Each given option with its value, if it has one."""
+    found: list[tuple[str, ...]] = []
+    for option, value in given.items():
         if value is True:
-            words.append(option)
-        elif value or (option == "--port" and value is not None):
-            words += [option, str(value)]
-    return words
+            found.append((option,))
+        elif isinstance(value, tuple):
+            found += [(option, str(one)) for one in value]
+        elif value not in (None, "") and value is not False:
+            found.append((option, str(value)))
+    return found
 
 
 def _detach(words: Sequence[str], root: Path) -> int:
@@ -164,6 +165,10 @@ def _detach(words: Sequence[str], root: Path) -> int:
 def _install(words: Sequence[str]) -> int:
     from sokovan.entrypoints.background.service import UNIT, install  # noqa: PLC0415  # used only here
 
+    variables = [name for name in os.environ if name.startswith("SOKOVAN_")]
+    left = sorted(name for name in variables if "__" in name or name == "SOKOVAN_CONFIG")
+    if left:
+        print_status(f"not passed to the service: {', '.join(left)}; use --config and --set, or the file")
     path = install(words, os.environ)
     print_status(f"wrote {path}; enabled and started {UNIT}")
     print_status(f"its log: journalctl --user -u {UNIT}; it stops at logout unless: loginctl enable-linger")

@@ -9,7 +9,7 @@ from enum import StrEnum, auto
 from sokovan.domain.checks import require_int, require_kind, require_limits, require_slots
 from sokovan.domain.errors import InvalidQueues, quoted
 from sokovan.domain.ids import QueueName, checked_name
-from sokovan.domain.slots import NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits
+from sokovan.domain.slots import NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits, total
 
 # The parent of every queue without one. It need not be listed; if it is, it is its own parent.
 ROOT_QUEUE = QueueName("root")
@@ -29,7 +29,8 @@ class Queue:
 
     `weight` divides capacity in proportion; `deserved` is the configured share,
     `guarantee` is reserved for the queue, `capability` is the upper bound. A slot that
-    `deserved` or `capability` does not name is not limited by it.
+    `deserved` or `capability` does not name is not limited by it. `reclaimable` says whether
+    other queues may reclaim what it uses beyond its deserved share.
     """
 
     name: QueueName
@@ -121,6 +122,26 @@ class QueueTree:
             if queue is not None:
                 yield queue
 
+    def require_shares_of(self, name: str) -> None:
+        """Require that a queue and its siblings share what the queue above has.
+
+        A guarantee is kept only if it is guaranteed above as well: those of the queues below
+        one add up to at most its own. Deserved shares add up to at most its deserved share,
+        of the slots that it names. The root has the whole cluster. Raises InvalidQueues.
+        """
+        queue = self._queues[name]
+        for parent in (self._queues.get(queue.parent), queue):
+            if parent is None or parent.name == ROOT_QUEUE:
+                continue
+            below = [one for one in self._queues.values() if one.parent == parent.name]
+            for slot, amount in total(one.guarantee for one in below).items():
+                if amount > parent.guarantee[slot]:
+                    raise _shared_out(parent, f"guarantees {amount} {slot} to", parent.guarantee[slot])
+            for slot, most in parent.deserved.items():
+                amount = sum(one.deserved[slot] for one in below if slot in one.deserved)
+                if amount > most:
+                    raise _shared_out(parent, f"has {amount} {slot} deserved by", most)
+
     def _refuse_cycles(self) -> None:
         settled: set[str] = {ROOT_QUEUE}
         for name in self._queues:
@@ -135,6 +156,14 @@ class QueueTree:
                 circle = " in ".join([*path[path.index(above) :], above])
                 raise InvalidQueues(queue=above, problem=f"is under itself: {quoted(circle)}")
             settled |= seen
+
+
+def _shared_out(parent: Queue, what: str, own: int) -> InvalidQueues:
+    return InvalidQueues(
+        queue=parent.name,
+        problem=f"{what} the queues below it, but has {own} itself",
+        hint="raise the share of the upper queue first, or lower those below it",
+    )
 
 
 def _each(queues: Iterable[Queue]) -> Iterator[Queue]:

@@ -12,10 +12,10 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.agent_registry import AgentRegistry, AgentRejection, EnrolmentRequest
 from sokovan.wire.frames import Hello, HelloRefused, Welcome
 
-HEARTBEAT_S = 2.0
 
-
-def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]:
+def admission(
+    registry: AgentRegistry, token: str, *, heartbeat_s: float
+) -> Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]:
     """A function that admits agents with `token`, and refuses others with a reason."""
     is_token = known_token(token)
 
@@ -29,7 +29,7 @@ def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awa
         verdict = await registry.admit(arrival)
         if isinstance(verdict, AgentRejection):
             return HelloRefused(code=verdict.code, message=verdict.message, final=verdict.final)
-        return Welcome(incarnation=verdict.incarnation, heartbeat_s=HEARTBEAT_S, draining=verdict.draining)
+        return Welcome(incarnation=verdict.incarnation, heartbeat_s=heartbeat_s, draining=verdict.draining)
 
     return admit
 

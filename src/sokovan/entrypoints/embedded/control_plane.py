@@ -23,6 +23,7 @@ from sokovan.entrypoints.embedded.loop_proxy import (
     LoopProxy,
 )
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, start_manager
+from sokovan.orchestrator.sessions.config import Timing
 
 STOP_LIMIT_S = 30.0
 
@@ -39,6 +40,7 @@ class ManagerPorts:
     link_port: int
     agent: str
     nudge: Callable[[], None]
+    retime: Callable[[Timing], None]
 
 
 class ControlPlane:
@@ -88,6 +90,10 @@ def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerP
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(runtime.written)
 
+    def retime(timing: Timing) -> None:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(runtime.retime, timing)
+
     return ManagerPorts(
         hints=HintsProxy(proxy, runtime.hints),
         events=EventsProxy(proxy, runtime.events),
@@ -97,4 +103,5 @@ def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerP
         link_port=runtime.link_port,
         agent=runtime.agent,
         nudge=nudge,
+        retime=retime,
     )

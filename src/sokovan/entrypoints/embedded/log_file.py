@@ -8,20 +8,18 @@ from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-SIZE_MAX = 5 << 20
-FILES_KEPT = 3
 LINE_MAX = 4_000
 TRACEBACK_MAX = 16_000
 
 
 @contextmanager
-def log_to(path: Path) -> Iterator[Callable[[str], None]]:
+def log_to(path: Path, *, bytes_max: int, files_kept: int) -> Iterator[Callable[[str], None]]:
     """A function that logs a line to `path`, from any thread; the file is rotated.
 
     Warnings and errors of libraries and the API are written there too, because without a
     handler they would appear in the terminal.
     """
-    handler = RotatingFileHandler(path, maxBytes=SIZE_MAX, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
+    handler = RotatingFileHandler(path, maxBytes=bytes_max, backupCount=files_kept, encoding="utf-8", delay=True)
     handler.setFormatter(_OneLine("%(asctime)s %(message)s"))
     handler.setLevel(logging.WARNING)
 

@@ -16,6 +16,7 @@ from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
@@ -67,6 +68,9 @@ class ManagerOptions:
     fake_agents: FleetShape | None = None
     uploads: UploadStore | None = None
     timing: Timing
+    allocator: str = RepositoryAllocator.name
+    heartbeat_s: float = 2.0
+    audit_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,7 @@ class ManagerRuntime:
     link_port: int
     agent: str
     written: Callable[[], None]
+    retime: Callable[[Timing], None]
 
 
 async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> ManagerRuntime:
@@ -97,7 +102,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     registry = AgentRegistry(notifying, states, hints=hints, clock=clock)
     linked = LinkedAgents(
         clock,
-        admit=admission(registry, options.agent_token),
+        admit=admission(registry, options.agent_token, heartbeat_s=options.heartbeat_s),
         on_heartbeat=registry.heartbeat,
         log=options.log,
         uploads=options.uploads,
@@ -110,7 +115,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         leases=SqlLeases(store),
         hints=hints,
         snapshots=SqlSnapshots(store),
-        allocator=allocator_named("repository", store),
+        allocator=allocator_named(options.allocator, store),
         agents=states,
         gateway=gateway,
         clock=clock,
@@ -121,7 +126,8 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         on_failure=lambda name, error: options.log(f"handler {name}: {error!r}"),
     )
     coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), timing=options.timing)
-    coordinators = (coordinator, Publisher(store.outbox, events), StoreAuditor(store, options.telemetry, options.log))
+    auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
+    coordinators = (coordinator, Publisher(store.outbox, events), auditor)
     await _start_orchestrator(options, stack, coordinators, clock=clock, hints=hints)
     agent = await _start_agent(options, stack, linked, listener.port)
     return ManagerRuntime(
@@ -133,6 +139,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         link_port=listener.port,
         agent=agent,
         written=written,
+        retime=coordinator.retime,
     )
 
 

@@ -9,18 +9,16 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.orchestrator.periodic_tasks import TaskSpec
 from sokovan.ports.environment import Telemetry
 
-EVERY_S = 300.0
-
 
 class StoreAuditor:
     """A coordinator without a lease, because checking twice is harmless."""
 
-    def __init__(self, store: SqlStore, telemetry: Telemetry, log: Callable[[str], None]) -> None:
-        self._store, self._telemetry, self._log = store, telemetry, log
+    def __init__(self, store: SqlStore, telemetry: Telemetry, log: Callable[[str], None], *, every_s: float) -> None:
+        self._store, self._telemetry, self._log, self._every_s = store, telemetry, log, every_s
 
     def tasks(self) -> Sequence[TaskSpec]:
         """Runs at intervals, in one read transaction."""
-        return (TaskSpec("audit", self.check, long_cycle_s=EVERY_S),)
+        return (TaskSpec("audit", self.check, long_cycle_s=self._every_s),)
 
     async def check(self) -> bool:
         """Check all invariants; returns False, because there is never more to do at once."""

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.agent_health import HealthLimits
+from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.image_reports import ImageReports
 from sokovan.orchestrator.quarantine import QuarantineLimits
-from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
+from sokovan.orchestrator.sessions.scheduler import ALLOCATION_BATCH_MAX, Decide, decide_in_thread
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.agent_states import AgentStateCache
 from sokovan.ports.allocation import SchedulingAllocator
@@ -61,7 +62,8 @@ class Timing:
     """Intervals and timeouts of the coordinator.
 
     `min_interval_s` separates the starts of two cycles; `session_lost_s` is how long the
-    sessions of a LOST agent are kept.
+    sessions of a LOST agent are kept; `allocation_batch_max` is how many sessions are
+    started in one transaction.
     """
 
     min_interval_s: float = 0.02
@@ -70,12 +72,21 @@ class Timing:
     handler_timeout_s: float = 60.0
     lease_ttl_s: float = LEASE_TTL_S
     session_lost_s: float = 60.0
+    allocation_batch_max: int = ALLOCATION_BATCH_MAX
     heartbeats: HeartbeatTimeouts = field(default_factory=HeartbeatTimeouts)
     mass_failures: MassFailureGuard = field(default_factory=MassFailureGuard)
     health: HealthLimits = field(default_factory=HealthLimits)
     retention: Retention = field(default_factory=Retention)
     requests: AgentRequestLimits = field(default_factory=AgentRequestLimits)
     quarantine: QuarantineLimits = field(default_factory=QuarantineLimits)
+    outputs: OutputLimits = field(default_factory=OutputLimits)
+
+
+@dataclass(slots=True)
+class TimingInForce:
+    """The timing that handlers read at each use; replaced when a setting changes."""
+
+    current: Timing
 
 
 def _ignore(_handler: str, _error: Exception) -> None:

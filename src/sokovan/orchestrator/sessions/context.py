@@ -14,7 +14,7 @@ from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.agent_reports import AgentReports, ReportDiff
-from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.config import Dependencies, TimingInForce
 from sokovan.orchestrator.sessions.scheduler import Scheduler
 from sokovan.orchestrator.sessions.session_cache import SessionCache, SessionCacheReader, SessionChanged
 from sokovan.orchestrator.sessions.session_writer import SessionWriter, by_coordinator
@@ -62,6 +62,7 @@ class HandlerContext:
     clock: Clock
     telemetry: Telemetry
     on_failure: Callable[[str, Exception], None]
+    timing: TimingInForce
     # Kernels that probe agents: they belong to no session, and are no orphans.
     probes: set[KernelId] = field(default_factory=set)
 
@@ -69,7 +70,7 @@ class HandlerContext:
     def create(
         cls,
         dependencies: Dependencies,
-        timing: Timing,
+        timing: TimingInForce,
         *,
         wake: Callable[[], Awaitable[None]],
         changed: SessionChanged,
@@ -77,8 +78,8 @@ class HandlerContext:
         """Build the context; `wake` is called for late agent replies."""
         clock, store = dependencies.clock, dependencies.store
         sessions, batches = SessionCache(changed), BatchWriter(store)
-        quarantine = Quarantine(clock, limits=timing.quarantine)
-        requests = AgentRequests(clock, wake=wake, limits=timing.requests)
+        quarantine = Quarantine(clock, limits=timing.current.quarantine)
+        requests = AgentRequests(clock, wake=wake, limits=timing.current.requests)
         verdicts = VerdictCache(batches, clock)
         return cls(
             sessions=sessions,
@@ -90,13 +91,19 @@ class HandlerContext:
             backoff=requests.backoff,
             quarantine=quarantine,
             scheduler=Scheduler(
-                dependencies.snapshots, dependencies.allocator, verdicts, clock=clock, decide=dependencies.decide
+                dependencies.snapshots,
+                dependencies.allocator,
+                verdicts,
+                clock=clock,
+                decide=dependencies.decide,
+                batch_max=lambda: timing.current.allocation_batch_max,
             ),
             store=store,
             gateway=dependencies.gateway,
             clock=clock,
             telemetry=dependencies.telemetry,
             on_failure=dependencies.on_failure,
+            timing=timing,
         )
 
     def next_due_s(self) -> float | None:

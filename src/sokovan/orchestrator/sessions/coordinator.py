@@ -15,7 +15,7 @@ from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.coordinator import SESSIONS_HINT, Leadership
 from sokovan.orchestrator.periodic_tasks import TaskSpec
-from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.config import Dependencies, Timing, TimingInForce
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
 from sokovan.orchestrator.sessions.endings import give_up_steps
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
@@ -36,19 +36,19 @@ class ScheduleCoordinator:
     """The coordinator of sessions; only the manager with the lease runs cycles."""
 
     def __init__(self, dependencies: Dependencies, *, holder: str, timing: Timing | None = None) -> None:
-        self._timing = timing = timing or Timing()
+        self._timing = TimingInForce(timing or Timing())
         self._clock, self._telemetry = dependencies.clock, dependencies.telemetry
         self._agents, self._hints = dependencies.agents, dependencies.hints
         self.leadership = Leadership(
-            dependencies.leases, name=LEASE, holder=holder, clock=self._clock, ttl_s=timing.lease_ttl_s
+            dependencies.leases, name=LEASE, holder=holder, clock=self._clock, ttl_s=self._timing.current.lease_ttl_s
         )
         self._context = context = HandlerContext.create(
-            dependencies, timing, wake=self._wake, changed=self._session_changed
+            dependencies, self._timing, wake=self._wake, changed=self._session_changed
         )
         self._sessions, self._reader, self._scheduler = context.sessions, context.reader, context.scheduler
         self._writer, self._batches, self._quarantine = context.writer, context.batches, context.quarantine
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
-        self._sweep, self._dependents = periodic_sweep(context, dependencies.ids, timing), WithdrawDependents(context)
+        self._sweep, self._dependents = periodic_sweep(context, dependencies.ids), WithdrawDependents(context)
         watch, terminate = WatchKernels(context), TerminateSessions(context)
         self.handlers: tuple[SessionHandler, ...] = (
             watch,
@@ -68,11 +68,15 @@ class ScheduleCoordinator:
             "sessions",
             self.tick,
             hints=(SESSIONS_HINT,),
-            min_interval_s=self._timing.min_interval_s,
-            long_cycle_s=self._timing.long_cycle_s,
+            min_interval_s=self._timing.current.min_interval_s,
+            long_cycle_s=self._timing.current.long_cycle_s,
             due=self.next_due_s,
         )
-        return cycles, TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=self._timing.lease_ttl_s / 3)
+        return cycles, TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=self._timing.current.lease_ttl_s / 3)
+
+    def retime(self, timing: Timing) -> None:
+        """Use other timeouts and limits from now on; intervals of tasks stay as they are."""
+        self._timing.current = timing
 
     async def tick(self) -> bool:
         """Run one cycle if this manager leads; whether another is needed at once.
@@ -102,7 +106,7 @@ class ScheduleCoordinator:
     def next_due_s(self) -> float | None:
         """Seconds until a cycle is due without a hint."""
         if self._batches.fence is None:
-            return self._timing.lease_ttl_s / 3
+            return self._timing.current.lease_ttl_s / 3
         dues = (self._context.next_due_s(), self._sweep.next_due_s(), self._long_cycle_due_s())
         return min(due for due in dues if due is not None)
 
@@ -115,7 +119,7 @@ class ScheduleCoordinator:
         # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents,
         #    garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start kernels.
         for handler in self.handlers:
-            await self._context.run(handler, cycle, timeout_s=self._timing.handler_timeout_s)
+            await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
         # 4. Recheck: short kernels have started or even ended during the cycle.
         moved = await self._recheck(cycle)
         # 5. Quarantine sessions that could not be handled; give up those that failed too often.
@@ -149,7 +153,7 @@ class ScheduleCoordinator:
             return False
         moved, again = False, CycleInput(diff=diff, agents=cycle.agents)
         for handler in self.recheck_handlers:
-            moved |= await self._context.run(handler, again, timeout_s=self._timing.handler_timeout_s)
+            moved |= await self._context.run(handler, again, timeout_s=self._timing.current.handler_timeout_s)
         return moved
 
     async def _quarantine_failures(self) -> None:
@@ -203,4 +207,4 @@ class ScheduleCoordinator:
         if self._long_cycle_ms is None:
             return 0.0
         passed_ms = self._clock.monotonic_ms() - self._long_cycle_ms
-        return max(0.0, self._timing.long_cycle_s - passed_ms / 1000)
+        return max(0.0, self._timing.current.long_cycle_s - passed_ms / 1000)

@@ -25,7 +25,7 @@ from sokovan.scheduling.trace import Check, Code, Verdict, final_verdicts
 
 # The core is pure and may take long; the caller chooses where it runs (in a server, a thread).
 Decide: TypeAlias = Callable[[SystemSnapshot, SchedulingProfile], Awaitable[SchedulingPlan]]
-# Sessions allocated per transaction, so that other writers do not wait long.
+# Default of sessions allocated per transaction, so that other writers do not wait long.
 ALLOCATION_BATCH_MAX = 100
 # Delay after a refused allocation: it lost against a concurrent change, which is visible by then.
 _AFTER_REFUSAL_MS = 500
@@ -66,9 +66,10 @@ class Scheduler:
         *,
         clock: Clock,
         decide: Decide = decide_in_thread,
+        batch_max: Callable[[], int] = lambda: ALLOCATION_BATCH_MAX,
     ) -> None:
         self._snapshots, self._allocator, self._verdicts = snapshots, allocator, verdicts
-        self._clock, self._decide = clock, decide
+        self._clock, self._decide, self._batch_max = clock, decide, batch_max
         self._changed = True
         self._due_ms: int | None = None
         self._failed_groups: dict[ScalingGroupName, str] = {}
@@ -166,7 +167,7 @@ class Scheduler:
         todo = assignments_of(plan, incarnations=incarnations)
         validators = frozenset(profile_of(snapshot.scaling_group).validators)
         context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
-        for batch in _batches(todo):
+        for batch in _batches(todo, self._batch_max()):
             result = await self._allocator.allocate_batch(batch, context)
             report.placed += sum(len(one.kernels) for one in result.allocated)
             report.refused.update(result.refused)
@@ -207,7 +208,5 @@ def _is_pending(session: SessionWorkload) -> bool:
     return any(kernel.agent is None for kernel in session.kernels)
 
 
-def _batches(assignments: Sequence[Assignment]) -> list[Sequence[Assignment]]:
-    return [
-        assignments[start : start + ALLOCATION_BATCH_MAX] for start in range(0, len(assignments), ALLOCATION_BATCH_MAX)
-    ]
+def _batches(assignments: Sequence[Assignment], size: int) -> list[Sequence[Assignment]]:
+    return [assignments[start : start + size] for start in range(0, len(assignments), size)]

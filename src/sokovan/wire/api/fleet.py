@@ -104,13 +104,18 @@ class ScalingGroupPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueBody(StrictBody):
-    """A queue: its weight, its parent and its limits."""
+    """A queue: its weight, its parent and its limits.
+
+    `guarantee` is reserved for it, `deserved` is its share, and `capability` the most that
+    it uses. If `reclaimable`, others may reclaim what it uses beyond its share.
+    """
 
     name: str
     parent: str | None = None
     weight: int = 1
     priority: int = 0
     open: bool = True
+    reclaimable: bool = True
     deserved: dict[str, Amount] | None = None
     guarantee: dict[str, Amount] | None = None
     capability: dict[str, Amount] | None = None

@@ -47,6 +47,7 @@ def session_state(
         "session_id": name,
         "required": len(kernels),
         "scaling_group": "default",
+        "session_type": "batch",
         "cause": None,
         "cause_detail": None,
         "result": None,
@@ -79,7 +80,6 @@ def locked_agent(**options: Any) -> LockedAgent:
         "free": {"cpu": 10},
         "kernels_left": None,
         "scaling_group": "default",
-        "session_type": "batch",
     }
     return LockedAgent(**{**values, **options})
 

@@ -7,6 +7,7 @@ import pytest
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
 from sokovan.domain.errors import InvalidQueues
 from sokovan.domain.ids import QueueName
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits
 
 
@@ -94,3 +95,31 @@ def test_a_long_chain_of_queues_is_read_in_one_go() -> None:
     length = 20_000
     chain = tree("q0", *[f"q{number} < q{number - 1}" for number in range(1, length)])
     assert len(above(chain, f"q{length - 1}")) == length - 1
+
+
+@pytest.mark.parametrize(
+    ("top", "below", "problem"),
+    [
+        ({"guarantee": "cpu=4"}, [{"guarantee": "cpu=2"}, {"guarantee": "cpu=2"}], ""),
+        ({"guarantee": "cpu=3"}, [{"guarantee": "cpu=2"}, {"guarantee": "cpu=2"}], "guarantees 4000 cpu to the queues"),
+        ({}, [{"guarantee": "cpu=1"}], "but has 0 itself"),
+        ({"deserved": "cpu=4"}, [{"deserved": "cpu=3"}, {"deserved": "cpu=2"}], "has 5000 cpu deserved by the queues"),
+        ({"deserved": "cpu=4"}, [{"deserved": "mem=3Gi"}, {}], ""),
+        ({}, [{"deserved": "cpu=3"}], ""),
+    ],
+)
+def test_the_shares_of_queues_below_one_add_up_to_at_most_its_own(
+    top: dict[str, str], below: list[dict[str, str]], problem: str
+) -> None:
+    def queue(name: str, parent: str, shares: dict[str, str]) -> Queue:
+        guarantee = parse_slots(shares.get("guarantee", ""))
+        deserved = SlotLimits(parse_slots(shares["deserved"])) if "deserved" in shares else NO_LIMITS
+        return Queue(QueueName(name), parent=QueueName(parent), guarantee=guarantee, deserved=deserved)
+
+    tree = QueueTree([queue("top", "root", top), *(queue(f"q{n}", "top", one) for n, one in enumerate(below))])
+    for name in ("top", "q0"):
+        if problem:
+            with pytest.raises(InvalidQueues, match=problem):
+                tree.require_shares_of(name)
+        else:
+            tree.require_shares_of(name)

@@ -36,7 +36,7 @@ def registry(cluster: StoredCluster) -> AgentRegistry:
 
 async def test_an_agent_with_the_key_is_enrolled_with_what_it_has() -> None:
     async with StoredCluster.open() as cluster:
-        welcome = await admission(registry(cluster), KEY)(hello(), KEY)
+        welcome = await admission(registry(cluster), KEY, heartbeat_s=2.0)(hello(), KEY)
         assert isinstance(welcome, Welcome)
         agent = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a1")))
         assert agent.info.incarnation == welcome.incarnation == 1
@@ -46,7 +46,7 @@ async def test_an_agent_with_the_key_is_enrolled_with_what_it_has() -> None:
 
 async def test_a_wrong_token_is_refused_permanently_and_enrols_no_agent() -> None:
     async with StoredCluster.open() as cluster:
-        refusal = await admission(registry(cluster), KEY)(hello(), "another")
+        refusal = await admission(registry(cluster), KEY, heartbeat_s=2.0)(hello(), "another")
         assert isinstance(refusal, HelloRefused)
         assert (refusal.code, refusal.final) == ("unauthorized", True)
         assert await cluster.store.read(lambda unit: unit.fleet.all()) == []
@@ -54,7 +54,7 @@ async def test_a_wrong_token_is_refused_permanently_and_enrols_no_agent() -> Non
 
 async def test_an_older_process_of_the_same_agent_is_refused_for_good() -> None:
     async with StoredCluster.open() as cluster:
-        admit = admission(registry(cluster), KEY)
+        admit = admission(registry(cluster), KEY, heartbeat_s=2.0)
         await admit(hello(), KEY)
         await admit(hello(), KEY)
         refusal = await admit(hello(incarnation=1), KEY)
@@ -67,7 +67,7 @@ async def test_an_older_process_of_the_same_agent_is_refused_for_good() -> None:
 )
 async def test_an_invalid_hello_is_refused_with_a_reason(changes: dict[str, object]) -> None:
     async with StoredCluster.open() as cluster:
-        refusal = await admission(registry(cluster), KEY)(hello(**changes), KEY)
+        refusal = await admission(registry(cluster), KEY, heartbeat_s=2.0)(hello(**changes), KEY)
         assert isinstance(refusal, HelloRefused)
         assert refusal.final
         assert refusal.message
@@ -75,7 +75,7 @@ async def test_an_invalid_hello_is_refused_with_a_reason(changes: dict[str, obje
 
 async def test_a_second_machine_of_the_same_name_is_refused_for_good() -> None:
     async with StoredCluster.open() as cluster:
-        admit = admission(registry(cluster), KEY)
+        admit = admission(registry(cluster), KEY, heartbeat_s=2.0)
         await admit(hello(identity="first"), KEY)
         refusal = await admit(hello(identity="second"), KEY)
         assert isinstance(refusal, HelloRefused)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.entrypoints.embedded import log_file
 from sokovan.entrypoints.embedded.log_file import log_to, one_line
+
+BYTES_MAX = 100_000
 
 
 def test_a_line_is_written_with_its_time(tmp_path: Path) -> None:
-    with log_to(tmp_path / "sokovan.log") as log:
+    with log_to(tmp_path / "sokovan.log", bytes_max=BYTES_MAX, files_kept=3) as log:
         log("agent a1 is here")
     [line] = (tmp_path / "sokovan.log").read_text().splitlines()
     assert line.endswith(" agent a1 is here")
@@ -31,19 +32,19 @@ def test_a_very_long_line_is_cut_and_says_so() -> None:
 
 @pytest.mark.slow
 def test_the_files_stay_small(tmp_path: Path) -> None:
-    with log_to(tmp_path / "sokovan.log") as log:
-        for _ in range(2 * log_file.SIZE_MAX // 4_000):
+    with log_to(tmp_path / "sokovan.log", bytes_max=BYTES_MAX, files_kept=3) as log:
+        for _ in range(5 * BYTES_MAX // 4_000):
             log("y" * 4_000)
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
-    assert len(sizes) <= 1 + log_file.FILES_KEPT
-    assert max(sizes) <= log_file.SIZE_MAX
+    assert len(sizes) <= 1 + 3
+    assert max(sizes) <= BYTES_MAX
 
 
 def test_what_libraries_log_goes_into_the_file_and_not_to_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger = logging.getLogger("uvicorn.error")
-    with log_to(tmp_path / "sokovan.log"):
+    with log_to(tmp_path / "sokovan.log", bytes_max=BYTES_MAX, files_kept=3):
         logger.info("not logged")
         error = ZeroDivisionError("forged\n2026 line\x1b[31m")
         logger.error("request %s failed", "req-1", exc_info=error)
@@ -55,6 +56,6 @@ def test_what_libraries_log_goes_into_the_file_and_not_to_the_terminal(
 
 def test_the_loggers_are_left_as_they_were(tmp_path: Path) -> None:
     before = list(logging.getLogger().handlers)
-    with log_to(tmp_path / "sokovan.log"):
+    with log_to(tmp_path / "sokovan.log", bytes_max=BYTES_MAX, files_kept=3):
         assert logging.getLogger().handlers != before
     assert logging.getLogger().handlers == before

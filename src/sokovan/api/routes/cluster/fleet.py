@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.access.known_slots import permit_known_slots
+from sokovan.api.access.queue_shares import permit_shares
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.fleet import (
     image_of,
@@ -39,7 +40,7 @@ QUEUES = Resource(
     page=QueuePage,
     view=queue_view,
     build=queue_of,
-    permit=permit_known_slots,
+    permit=permit_shares,
 )
 
 

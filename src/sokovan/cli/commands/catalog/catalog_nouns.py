@@ -180,6 +180,7 @@ _QUEUE = CatalogNoun(
         Column("weight", lambda queue: str(queue.weight)),
         Column("priority", lambda queue: str(queue.priority)),
         Column("open", lambda queue: "yes" if queue.open else "no"),
+        Column("reclaimable", lambda queue: "yes" if queue.reclaimable else "no", wide=True),
         Column("deserved", lambda queue: amounts_text(queue.deserved)),
         Column("guarantee", lambda queue: amounts_text(queue.guarantee)),
         Column("max", lambda queue: amounts_text(queue.capability)),
@@ -189,6 +190,13 @@ _QUEUE = CatalogNoun(
         CatalogOption("priority", "Priority; higher is scheduled first.", "priority", read=read_whole),
         CatalogOption("parent", "Parent queue.", "parent"),
         CatalogOption("open", "Whether it accepts sessions.", "open", type=bool, negative="--closed"),
+        CatalogOption(
+            "reclaimable",
+            "Whether others reclaim what it borrows.",
+            "reclaimable",
+            type=bool,
+            negative="--not-reclaimable",
+        ),
         CatalogOption(
             "deserved", "Deserved share: gpu=96. Repeatable.", "deserved", repeatable=True, read=read_amounts
         ),
@@ -203,8 +211,16 @@ _QUEUE = CatalogNoun(
     ),
     shown_examples=("research",),
     removed_example="research",
-    set_examples=("research --weight 3 --max gpu=256", "research --closed", "research --max gpu= --parent ''"),
-    details={"set": f"{_MERGED} {_KEEP}"},
+    set_examples=(
+        "research --weight 3 --max gpu=256",
+        "research --closed",
+        "research --max gpu= --parent ''",
+        "nlp --parent research --guarantee gpu=16 --deserved gpu=32",
+    ),
+    details={
+        "set": "The guarantees of queues below another add up to at most its guarantee, and so do deserved shares. "
+        f"{_MERGED} {_KEEP}"
+    },
 )
 
 _QUOTA_NOUN = CatalogNoun(

@@ -45,11 +45,11 @@ class AgentHealthMonitor:
 
     name = "agent-health"
 
-    def __init__(self, context: HandlerContext, ids: IdSource, *, limits: HealthLimits | None = None) -> None:
+    def __init__(self, context: HandlerContext, ids: IdSource) -> None:
         self._sessions, self._batches = context.sessions, context.batches
         self._reports, self._requests = context.reports, context.requests
         self._gateway, self._clock, self._telemetry = context.gateway, context.clock, context.telemetry
-        self._ids, self._limits, self._kernels = ids, limits or HealthLimits(), context.probes
+        self._ids, self._timing, self._kernels = ids, context.timing, context.probes
         self._findings: dict[AgentId, AgentFindings] = {}
         self._probes: dict[AgentId, _Probe] = {}
         self._held_ms: dict[AgentId, int] = {}
@@ -84,6 +84,10 @@ class AgentHealthMonitor:
         self._begin_probes([info for agent_id, info in cycle.agents.items() if agent_id not in stale])
         self._telemetry.gauge("agents_failing", sum(info.health.is_failing for info in cycle.agents.values()))
         return any(written.results)
+
+    @property
+    def _limits(self) -> HealthLimits:
+        return self._timing.current.health
 
     def _of(self, agent_id: AgentId) -> AgentFindings:
         return self._findings.setdefault(agent_id, AgentFindings(agent_id))

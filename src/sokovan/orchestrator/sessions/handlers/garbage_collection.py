@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.orchestrator.agent_requests import AgentRequestKey, Notify
-from sokovan.orchestrator.sessions.config import Retention
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.ports.agent_states import AgentState, KernelReport
 
@@ -26,11 +25,11 @@ class GarbageCollector:
 
     name = "garbage-collection"
 
-    def __init__(self, context: HandlerContext, *, retention: Retention | None = None) -> None:
+    def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._reports, self._requests = context.sessions, context.reports, context.requests
         self._store, self._gateway, self._probes = context.store, context.gateway, context.probes
         self._clock, self._telemetry = context.clock, context.telemetry
-        self._retention = retention or Retention()
+        self._timing = context.timing
         self._ended_ms: dict[AgentId, dict[tuple[KernelId, int], int]] = {}
 
     def clear(self) -> None:
@@ -70,8 +69,8 @@ class GarbageCollector:
         since = {(one.kernel_id, one.attempt): before.get((one.kernel_id, one.attempt), now_ms) for one in ended}
         self._ended_ms[agent_id] = since
         oldest = sorted(ended, key=lambda one: (since[one.kernel_id, one.attempt], one.kernel_id))
-        surplus = len(oldest) - self._retention.kernels_max
-        retention_ms = self._retention.seconds * 1000
+        retention = self._timing.current.retention
+        surplus, retention_ms = len(oldest) - retention.kernels_max, retention.seconds * 1000
         due = [
             one
             for index, one in enumerate(oldest)

@@ -8,7 +8,6 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
 from sokovan.orchestrator.agent_recovery import AWAY, rejoin
-from sokovan.orchestrator.sessions.config import HeartbeatTimeouts
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.session_writer import by_coordinator
 from sokovan.ports.storage import UnitOfWork
@@ -25,9 +24,9 @@ class HeartbeatMonitor:
 
     name = "heartbeats"
 
-    def __init__(self, context: HandlerContext, *, timeouts: HeartbeatTimeouts | None = None) -> None:
+    def __init__(self, context: HandlerContext) -> None:
         self._reports, self._batches, self._clock = context.reports, context.batches, context.clock
-        self._timeouts = timeouts or HeartbeatTimeouts()
+        self._timing = context.timing
         self._known_ms: dict[AgentId, int] = {}
 
     def clear(self) -> None:
@@ -46,15 +45,15 @@ class HeartbeatMonitor:
         if info.status is AgentStatus.TERMINATED:
             self._reports.forget(info.agent_id)
             return None
-        now_ms = self._clock.monotonic_ms()
+        now_ms, timeouts = self._clock.monotonic_ms(), self._timing.current.heartbeats
         heard_ms = self._reports.heard_ms(info.agent_id)
         since_ms = max(heard_ms or 0, self._known_ms.setdefault(info.agent_id, now_ms))
         age_ms = now_ms - since_ms
-        if info.status in AWAY and heard_ms is not None and age_ms < self._timeouts.suspect_s * 1000:
+        if info.status in AWAY and heard_ms is not None and age_ms < timeouts.suspect_s * 1000:
             return AgentTrigger.HEARTBEAT_RESUMED if info.status is AgentStatus.SUSPECT else AgentTrigger.REJOINED
-        if info.status is AgentStatus.ALIVE and age_ms >= self._timeouts.suspect_s * 1000:
+        if info.status is AgentStatus.ALIVE and age_ms >= timeouts.suspect_s * 1000:
             return AgentTrigger.HEARTBEAT_MISSED
-        if info.status in {AgentStatus.SUSPECT, AgentStatus.DRAINING} and age_ms >= self._timeouts.lost_after_ms:
+        if info.status in {AgentStatus.SUSPECT, AgentStatus.DRAINING} and age_ms >= timeouts.lost_after_ms:
             return AgentTrigger.DECLARED_LOST
         return None
 

@@ -18,7 +18,6 @@ from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.records import KernelMove, SessionRecord
 from sokovan.domain.session import LostPolicy, SessionSpec
 from sokovan.orchestrator.agent_recovery import is_left_behind
-from sokovan.orchestrator.sessions.config import MassFailureGuard
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.session_cache import Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
@@ -42,21 +41,14 @@ class _MassLoss:
 
 
 class EndLostSessions:
-    """Ends sessions `lost_s` after their agent was lost."""
+    """Ends sessions some time (`session_lost_s`) after their agent was lost."""
 
     name = "lost-agents"
 
-    def __init__(
-        self,
-        context: HandlerContext,
-        ids: IdSource,
-        *,
-        lost_s: float = 60.0,
-        guard: MassFailureGuard | None = None,
-    ) -> None:
+    def __init__(self, context: HandlerContext, ids: IdSource) -> None:
         self._sessions, self._writer, self._batches = context.sessions, context.writer, context.batches
         self._quarantine, self._clock, self._telemetry = context.quarantine, context.clock, context.telemetry
-        self._ids, self._lost_ms, self._guard = ids, round(lost_s * 1000), guard or MassFailureGuard()
+        self._ids, self._timing = ids, context.timing
         # When each agent was found to be lost, and the mass loss it was part of, at most one per absence.
         self._since_ms: dict[AgentId, int] = {}
         self._losses: dict[AgentId, _MassLoss] = {}
@@ -77,7 +69,8 @@ class EndLostSessions:
         held = [one for one, loss in self._losses.items() if now_ms < loss.until_ms]
         self._telemetry.gauge("agents_held_back", len(held))
         await self._note(held, now_ms)
-        due = [one for one in lost if one not in held and now_ms - self._since_ms[one] >= self._lost_ms]
+        lost_ms = self._timing.current.session_lost_s * 1000
+        due = [one for one in lost if one not in held and now_ms - self._since_ms[one] >= lost_ms]
         for agent_id in due:
             moved |= await self._end_sessions(agent_id, self._alive_on(agent_id))
         return moved
@@ -104,7 +97,7 @@ class EndLostSessions:
         return [one for one in alive if _failed(one, agent_id).kernels]
 
     def _detect_mass_loss(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
-        guard = self._guard
+        guard = self._timing.current.mass_failures
         present = [one for one, info in agents.items() if info.status is not AgentStatus.TERMINATED]
         recent = [one for one, since in self._since_ms.items() if now_ms - since <= guard.window_s * 1000]
         triggered = len(present) >= guard.agents_min and len(recent) > guard.share * len(present)

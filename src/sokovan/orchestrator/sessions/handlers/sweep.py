@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sokovan.domain.records import SessionRecord
-from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
 from sokovan.orchestrator.sessions.handlers.agent_health import AgentHealthMonitor
 from sokovan.orchestrator.sessions.handlers.deadlines import EnforceDeadlines
@@ -16,38 +15,30 @@ from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
 from sokovan.ports.environment import IdSource
 
 
-def periodic_sweep(context: HandlerContext, ids: IdSource, timing: Timing) -> PeriodicSweep:
+def periodic_sweep(context: HandlerContext, ids: IdSource) -> PeriodicSweep:
     """The sweep with its handlers, in the order in which they run."""
     handlers = (
-        HeartbeatMonitor(context, timeouts=timing.heartbeats),
-        EndLostSessions(context, ids, lost_s=timing.session_lost_s, guard=timing.mass_failures),
+        HeartbeatMonitor(context),
+        EndLostSessions(context, ids),
         EnforceDeadlines(context),
-        AgentHealthMonitor(context, ids, limits=timing.health),
-        GarbageCollector(context, retention=timing.retention),
+        AgentHealthMonitor(context, ids),
+        GarbageCollector(context),
         Housekeeping(context),
     )
-    return PeriodicSweep(context, handlers, every_s=timing.sweep_s, timeout_s=timing.handler_timeout_s)
+    return PeriodicSweep(context, handlers)
 
 
 class PeriodicSweep:
-    """Runs its handlers every `every_s`, and in every long cycle.
+    """Runs its handlers every `sweep_s`, and in every long cycle.
 
-    `timeout_s` is divided equally among the handlers.
+    The timeout of a handler of the coordinator is divided equally among them.
     """
 
     name = "sweep"
 
-    def __init__(
-        self,
-        context: HandlerContext,
-        handlers: Sequence[SessionHandler],
-        *,
-        every_s: float = 1.0,
-        timeout_s: float = 60.0,
-    ) -> None:
-        self._context, self._clock = context, context.clock
-        self._handlers, self._every_ms = tuple(handlers), round(every_s * 1000)
-        self._share_s = timeout_s / max(1, len(self._handlers))
+    def __init__(self, context: HandlerContext, handlers: Sequence[SessionHandler]) -> None:
+        self._context, self._clock, self._timing = context, context.clock, context.timing
+        self._handlers = tuple(handlers)
         self._swept_ms: int | None = None
 
     def clear(self) -> None:
@@ -66,14 +57,15 @@ class PeriodicSweep:
         """Seconds until the next sweep."""
         if self._swept_ms is None:
             return 0.0
-        return max(0, self._swept_ms + self._every_ms - self._clock.monotonic_ms()) / 1000
+        every_ms = round(self._timing.current.sweep_s * 1000)
+        return max(0, self._swept_ms + every_ms - self._clock.monotonic_ms()) / 1000
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Sweep if it is due."""
         if not cycle.long and self.next_due_s() > 0:
             return False
         self._swept_ms = self._clock.monotonic_ms()
-        moved = False
+        moved, share_s = False, self._timing.current.handler_timeout_s / max(1, len(self._handlers))
         for handler in self._handlers:
-            moved |= await self._context.run(handler, cycle, timeout_s=self._share_s)
+            moved |= await self._context.run(handler, cycle, timeout_s=share_s)
         return moved

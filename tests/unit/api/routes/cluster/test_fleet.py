@@ -33,11 +33,11 @@ async def test_an_architecture_that_contradicts_the_body_is_refused(api: ApiHarn
     assert (await api.get("/images/b")).status_code == 404
 
 
-async def test_what_the_wire_does_not_have_stays_as_it_was(api: ApiHarness) -> None:
-    await api.cluster.put(Queue(QueueName("kept"), reclaimable=False))
-    await api.call("PUT", "/queues/kept", json={"name": "kept", "weight": 5})
+async def test_every_field_of_a_queue_is_put(api: ApiHarness) -> None:
+    await api.cluster.put(Queue(QueueName("kept"), priority=3))
+    await api.call("PUT", "/queues/kept", json={"name": "kept", "weight": 5, "reclaimable": False})
     stored = await api.cluster.store.read(lambda unit: unit.catalog.get(Queue, "kept"))
-    assert (stored.weight, stored.reclaimable) == (5, False)
+    assert stored == Queue(QueueName("kept"), weight=5, reclaimable=False)
 
 
 async def test_queues_form_a_tree(api: ApiHarness) -> None:

@@ -43,7 +43,7 @@ def fails() -> bool:
 
 async def test_a_sweep_runs_once_a_second_and_in_every_long_cycle(cluster: OrchestratedCluster) -> None:
     handler = Counting("counting", lambda: True)
-    sweep = PeriodicSweep(context_of(cluster), [handler], every_s=1.0)
+    sweep = PeriodicSweep(context_of(cluster), [handler])
     assert sweep.next_due_s() == 0
     assert await sweep.handle(CycleInput())
     assert not await sweep.handle(CycleInput())
@@ -68,7 +68,7 @@ async def test_a_handler_that_fails_does_not_stop_the_others(cluster: Orchestrat
 
 async def test_a_handler_that_hangs_uses_only_its_share_of_the_time(cluster: OrchestratedCluster) -> None:
     good = Counting("good", lambda: True)
-    sweep = PeriodicSweep(context_of(cluster), [Hanging(), good], timeout_s=60)
+    sweep = PeriodicSweep(context_of(cluster), [Hanging(), good])
     sweeping = asyncio.ensure_future(sweep.handle(CycleInput()))
     await cluster.clock.advance(29)
     assert not sweeping.done()

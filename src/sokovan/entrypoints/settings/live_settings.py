@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.domain.errors import SokovanError
-from sokovan.entrypoints.settings import InvalidSettings, ServerSettings, settings_of
+from sokovan.entrypoints.settings.server_settings import InvalidSettings, ServerSettings, settings_of, single_settings
 from sokovan.ports.config import ConfigStore, ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
 from sokovan.ports.environment import Clock
 from sokovan.scheduling.registry import PluginRegistry
@@ -37,7 +37,8 @@ class LiveSettings:
     """Holds the settings in force and reloads them on changes.
 
     An invalid configuration is refused as a whole: the old settings stay in force, and a
-    notice has the invalid values and the time. `report` is called with each new notice.
+    notice has the invalid values and the time. `overlay` adds what takes precedence over
+    the stored configuration. `report` is called with each new notice.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class LiveSettings:
         *,
         clock: Clock,
         registry: PluginRegistry | None = None,
+        overlay: Callable[[ConfigTree], ConfigTree] = lambda tree: tree,
         write_file: Callable[[Path, bytes], None] = write_whole,
         report: Callable[[Notice], None] = lambda _notice: None,
     ) -> None:
-        self._store, self._clock, self._registry = store, clock, registry
+        self._store, self._clock, self._registry, self._overlay = store, clock, registry, overlay
         self._write_file, self._report = write_file, report
         self._current: ServerSettings | None = None
+        self.origins: Mapping[str, str] = {}
         self._cache: Path | None = None
         self._listeners: list[Listener] = []
         self._active: dict[str, Notice] = {}
@@ -77,6 +80,12 @@ class LiveSettings:
         """Call `listener` with the old and the new settings after each change."""
         self._listeners.append(listener)
 
+    def report_to(self, report: Callable[[Notice], None]) -> None:
+        """Call `report` with the active notices, and with each new one."""
+        self._report = report
+        for notice in self.notices:
+            report(notice)
+
     async def start_from(self, cache: Path | None) -> ServerSettings:
         """Read the settings, or the last valid ones from the file `cache` if that fails.
 
@@ -85,7 +94,7 @@ class LiveSettings:
         self._cache = cache
         try:
             tree = await self._store.read()
-            self._current = settings_of(tree.values, self._registry)
+            self._current, self.origins = self._read(tree)
         except (ConfigUnavailable, UnreadableConfig, InvalidSettings) as error:
             self._current = await self._cached(error)
         else:
@@ -102,12 +111,13 @@ class LiveSettings:
 
     async def _apply(self, tree: ConfigTree) -> None:
         try:
-            requested = settings_of(tree.values, self._registry)
-        except InvalidSettings as error:
+            requested, origins = self._read(tree)
+        except (InvalidSettings, ConfigUnavailable, UnreadableConfig) as error:
             self._refuse(error)
             return
         before = self.current
         self._current = after = self._hot_part(before, requested)
+        self.origins = self._origins_after(origins)
         self._clear(REFUSED)
         self._clear(FROM_CACHE)
         if after != before:
@@ -115,17 +125,25 @@ class LiveSettings:
                 self._notify(listener, before, after)
         await self._write_cache(tree)
 
+    def _read(self, tree: ConfigTree) -> tuple[ServerSettings, Mapping[str, str]]:
+        whole = self._overlay(tree)
+        return settings_of(whole.values, self._registry, origins=whole.origins), whole.origins
+
     def _hot_part(self, before: ServerSettings, requested: ServerSettings) -> ServerSettings:
-        """The requested settings, with the sections that need a restart unchanged."""
-        cold = [one.name for one in fields(ServerSettings) if one.name not in ServerSettings.hot]
-        differing = [
-            path for name in cold for path in _differences(name, getattr(before, name), getattr(requested, name))
-        ]
-        if differing:
-            self._note(RESTART_NEEDED, f"restart the server to apply: {', '.join(differing)}")
+        """The settings with the hot ones that are requested; the others need a restart."""
+        after = before.with_hot(requested)
+        held_back = after.differences(requested)
+        if held_back:
+            self._note(RESTART_NEEDED, f"restart the server to apply: {', '.join(held_back)}")
         else:
             self._clear(RESTART_NEEDED)
-        return replace(requested, **{name: getattr(before, name) for name in cold})
+        return after
+
+    def _origins_after(self, requested: Mapping[str, str]) -> Mapping[str, str]:
+        """The origins of the values in force: a value that is not hot keeps its own."""
+        cold = {path for path, (info, _) in single_settings().items() if not info.hot}
+        kept = {path: origin for path, origin in self.origins.items() if path in cold}
+        return {**{path: origin for path, origin in requested.items() if path not in cold}, **kept}
 
     def _notify(self, listener: Listener, before: ServerSettings, after: ServerSettings) -> None:
         try:
@@ -165,8 +183,8 @@ class LiveSettings:
             raise error
         saved_ms, values = found
         try:
-            settings = settings_of(values, self._registry)
-        except InvalidSettings as outdated:
+            settings, self.origins = self._read(ConfigTree(values, ""))
+        except (InvalidSettings, ConfigUnavailable, UnreadableConfig) as outdated:
             # Cached settings may name a plugin that is no longer installed.
             raise error from outdated
         age_s = max(0, self._clock.now_ms() - saved_ms) // 1000
@@ -174,12 +192,6 @@ class LiveSettings:
         if not isinstance(error, ConfigUnavailable):
             self._refuse(error)
         return settings
-
-
-def _differences(path: str, before: object, after: object) -> list[str]:
-    """Paths of the settings of a section that differ, without values, which may be secret."""
-    names = [one.name for one in fields(before)]  # type: ignore[arg-type]  # every section is a dataclass
-    return [f"{path}.{name}" for name in names if getattr(before, name) != getattr(after, name)]
 
 
 def _read_cache(path: Path | None) -> tuple[int, Mapping[str, ConfigValue]] | None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.entrypoints.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
-from sokovan.entrypoints.setting_kinds import SettingProblem
+from sokovan.entrypoints.settings.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
+from sokovan.entrypoints.settings.setting_kinds import SettingProblem
 from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, profile_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
@@ -20,10 +20,10 @@ def groups_of(value: object, registry: PluginRegistry | None = BUILT_IN) -> tupl
     return dict(groups), [str(problem) for problem in problems]
 
 
-def test_without_any_group_there_is_one_with_the_default_policy() -> None:
-    groups, problems = groups_of({})
+def test_a_group_without_keys_has_the_default_policy() -> None:
+    assert groups_of({}) == ({}, [])
+    groups, problems = groups_of({"default": {}})
     assert problems == []
-    assert list(groups) == ["default"]
     assert profile_of(groups["default"]) == SchedulingProfile()
 
 
@@ -152,7 +152,7 @@ def test_the_tables_name_every_field_of_a_group_and_of_a_profile() -> None:
 
 
 def test_the_tables_say_the_defaults_that_hold() -> None:
-    group, profile = groups_of({})[0]["default"], SchedulingProfile()
+    group, profile = groups_of({"default": {}})[0]["default"], SchedulingProfile()
     for key, (_, default) in GROUP_KEYS.items():
         assert getattr(group, key) == (tuple(default) if isinstance(default, list) else default)
     for key, (_, default) in OPTIONS.items():

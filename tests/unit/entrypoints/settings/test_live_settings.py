@@ -11,7 +11,7 @@ import pytest
 
 from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.toml_config import TomlConfig
-from sokovan.entrypoints.live_settings import (
+from sokovan.entrypoints.settings.live_settings import (
     FROM_CACHE,
     LISTENER_FAILED,
     NOT_CACHED,
@@ -20,13 +20,13 @@ from sokovan.entrypoints.live_settings import (
     LiveSettings,
     Notice,
 )
-from sokovan.entrypoints.settings import InvalidSettings, ServerSettings
+from sokovan.entrypoints.settings.server_settings import InvalidSettings, ServerSettings
 from sokovan.ports.config import ConfigUnavailable, UnreadableConfig
 from sokovan.scheduling.registry import BUILT_IN
 from tests.unit.adapters.local.little_files import make_folder, mode_of, put, remove, text_of
 from tests.unit.adapters.local.quick_clock import QuickClock
 
-GOOD = "[scheduler]\nshort_cycle_ms = 30\n"
+GOOD = "[scheduler]\nbatch_max = 30\n"
 
 
 class Server:
@@ -80,17 +80,17 @@ async def test_before_the_start_there_are_no_settings(server: Server) -> None:
 
 async def test_the_settings_are_read_at_the_start(server: Server) -> None:
     await server.start()
-    assert server.live.current.scheduler.short_cycle_ms == 30
+    assert server.live.current.scheduler.batch_max == 30
     assert server.live.notices == ()
     assert server.live.refusal is None
 
 
 async def test_a_change_is_applied_and_listeners_are_notified(server: Server) -> None:
     await server.start()
-    put(server.file, "[scheduler]\nshort_cycle_ms = 40\n[scaling_groups.gpu]\nscheduler = 'drf'\n")
+    put(server.file, "[scheduler]\nbatch_max = 40\n[scaling_groups.gpu]\nscheduler = 'drf'\n")
     await server.until(lambda: server.notified)
     [(before, after)] = server.notified
-    assert (before.scheduler.short_cycle_ms, after.scheduler.short_cycle_ms) == (30, 40)
+    assert (before.scheduler.batch_max, after.scheduler.batch_max) == (30, 40)
     assert server.live.current is after
     assert after.scaling_groups.keys() == {"gpu"}
 
@@ -99,20 +99,20 @@ async def test_a_change_without_effect_notifies_no_listener(server: Server) -> N
     await server.start()
     put(server.file, "# a remark\n" + GOOD)
     await server.until(lambda: len(server.kept) == 2)
-    put(server.file, "[scheduler]\nshort_cycle_ms = 50\n")
+    put(server.file, "[scheduler]\nbatch_max = 50\n")
     await server.until(lambda: server.notified)
-    assert [after.scheduler.short_cycle_ms for _, after in server.notified] == [50]
+    assert [after.scheduler.batch_max for _, after in server.notified] == [50]
 
 
 async def test_a_bad_value_is_refused_with_its_path_and_the_old_one_stays(server: Server) -> None:
     await server.start()
     before = server.live.current
     began = server.clock.now_ms()
-    put(server.file, "[scheduler]\nshort_cycle_ms = 'fast'\n[scaling_groups.a]\nscheduler = 'fifoo'\n")
+    put(server.file, "[scheduler]\nbatch_max = 'fast'\n[scaling_groups.a]\nscheduler = 'fifoo'\n")
     await server.until(lambda: server.live.refusal)
     refusal = server.live.refusal
     assert refusal is not None
-    assert "scheduler.short_cycle_ms: 'fast' must be a whole number" in refusal.text
+    assert "scheduler.batch_max: 'fast' must be a whole number" in refusal.text
     assert "scaling_groups.a.scheduler: there is no sequencer 'fifoo'" in refusal.text
     assert began <= refusal.since_ms <= server.clock.now_ms()
     assert server.live.current is before
@@ -122,16 +122,16 @@ async def test_a_bad_value_is_refused_with_its_path_and_the_old_one_stays(server
 
 async def test_a_half_written_file_is_refused_with_its_line_and_the_old_settings_stay(server: Server) -> None:
     await server.start()
-    put(server.file, "[scheduler]\nshort_cycle_ms = ")
+    put(server.file, "[scheduler]\nbatch_max = ")
     await server.until(lambda: server.live.refusal)
     assert server.live.refusal is not None
-    assert server.live.refusal.text.startswith(f"{server.file}:2:18: ")
-    assert server.live.current.scheduler.short_cycle_ms == 30
+    assert server.live.refusal.text.startswith(f"{server.file}:2:13: ")
+    assert server.live.current.scheduler.batch_max == 30
 
 
 async def test_a_refusal_is_over_when_the_value_is_mended(server: Server) -> None:
     await server.start()
-    put(server.file, "[scheduler]\nshort_cycle_ms = 0\n")
+    put(server.file, "[scheduler]\nbatch_max = 0\n")
     await server.until(lambda: server.live.refusal)
     put(server.file, GOOD)
     await server.until(lambda: not server.live.refusal)
@@ -140,10 +140,10 @@ async def test_a_refusal_is_over_when_the_value_is_mended(server: Server) -> Non
 
 async def test_another_bad_value_is_another_refusal(server: Server) -> None:
     await server.start()
-    put(server.file, "[scheduler]\nshort_cycle_ms = 0\n")
-    await server.until(lambda: server.live.refusal)
     put(server.file, "[scheduler]\nbatch_max = 0\n")
-    await server.until(lambda: "batch_max" in (server.live.refusal.text if server.live.refusal else ""))
+    await server.until(lambda: server.live.refusal)
+    put(server.file, "[scheduler]\nlong_cycle_s = 0\n")
+    await server.until(lambda: "long_cycle_s" in (server.live.refusal.text if server.live.refusal else ""))
     assert [notice.kind for notice in server.reported] == [REFUSED, REFUSED]
 
 
@@ -153,13 +153,16 @@ async def test_a_file_that_is_removed_leaves_the_settings_in_force(server: Serve
     await server.until(lambda: server.live.refusal)
     assert server.live.refusal is not None
     assert server.live.refusal.text == f"{server.file}: was removed"
-    assert server.live.current.scheduler.short_cycle_ms == 30
+    assert server.live.current.scheduler.batch_max == 30
 
 
 async def test_a_section_that_needs_a_restart_keeps_its_value_and_says_so_without_it(server: Server) -> None:
     await server.start()
     before = server.live.current
-    put(server.file, GOOD + "batch_max = 7\n[storage]\nurl = 'postgresql://u:hunter2@db/x'\n[config]\npoll_s = 9\n")
+    put(
+        server.file,
+        "[scheduler]\nbatch_max = 7\n[storage]\nurl = 'postgresql://u:hunter2@db/x'\n[config]\npoll_s = 9\n",
+    )
     await server.until(lambda: server.notified)
     assert server.live.current.scheduler.batch_max == 7
     assert (server.live.current.storage, server.live.current.config) == (before.storage, before.config)
@@ -184,7 +187,7 @@ async def test_a_failing_listener_does_not_block_others(server: Server) -> None:
     server.live.listen(failing)
     server.live.listen(lambda _, after: later.append(after))
     await server.start()
-    put(server.file, "[scheduler]\nshort_cycle_ms = 40\n")
+    put(server.file, "[scheduler]\nbatch_max = 40\n")
     await server.until(lambda: later)
     assert later == [server.live.current]
     assert server.kinds() == [LISTENER_FAILED]
@@ -192,12 +195,12 @@ async def test_a_failing_listener_does_not_block_others(server: Server) -> None:
 
 async def test_the_last_good_configuration_is_kept_in_a_private_file(server: Server) -> None:
     await server.start()
-    assert json.loads(text_of(server.cache))["values"] == {"scheduler": {"short_cycle_ms": 30}}
+    assert json.loads(text_of(server.cache))["values"] == {"scheduler": {"batch_max": 30}}
     assert mode_of(server.cache) == 0o600
-    put(server.file, "[scheduler]\nshort_cycle_ms = 0\n")
+    put(server.file, "[scheduler]\nbatch_max = 0\n")
     await server.until(lambda: server.live.refusal)
-    assert json.loads(text_of(server.cache))["values"] == {"scheduler": {"short_cycle_ms": 30}}
-    put(server.file, "[scheduler]\nshort_cycle_ms = 40\n")
+    assert json.loads(text_of(server.cache))["values"] == {"scheduler": {"batch_max": 30}}
+    put(server.file, "[scheduler]\nbatch_max = 40\n")
     await server.until(lambda: "40" in text_of(server.cache))
 
 
@@ -205,7 +208,7 @@ async def test_a_cache_that_cannot_be_written_is_noticed_and_stops_nothing(serve
     make_folder(server.cache)
     await server.start()
     assert server.kinds() == [NOT_CACHED]
-    assert server.live.current.scheduler.short_cycle_ms == 30
+    assert server.live.current.scheduler.batch_max == 30
 
 
 async def test_a_configuration_that_cannot_be_reached_at_the_start_is_taken_from_the_cache(tmp_path: Path) -> None:
@@ -217,7 +220,7 @@ async def test_a_configuration_that_cannot_be_reached_at_the_start_is_taken_from
     make_folder(first.file)
     second = Server(tmp_path)
     await second.live.start_from(second.cache)
-    assert second.live.current.scheduler.short_cycle_ms == 30
+    assert second.live.current.scheduler.batch_max == 30
     [notice] = second.live.notices
     assert notice.kind == FROM_CACHE
     assert "Is a directory; the settings of 0 s ago are in force" in notice.text
@@ -226,22 +229,22 @@ async def test_a_configuration_that_cannot_be_reached_at_the_start_is_taken_from
 
 
 async def test_a_configuration_that_comes_back_takes_the_place_of_the_cache(server: Server) -> None:
-    put(server.cache, json.dumps({"saved_ms": 0, "values": {"scheduler": {"short_cycle_ms": 30}}}))
+    put(server.cache, json.dumps({"saved_ms": 0, "values": {"scheduler": {"batch_max": 30}}}))
     make_folder(server.file)
     await server.live.start_from(server.cache)
     server.following = asyncio.ensure_future(server.live.follow())
     server.file.rmdir()
-    put(server.file, "[scheduler]\nshort_cycle_ms = 31\n")
+    put(server.file, "[scheduler]\nbatch_max = 31\n")
     await server.until(lambda: server.notified)
-    assert server.live.current.scheduler.short_cycle_ms == 31
+    assert server.live.current.scheduler.batch_max == 31
     await server.until(lambda: server.kinds() == [])
 
 
-@pytest.mark.parametrize("text", ["[scheduler]\nshort_cycle_ms = 0\n", "[scheduler\n"])
+@pytest.mark.parametrize("text", ["[scheduler]\nbatch_max = 0\n", "[scheduler\n"])
 async def test_a_bad_configuration_at_the_start_is_refused_and_the_cache_is_used(server: Server, text: str) -> None:
-    put(server.cache, json.dumps({"saved_ms": 0, "values": {"scheduler": {"short_cycle_ms": 30}}}))
+    put(server.cache, json.dumps({"saved_ms": 0, "values": {"scheduler": {"batch_max": 30}}}))
     await server.start(text)
-    assert server.live.current.scheduler.short_cycle_ms == 30
+    assert server.live.current.scheduler.batch_max == 30
     assert sorted(server.kinds()) == [FROM_CACHE, REFUSED]
 
 
@@ -263,8 +266,8 @@ async def test_without_a_cache_that_can_be_used_a_bad_configuration_stops_the_st
 ) -> None:
     if cache is not None:
         put(server.cache, cache)
-    with pytest.raises(InvalidSettings, match="short_cycle_ms"):
-        await server.start("[scheduler]\nshort_cycle_ms = 0\n")
+    with pytest.raises(InvalidSettings, match="batch_max"):
+        await server.start("[scheduler]\nbatch_max = 0\n")
     with pytest.raises(UnreadableConfig):
         await server.start("[")
 

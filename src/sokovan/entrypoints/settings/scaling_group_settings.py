@@ -15,7 +15,8 @@ from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName, is_name
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
-from sokovan.entrypoints.setting_kinds import SettingInfo, SettingProblem, unknown
+from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
+from sokovan.ports.config import setting_path
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
@@ -126,17 +127,14 @@ class ScalingGroupReader:
         self._problems, self._registry = problems, registry
 
     def groups(self, value: object) -> dict[ScalingGroupName, ScalingGroup]:
-        """All groups by name; `default` if there are none."""
+        """All configured groups by name."""
         if not isinstance(value, Mapping):
             self._wrong("scaling_groups", f"{quoted(value)} must be a table of groups")
             return {}
-        groups = {ScalingGroupName(name): self._group(name, group) for name, group in value.items()}
-        if not groups:
-            groups = {DEFAULT_SCALING_GROUP: ScalingGroup(DEFAULT_SCALING_GROUP)}
-        return groups
+        return {ScalingGroupName(name): self._group(name, group) for name, group in value.items()}
 
     def _group(self, name: str, value: object) -> ScalingGroup:
-        path = f"scaling_groups.{name}" if "." not in name else f'scaling_groups."{name}"'
+        path = setting_path("scaling_groups", name)
         before = len(self._problems)
         if not is_name(name):
             self._wrong(path, f"{quoted(name)} is not a name for a scaling group")

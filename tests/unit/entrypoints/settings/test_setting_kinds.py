@@ -6,17 +6,27 @@ from dataclasses import dataclass
 
 import pytest
 
-from sokovan.entrypoints.setting_kinds import (
+from sokovan.domain.errors import InvalidInput
+from sokovan.entrypoints.settings.setting_kinds import (
     InvalidSettings,
     SettingInfo,
     SettingProblem,
     name,
+    origin_of,
     section_of,
     settings_in,
+    switch,
+    text,
+    texts,
     unknown,
     url,
     whole,
 )
+
+
+def checked_fence(name: str) -> None:
+    if name == "fog":
+        raise InvalidInput(f"{name!r} is no fence")
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ def test_a_url_is_not_printed_with_its_section() -> None:
 def test_the_error_lists_every_problem_with_its_path() -> None:
     error = InvalidSettings([SettingProblem("a.b", "is bad"), SettingProblem("c", "is worse")])
     assert error.message == "2 settings cannot be used:\n  a.b: is bad\n  c: is worse"
-    assert str(error).endswith("the previous settings stay in force [invalid-settings]")
+    assert str(error).endswith("nothing was applied [invalid-settings]")
     assert InvalidSettings([SettingProblem("a", "is bad")]).message == "a setting cannot be used:\n  a: is bad"
 
 
@@ -99,3 +109,71 @@ def test_a_page_can_say_what_each_setting_is() -> None:
 
 def test_a_key_like_none_that_is_known_gets_the_whole_list() -> None:
     assert unknown("zzz", ["b", "a"]) == "is not known; known are a, b"
+
+
+@dataclass(frozen=True)
+class Garden:
+    watered: bool = switch(default=True, meaning="Whether it is watered.")
+    fence: str = text("wood", "What surrounds it.", check=checked_fence)
+    beds: tuple[str, ...] = texts(("roses",), "What grows.")
+    size: int = whole(3, "How large.", least=1, most=9)
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "value"),
+    [
+        ("watered", "false", False),
+        ("watered", "TRUE", True),
+        ("beds", "roses, mint", ["roses", "mint"]),
+        ("fence", "iron", "iron"),
+        ("size", "8", 8),
+        ("size", "-8", -8),
+        ("size", "8.5", "8.5"),
+        ("watered", "perhaps", "perhaps"),
+    ],
+)
+def test_a_variable_is_read_by_the_kind_of_its_setting(setting: str, given: str, value: object) -> None:
+    info, _ = settings_in(Garden)[setting]
+    assert info.read(given) == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "problem"),
+    [
+        ("watered", "perhaps", "'perhaps' must be true or false"),
+        ("watered", 1, "1 must be true or false"),
+        ("fence", "fog", "'fog' is no fence"),
+        ("beds", "roses", "'roses' must be a list of texts"),
+        ("beds", ["roses", 5], "5 must be a text"),
+        ("beds", [], ""),
+    ],
+)
+def test_every_kind_has_its_problems(setting: str, given: object, problem: str) -> None:
+    info, _ = settings_in(Garden)[setting]
+    assert info.problem(given) == problem
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("https://shop/x", "https://shop/x"),
+        ("https://u:hunter2@shop/x", "https://u:(hidden)@shop/x"),
+        ("https://u:hunt@er2@shop/x", "https://u:(hidden)@shop/x"),
+        ("https://shop/x?password=hunter2", "https://shop/x?(hidden)"),
+        ("https://u:a/b@shop", "https://u:(hidden)@shop"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(given: str, shown: str) -> None:
+    info, _ = settings_in(Kitchen)["pantry"]
+    assert info.shown(given) == shown
+
+
+def test_the_origin_is_that_of_the_value_or_of_what_is_around_or_inside_it() -> None:
+    origins = {"a": "f:1", "a.b": "f:2", "x.y": "X__Y"}
+    assert [origin_of(path, origins) for path in ("a.b", "a.c", "a.b[2]", "x", "z")] == [
+        "f:2",
+        "f:1",
+        "f:2",
+        "X__Y",
+        "",
+    ]

@@ -1,0 +1,1 @@
+"""Settings of the server: their table, sources, and the values in force."""

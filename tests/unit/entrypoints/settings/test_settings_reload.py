@@ -1,0 +1,60 @@
+"""Changes of settings while the server runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.adapters.local.toml_config import TomlConfig
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import ScalingGroupName
+from sokovan.entrypoints.settings.live_settings import LiveSettings
+from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups
+from sokovan.orchestrator.coordinator import SESSIONS_HINT
+from sokovan.orchestrator.sessions.config import Timing
+from sokovan.testing.stored_cluster import StoredCluster
+from tests.unit.adapters.local.little_files import put
+from tests.unit.adapters.local.quick_clock import QuickClock
+
+GPU = ScalingGroupName("gpu")
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await QuickClock().sleep(0.001)
+
+
+async def test_a_change_is_logged_applied_and_its_groups_are_stored(tmp_path: Path) -> None:
+    file, clock = tmp_path / "sokovan.toml", QuickClock()
+    logged: list[str] = []
+    timings: list[Timing] = []
+    async with StoredCluster.open() as cluster:
+        live = LiveSettings(TomlConfig(file, clock=clock, poll_s=0.001), clock=clock)
+        await live.start_from(None)
+        hints = InProcessHints(cluster.store.database.clock)
+        reload = SettingsReload(live, cluster.store, hints, retime=timings.append, log=logged.append)
+        running = asyncio.create_task(reload.run())
+        put(file, "[orchestrator]\nagent_lost_s = 90\n[api]\nport = 5\n[scaling_groups.gpu]\nscheduler = 'drf'\n")
+        await until(lambda: timings)
+        assert timings[-1].heartbeats.lost_after_ms == 90_000
+        assert logged == [
+            "setting scaling_groups.gpu changed",
+            "setting orchestrator.agent_lost_s changed from 60 to 90",
+        ]
+        await hints.wait((SESSIONS_HINT,), timeout_s=20)
+        stored = await cluster.store.read(lambda unit: unit.catalog.get(ScalingGroup, GPU))
+        assert stored.scheduler == "drf"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_group_that_is_stored_already_is_not_written_again() -> None:
+    async with StoredCluster.open() as cluster:
+        groups = {GPU: ScalingGroup(GPU, scheduler="lifo")}
+        await put_groups(cluster.store, groups)
+        await put_groups(cluster.store, groups)
+        found = await cluster.store.read(lambda unit: unit.audit.page(limit=10))
+        assert [(entry.who, entry.target) for _, _, entry in found] == [("settings", "gpu")]
