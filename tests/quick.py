@@ -1,10 +1,12 @@
-"""The `--quick` option: no slow test, none that needs a server program, and fewer examples per property.
+"""The `--quick` option: no slow test, none that needs a server program, fewer examples and cases.
 
 A test needs a server if it is marked `server`, uses a fixture of `tests.servers`, or has a parameter that names a
 server. A test that takes seconds of processor time is marked `slow`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import settings
@@ -41,6 +43,14 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
 def at_most(examples: int) -> settings:
     """Settings of a property whose examples are large, or which has many cases: no more than the profile wants."""
     return settings(max_examples=min(examples, settings().max_examples))
+
+
+def sampled(values: Iterable[str], *, every: int) -> list[object]:
+    """Parameters of a test with many alike cases: `--quick` runs one in `every`."""
+    return [
+        value if place % every == 0 else pytest.param(value, marks=pytest.mark.slow)
+        for place, value in enumerate(values)
+    ]
 
 
 def is_slow(item: pytest.Item) -> bool:

@@ -15,6 +15,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER, release
 from sokovan.wire.frames import CreateKernel
 
+pytestmark = pytest.mark.slow  # many cycles through the store per test
+
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
 

@@ -11,6 +11,8 @@ from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.testing.acting_agents import ActingAgent
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow  # many cycles through the store per test
+
 
 async def two_agents(cluster: OrchestratedCluster) -> tuple[ActingAgent, ActingAgent]:
     """Two equal agents; the first is chosen before the second."""

@@ -13,6 +13,8 @@ from sokovan.testing.acting_agents import ActingAgent
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.wire.frames import CreateKernel
 
+pytestmark = pytest.mark.slow  # many cycles through the store per test
+
 PROBE = ("true",)
 ONCE = RetryPolicy(attempts=1)
 

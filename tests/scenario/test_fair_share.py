@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AccessKey, ScalingGroupName
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.owners.tenancy import Domain, Owner, User
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+pytestmark = pytest.mark.slow  # many cycles through the store per test
 
 ADA = Owner(user="ada", access_key=AccessKey("ada"))
 BOB = Owner(user="bob", access_key=AccessKey("bob"))

@@ -10,6 +10,7 @@ from sokovan.domain.errors import InvalidSpec
 from sokovan.ports.allocation import AllocationRefused, IncompleteGang
 from sokovan.scheduling.profile import ACTIONS
 from sokovan.simulator.simulation import initial_state
+from tests.quick import sampled
 from tests.scenario.scenario_files import OWN, VOLCANO, scenarios_in
 from tests.scenario.stored_scenario import StoredScenario
 
@@ -65,7 +66,7 @@ REFUSED = (
 CANNOT_BE_STORED = {name: group.error for group in REFUSED for name in group.names}
 
 
-@pytest.mark.parametrize("name", [name for name in RUNNABLE if name not in CANNOT_BE_STORED])
+@pytest.mark.parametrize("name", sampled((name for name in RUNNABLE if name not in CANNOT_BE_STORED), every=8))
 async def test_a_stored_scenario_gives_the_plans_of_the_simulator(name: str) -> None:
     scenario = RUNNABLE[name]
     simulated = initial_state(scenario)

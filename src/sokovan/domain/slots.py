@@ -7,6 +7,7 @@ bytes, devices as a count, shares in thousandths. `slot_notation` parses and for
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from fractions import Fraction
 
@@ -150,10 +151,14 @@ NO_LIMITS = SlotLimits()
 
 def total(parts: Iterable[ResourceSlot]) -> ResourceSlot:
     """The sum of all parts."""
+    given = list(parts)
+    distinct = {id(part): part for part in given}
+    # Alike kernels share one object, which is read once.
+    times = Counter(map(id, given)) if len(distinct) < len(given) else dict.fromkeys(distinct, 1)
     amounts: dict[str, int] = {}
-    for part in parts:
+    for key, part in distinct.items():
         for slot, amount in part.items():
-            amounts[slot] = amounts.get(slot, 0) + amount
+            amounts[slot] = amounts.get(slot, 0) + amount * times[key]
     return ResourceSlot._trusted(amounts)
 
 

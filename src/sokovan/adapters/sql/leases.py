@@ -13,6 +13,11 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.ports.leases import Lease
 
+_NAMED = LEASES.c.name == sa.bindparam("lease")
+_LOCK = sa.select(LEASES).where(_NAMED).with_for_update()
+_LOCK_TO_RENEW = sa.select(LEASES).where(_NAMED).with_for_update(key_share=True)
+_EXTEND = sa.update(LEASES).where(_NAMED).values(expires_ms=sa.bindparam("until_ms"))
+
 
 class SqlLeases:
     """Leases as rows. A new holder waits for the writes of the previous one."""
@@ -86,7 +91,7 @@ async def _acquire(transaction: Transaction, name: str, *, holder: str, ttl_s: f
 async def _extend(transaction: Transaction, name: str, row: Row[Any], *, ttl_s: float) -> Lease:
     # Never shorter: a delayed renewal must not undo a later one.
     expires = max(row.expires_ms, transaction.now_ms + int(ttl_s * 1000))
-    await transaction.execute(sa.update(LEASES).where(LEASES.c.name == name).values(expires_ms=expires))
+    await transaction.execute(_EXTEND, {"lease": name, "until_ms": expires})
     return Lease(name=name, holder=row.holder, epoch=row.epoch, expires_ms=expires)
 
 
@@ -97,5 +102,4 @@ async def _begin_term(transaction: Transaction, name: str, *, holder: str, epoch
 
 async def _locked(transaction: Transaction, name: str, *, renewing: bool = False) -> Row[Any] | None:
     """The lease row, locked; a renewal does not block the leader's own writes."""
-    statement = sa.select(LEASES).where(LEASES.c.name == name).with_for_update(key_share=renewing)
-    return await transaction.first(statement)
+    return await transaction.first(_LOCK_TO_RENEW if renewing else _LOCK, {"lease": name})

@@ -5,21 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.sql import retention
+from sokovan.adapters.sql.commit_ids import begin, transaction_of
 from sokovan.adapters.sql.database import Database, is_connection_loss, is_retryable
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
-from sokovan.adapters.sql.schema.columns import server_time
-from sokovan.adapters.sql.schema.tables import COMMITS
-from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import OutcomeUnknown, StoreUnavailable
 from sokovan.ports.environment import IdSource
@@ -90,7 +85,7 @@ class SqlStore:
         async def once() -> R:
             async with self.database.reading(inline=inline) as connection:
                 now = await self.database.now_ms(connection)
-                return await work(SqlUnitOfWork(_transaction(self.database, connection, now_ms=now)))
+                return await work(SqlUnitOfWork(transaction_of(self.database, connection, now_ms=now)))
 
         return await self._retry_until_known(once)
 
@@ -157,7 +152,7 @@ class _Attempt(Generic[R]):
 
     async def once(self, database: Database) -> R:
         async with database.writing() as connection:
-            transaction = await _begin(database, connection, self._commit_id)
+            transaction = await begin(database, connection, self._commit_id)
             if transaction is None:
                 return self._results[-1]
             self.committing = False
@@ -169,32 +164,3 @@ class _Attempt(Generic[R]):
             self.committing = True
             await connection.commit()
             return result
-
-
-async def _begin(database: Database, connection: AsyncConnection, commit_id: str) -> Transaction | None:
-    """Insert the commit id and read time and stamp; None if an earlier attempt committed."""
-    bound = {"the_id": commit_id, **({} if database.is_postgresql else {"the_now_ms": database.clock.now_ms()})}
-    row = (await connection.execute(_insert_commit_id(database.is_postgresql), bound)).first()
-    if row is None:
-        return None
-    stamp = row.stamp if database.is_postgresql else row.sequence
-    return _transaction(database, connection, now_ms=row.at_ms, stamp=stamp, number=row.sequence)
-
-
-@cache
-def _insert_commit_id(is_postgresql: bool) -> Any:  # noqa: FBT001  # a key of the cache
-    insert = (postgresql.insert if is_postgresql else sqlite.insert)(COMMITS)
-    now = server_time() if is_postgresql else sa.bindparam("the_now_ms")
-    # The stamp: PostgreSQL's transaction id; on SQLite, which has one writer at a time, the sequence number.
-    stamp = sa.cast(sa.cast(sa.func.pg_current_xact_id(), sa.Text), sa.BigInteger).label("stamp")
-    return (
-        insert.values(commit_id=sa.bindparam("the_id"), at_ms=now)
-        .on_conflict_do_nothing()
-        .returning(COMMITS.c.at_ms, COMMITS.c.sequence, *([stamp] if is_postgresql else []))
-    )
-
-
-def _transaction(
-    database: Database, connection: AsyncConnection, *, now_ms: int, stamp: int = 0, number: int = 0
-) -> Transaction:
-    return Transaction(connection, postgresql=database.is_postgresql, now_ms=now_ms, stamp=stamp, number=number)

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from sokovan.adapters.sql.compiled_statements import run
 from sokovan.adapters.sql.rows import TEXT, Rows
 from sokovan.adapters.sql.schema.columns import server_time
 from sokovan.adapters.sql.schema.tables import LEASES, OUTBOX
@@ -23,6 +24,10 @@ from sokovan.ports.storage import Fence
 
 # Events per outbox row, so that no message grows without bound.
 EVENTS_PER_ROW = 500
+_EPOCH = (
+    sa.select(LEASES.c.epoch).where(LEASES.c.name == sa.bindparam("lease")).with_for_update(read=True, key_share=True)
+)
+_INSERT_EVENTS = sa.insert(OUTBOX)
 
 
 @dataclass(slots=True)
@@ -44,15 +49,16 @@ class Transaction:
 
     async def fetch(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
         """All rows of a statement."""
-        return (await self.connection.execute(statement, parameters)).all()
+        return (await run(self.connection, statement, parameters)).rows
 
     async def first(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Row[Any] | None:
         """The first row, or None."""
-        return (await self.connection.execute(statement, parameters)).first()
+        rows = (await run(self.connection, statement, parameters)).rows
+        return rows[0] if rows else None
 
     async def execute(self, statement: sa.Executable, parameters: Any = None) -> int:
         """Run a statement; returns the number of affected rows."""
-        return (await self.connection.execute(statement, parameters)).rowcount
+        return (await run(self.connection, statement, parameters)).changed
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -96,12 +102,7 @@ class Transaction:
         """
         if self.fence is None:
             return
-        statement = (
-            sa.select(LEASES.c.epoch)
-            .where(LEASES.c.name == self.fence.lease)
-            .with_for_update(read=True, key_share=True)
-        )
-        row = await self.first(statement)
+        row = await self.first(_EPOCH, {"lease": self.fence.lease})
         if row is None or row.epoch != self.fence.epoch:
             raise FencedOut(lease=self.fence.lease, epoch=self.fence.epoch, current=None if row is None else row.epoch)
 
@@ -110,7 +111,7 @@ class Transaction:
         for start in range(0, len(self.events), EVENTS_PER_ROW):
             events = [(type(event).__name__, event) for event in self.events[start : start + EVENTS_PER_ROW]]
             text = msgspec.json.encode(events).decode()
-            await self.execute(sa.insert(OUTBOX).values(at_ms=self.now_ms, events=text))
+            await self.execute(_INSERT_EVENTS, {"at_ms": self.now_ms, "events": text})
         self.events.clear()
 
 

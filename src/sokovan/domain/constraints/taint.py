@@ -56,6 +56,8 @@ class Toleration:
 
 def taints_of(labels: Mapping[str, str]) -> tuple[Taint, ...]:
     """The taints among the labels of an agent, sorted."""
+    if not labels:
+        return ()
     found = []
     for name, value in labels.items():
         if name.startswith(TAINT_PREFIX) and len(name) > len(TAINT_PREFIX):

@@ -276,6 +276,7 @@ async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: Controlle
     await refusal(blind.plan(HELLO, ALICE), DryRunUnavailable)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ["submit", "terminate", "cancel"])
 async def test_a_client_that_leaves_at_any_moment_leaves_a_hint_for_what_it_committed(
     harness: ControllerHarness, act: str

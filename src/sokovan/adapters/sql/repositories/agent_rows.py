@@ -22,14 +22,15 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.slots import ResourceSlot, total
 
+_CHANGED = sa.select(AGENTS).where(AGENTS.c.stamp >= sa.bindparam("since"))
 
-async def read_infos(transaction: Transaction, where: sa.ColumnElement[bool]) -> list[AgentInfo]:
-    """The agents that match, with their slots and taken ports, for the scheduler."""
-    rows = await transaction.fetch(sa.select(AGENTS).where(where))
+
+async def read_infos(transaction: Transaction, *, since: int = 0) -> list[AgentInfo]:
+    """The agents written since a stamp, with slots and taken ports."""
+    rows = await transaction.fetch(_CHANGED, {"since": since})
     bound = bound_ids(transaction, [row.agent_id for row in rows])
-    wanted = AGENT_SLOTS.c.agent_id.in_(sa.select(ids_table(transaction.postgresql).c.id))
     slots: dict[str, list[Any]] = {}
-    for slot in await transaction.fetch(sa.select(AGENT_SLOTS).where(wanted), bound):
+    for slot in await transaction.fetch(_slots_of(transaction.postgresql), bound):
         slots.setdefault(slot.agent_id, []).append(slot)
     infos = {row.agent_id: agent_info(row, slots.get(row.agent_id, ()), ()) for row in rows}
     taken: dict[str, list[tuple[int, int]]] = {}
@@ -40,6 +41,12 @@ async def read_infos(transaction: Transaction, where: sa.ColumnElement[bool]) ->
     for agent_id, ports in taken.items():
         infos[agent_id] = replace(infos[agent_id], leased_ports=tuple(sorted(ports)))
     return list(infos.values())
+
+
+@cache
+def _slots_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Selects the slots of agents."""
+    return sa.select(AGENT_SLOTS).where(AGENT_SLOTS.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)))
 
 
 @cache
@@ -55,13 +62,18 @@ def taken_ports(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of
 async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dict[str, list[ResourceSlot]]:
     """Slots held by TERMINATING kernels, by agent."""
     found: dict[str, list[ResourceSlot]] = {}
-    statement = sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
-        KERNELS.c.status == KernelStatus.TERMINATING.value,
-        KERNELS.c.agent_id.in_(sa.select(ids_table(transaction.postgresql).c.id)),
-    )
-    for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
+    for row in await transaction.fetch(_terminating(transaction.postgresql), bound_ids(transaction, ids)):
         found.setdefault(row.agent_id, []).append(slots_of(row.slots))
     return found
+
+
+@cache
+def _terminating(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Selects the TERMINATING kernels of agents."""
+    return sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
+        KERNELS.c.status == KernelStatus.TERMINATING.value,
+        KERNELS.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)),
+    )
 
 
 def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[ResourceSlot]) -> AgentInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -31,6 +32,13 @@ from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.ports.repositories.agents import AgentProfile, SlotRoom
 
 MEMORY = "mem"
+
+_AGENT = sa.select(AGENTS).where(AGENTS.c.agent_id == sa.bindparam("the_agent"))
+_LOCK_AGENT = _AGENT.with_for_update()
+_USED_SLOTS = sa.select(AGENT_SLOTS.c.slot, AGENT_SLOTS.c.used).where(
+    AGENT_SLOTS.c.agent_id == sa.bindparam("the_agent")
+)
+_DEVICES = sa.select(AGENT_DEVICES).where(AGENT_DEVICES.c.agent_id == sa.bindparam("the_agent"))
 
 
 class SqlAgents:
@@ -66,8 +74,7 @@ class SqlAgents:
     async def get(self, agent_id: AgentId) -> AgentRecord:
         """See the port."""
         # Invalid names are not queried: PostgreSQL rejects some strings.
-        chosen = sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id)
-        records = await self._records(chosen) if is_name(agent_id) else []
+        records = await self._records(_AGENT, {"the_agent": agent_id}) if is_name(agent_id) else []
         if not records:
             raise ObjectNotFound(what="agent", name=agent_id)
         return records[0]
@@ -151,7 +158,7 @@ class SqlAgents:
         return await history.read_history(self._transaction, AGENT.name, agent_id)
 
     async def _locked(self, agent_id: AgentId) -> sa.Row[Any] | None:
-        return await self._transaction.first(sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id).with_for_update())
+        return await self._transaction.first(_LOCK_AGENT, {"the_agent": agent_id})
 
     async def _join_or_lock(self, info: AgentInfo, change: Change) -> sa.Row[Any] | None:
         """Insert the agent; returns its locked row if a concurrent transaction inserted it first."""
@@ -249,12 +256,7 @@ class SqlAgents:
 
     async def _set_slots(self, info: AgentInfo) -> None:
         """Set capacities as reported, but not below what is in use."""
-        known = {
-            row.slot: row.used
-            for row in await self._transaction.fetch(
-                sa.select(AGENT_SLOTS.c.slot, AGENT_SLOTS.c.used).where(AGENT_SLOTS.c.agent_id == info.agent_id)
-            )
-        }
+        known = {row.slot: row.used for row in await self._transaction.fetch(_USED_SLOTS, {"the_agent": info.agent_id})}
         rows = Rows(
             "reported", {"slot": TEXT, "capacity": WHOLE, "reported": WHOLE}, postgresql=self._transaction.postgresql
         )
@@ -279,7 +281,7 @@ class SqlAgents:
     async def _set_devices(self, agent_id: AgentId, devices: Sequence[Device]) -> None:
         """Update the devices; removed ones keep their row and are not allocated again."""
         mine = AGENT_DEVICES.c.agent_id == agent_id
-        known = {row.device_id: row for row in await self._transaction.fetch(sa.select(AGENT_DEVICES).where(mine))}
+        known = {row.device_id: row for row in await self._transaction.fetch(_DEVICES, {"the_agent": agent_id})}
         named = {device.device_id: device for device in devices}
         await self._transaction.execute(
             sa.update(AGENT_DEVICES).where(mine).values(present=AGENT_DEVICES.c.device_id.in_(list(named)))
@@ -301,15 +303,17 @@ class SqlAgents:
                 sa.insert(AGENT_DEVICES), [{**row, "used": 0, "present": True} for row in fresh]
             )
 
-    async def _records(self, statement: sa.Select[Any]) -> list[AgentRecord]:
-        rows = await self._transaction.fetch(statement)
+    async def _records(
+        self, statement: sa.Select[Any], parameters: Mapping[str, Any] | None = None
+    ) -> list[AgentRecord]:
+        rows = await self._transaction.fetch(statement, parameters)
         ids = [row.agent_id for row in rows]
         bound = bound_ids(self._transaction, ids)
         slots: dict[str, list[sa.Row[Any]]] = {agent_id: [] for agent_id in ids}
-        for row in await self._transaction.fetch(_of_agents(AGENT_SLOTS, self._transaction), bound):
+        for row in await self._transaction.fetch(_of_agents(AGENT_SLOTS, self._transaction.postgresql), bound):
             slots[row.agent_id].append(row)
         devices: dict[str, list[Device]] = {agent_id: [] for agent_id in ids}
-        for row in await self._transaction.fetch(_of_agents(AGENT_DEVICES, self._transaction), bound):
+        for row in await self._transaction.fetch(_of_agents(AGENT_DEVICES, self._transaction.postgresql), bound):
             if row.present:
                 devices[row.agent_id].append(Device(row.device_id, row.slot, row.units))
         releasing = await releasing_kernels(self._transaction, ids)
@@ -367,8 +371,10 @@ def _rooms() -> sa.Select[Any]:
     )
 
 
-def _of_agents(table: sa.Table, transaction: Transaction) -> sa.Select[Any]:
-    wanted = sa.select(ids_table(transaction.postgresql).c.id)
+@cache
+def _of_agents(table: sa.Table, postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Selects the rows of agents in a table."""
+    wanted = sa.select(ids_table(postgresql).c.id)
     return sa.select(table).where(table.c.agent_id.in_(wanted)).order_by(*table.primary_key.columns)
 
 

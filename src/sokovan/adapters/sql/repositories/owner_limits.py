@@ -22,7 +22,14 @@ from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.plain_values import from_plain
 
 OWNED = {Scope.KEYPAIR: KEYPAIRS, Scope.USER: USERS, Scope.GROUP: GROUPS, Scope.DOMAIN: DOMAINS}
-_KINDS = [table.name for table in (*OWNED.values(), POLICIES)]
+_KINDS = frozenset(table.name for table in (*OWNED.values(), POLICIES))
+_MARKS = sa.select(CATALOG_MARKS.c.kind, CATALOG_MARKS.c.stamp)
+# One statement per scope, so that a policy written concurrently is seen with its owner or not at all.
+_POLICIES = {
+    scope: sa.select(table.c.name, POLICIES.c.body).join(POLICIES, POLICIES.c.name == table.c.policy)
+    for scope, table in OWNED.items()
+}
+_BODIES = {table: sa.select(table.c.name, table.c.body) for table in (USERS, GROUPS)}
 
 
 # Limits per slot, by scope and name of the owner.
@@ -38,8 +45,7 @@ class OwnerLimitCache:
 
     async def current(self, transaction: Transaction) -> OwnerLimits:
         """The limits in this transaction's view; read again only after a change."""
-        statement = sa.select(CATALOG_MARKS.c.kind, CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind.in_(_KINDS))
-        marks = {row.kind: row.stamp for row in await transaction.fetch(statement)}
+        marks = {row.kind: row.stamp for row in await transaction.fetch(_MARKS) if row.kind in _KINDS}
         if marks != self._marks:
             policies = await policies_by_owner(transaction)
             self._limits = {
@@ -55,9 +61,7 @@ class OwnerLimitCache:
 async def policies_by_owner(transaction: Transaction) -> dict[Scope, dict[str, ResourcePolicy]]:
     """The policy of every owner that has one."""
     found: dict[Scope, dict[str, ResourcePolicy]] = {}
-    for scope, table in OWNED.items():
-        # One statement, so that a policy written concurrently is seen with its owner or not at all.
-        statement = sa.select(table.c.name, POLICIES.c.body).join(POLICIES, POLICIES.c.name == table.c.policy)
+    for scope, statement in _POLICIES.items():
         found[scope] = {row.name: policy_of(row) for row in await transaction.fetch(statement)}
     return found
 
@@ -71,7 +75,7 @@ class _Weighted(msgspec.Struct):
 async def weights_of(transaction: Transaction, table: sa.Table) -> dict[str, int]:
     """The weights of users or groups that differ from 1."""
     found = {}
-    for row in await transaction.fetch(sa.select(table.c.name, table.c.body)):
+    for row in await transaction.fetch(_BODIES[table]):
         weight = msgspec.json.decode(row.body, type=_Weighted).weight
         if weight != 1:
             found[row.name] = weight

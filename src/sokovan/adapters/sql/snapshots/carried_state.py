@@ -11,6 +11,9 @@ from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.snapshot import Reservation
 
+_RESERVATIONS = sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)
+_CURSORS = sa.select(CURSORS)
+
 
 async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, state: CarriedState) -> None:
     """Replace the carried state of a scaling group, and mark the change."""
@@ -33,11 +36,11 @@ async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, state: Car
 async def read_carried(transaction: Transaction) -> dict[ScalingGroupName, CarriedState]:
     """Read the carried state of all scaling groups that have any."""
     held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
-    for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)):
+    for row in await transaction.fetch(_RESERVATIONS):
         pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])
         pairs.append((KernelId(row.kernel_id), AgentId(row.agent_id)))
     cursors: dict[str, dict[str, AgentId]] = {}
-    for row in await transaction.fetch(sa.select(CURSORS)):
+    for row in await transaction.fetch(_CURSORS):
         cursors.setdefault(row.scaling_group, {})[row.name] = AgentId(row.agent_id)
     return {
         ScalingGroupName(group): CarriedState(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,6 +27,12 @@ _SESSION_COLUMNS = [
     )
 ]  # fmt: skip
 _KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots", "ports")]
+_LIVE = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.status.not_in(_ENDED))
+_CHANGED = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.stamp >= sa.bindparam("since"))
+_KERNELS = sa.select(*_KERNEL_COLUMNS).order_by(KERNELS.c.session_id, KERNELS.c.index)
+_LIVE_KERNELS = _KERNELS.where(
+    KERNELS.c.session_id.in_(sa.select(SESSIONS.c.session_id).where(SESSIONS.c.status.not_in(_ENDED)))
+)
 
 
 async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:
@@ -33,8 +40,8 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
 
     Without a stamp, all that have not ended.
     """
-    where = SESSIONS.c.status.not_in(_ENDED) if since is None else SESSIONS.c.stamp >= since
-    rows = await transaction.fetch(sa.select(*_SESSION_COLUMNS).where(where))
+    changed, known = (_LIVE, None) if since is None else (_CHANGED, {"since": since})
+    rows = await transaction.fetch(changed, known)
     kernels = await _kernels(transaction, rows, since)
     for row in rows:
         view.put_session(row, kernels.get(row.session_id, ()), ended=row.status in _ENDED)
@@ -48,14 +55,11 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
 
 
 async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[Any]]:
-    statement = sa.select(*_KERNEL_COLUMNS).order_by(KERNELS.c.session_id, KERNELS.c.index)
     if since is None:
-        live = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.status.not_in(_ENDED))
-        found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(live)))
+        found = await transaction.fetch(_LIVE_KERNELS)
     else:
-        wanted = sa.select(ids_table(transaction.postgresql).c.id)
         bound = bound_ids(transaction, [row.session_id for row in rows])
-        found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(wanted)), bound)
+        found = await transaction.fetch(_kernels_of(transaction.postgresql), bound)
     kernels: dict[str, list[Any]] = {}
     for kernel in found:
         kernels.setdefault(kernel.session_id, []).append(kernel)
@@ -75,11 +79,21 @@ async def _releasing(transaction: Transaction, view: SystemView) -> None:
 
 async def _outcomes(transaction: Transaction, view: SystemView, ids: Sequence[str]) -> None:
     """Load the results of the dependencies of these sessions."""
-    wanted = sa.select(ids_table(transaction.postgresql).c.id)
-    statement = (
+    for row in await transaction.fetch(_dependencies_of(transaction.postgresql), bound_ids(transaction, ids)):
+        view.outcomes[SessionId(row.session_id)] = row.result == SessionResult.SUCCESS.value
+
+
+@cache
+def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Selects the kernels of sessions."""
+    return _KERNELS.where(KERNELS.c.session_id.in_(sa.select(ids_table(postgresql).c.id)))
+
+
+@cache
+def _dependencies_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Selects the ended sessions that sessions depend on."""
+    return (
         sa.select(SESSIONS.c.session_id, SESSIONS.c.result)
         .join(DEPENDENCIES, DEPENDENCIES.c.depends_on == SESSIONS.c.session_id)
-        .where(DEPENDENCIES.c.session_id.in_(wanted), SESSIONS.c.status.in_(_ENDED))
+        .where(DEPENDENCIES.c.session_id.in_(sa.select(ids_table(postgresql).c.id)), SESSIONS.c.status.in_(_ENDED))
     )
-    for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
-        view.outcomes[SessionId(row.session_id)] = row.result == SessionResult.SUCCESS.value

@@ -14,7 +14,6 @@ from sokovan.adapters.sql.repositories.agent_rows import read_infos
 from sokovan.adapters.sql.repositories.owner_limits import OWNED, policies_by_owner, weights_of
 from sokovan.adapters.sql.repositories.sessions.changes import progress
 from sokovan.adapters.sql.schema.tables import (
-    AGENTS,
     CATALOG_MARKS,
     GROUPS,
     OWNER_USAGE,
@@ -39,6 +38,10 @@ from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
+
+_MARKS = sa.select(CATALOG_MARKS)
+_USAGE = sa.select(OWNER_USAGE).where(OWNER_USAGE.c.stamp >= sa.bindparam("since"))
+_PAST_USAGE = sa.select(PAST_USAGE).where(PAST_USAGE.c.stamp >= sa.bindparam("since"))
 
 
 class SqlSnapshots:
@@ -101,7 +104,7 @@ class SqlSnapshots:
         if transaction.postgresql and self._since is not None:
             # Few rows are new, even if the planner's statistics are stale.
             await transaction.execute(sa.text("SET LOCAL enable_seqscan = off"))
-        marks = {row.kind: row.stamp for row in await transaction.fetch(sa.select(CATALOG_MARKS))}
+        marks = {row.kind: row.stamp for row in await transaction.fetch(_MARKS)}
         await self._refresh_catalog(unit, view, marks)
         await refresh_sessions(transaction, view, since=self._since)
         await self._refresh_agents(transaction, view)
@@ -118,8 +121,9 @@ class SqlSnapshots:
             raise LookupError("a query without a table returns one row")
         return row.settled, self._since is None or row.latest >= self._since
 
-    def _new(self, table: sa.Table) -> sa.ColumnElement[bool]:
-        return sa.true() if self._since is None else table.c.stamp >= self._since
+    def _new(self) -> dict[str, int]:
+        """The parameter for rows that are new: no row has a stamp below 0."""
+        return {"since": 0 if self._since is None else self._since}
 
     async def _refresh_catalog(self, unit: SqlUnitOfWork, view: SystemView, marks: dict[str, int]) -> None:
         def changed(*tables: sa.Table) -> bool:
@@ -141,13 +145,13 @@ class SqlSnapshots:
             view.carry_all(await read_carried(unit.transaction))
 
     async def _refresh_agents(self, transaction: Transaction, view: SystemView) -> None:
-        for info in await read_infos(transaction, self._new(AGENTS)):
+        for info in await read_infos(transaction, since=self._since or 0):
             view.put_agent(info)
 
     async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
-        for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
+        for row in await transaction.fetch(_USAGE, self._new()):
             view.put_usage(row.scope, row.name, row.slot, row.used)
 
     async def _refresh_past_usage(self, transaction: Transaction, view: SystemView) -> None:
-        for row in await transaction.fetch(sa.select(PAST_USAGE).where(self._new(PAST_USAGE))):
+        for row in await transaction.fetch(_PAST_USAGE, self._new()):
             view.put_past_usage(row)

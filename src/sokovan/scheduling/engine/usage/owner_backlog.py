@@ -9,7 +9,6 @@ refuse each other.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
 Columns = NDArray[np.int64]
@@ -117,7 +116,7 @@ class OwnerBacklogs:
         self._snapshot = snapshot
         self._sessions: dict[Scope, dict[str, list[SessionWorkload]]] = {}
         self._backlogs: dict[Scope, dict[str, OwnerBacklog]] = {}
-        self._slots_at_start: dict[tuple[Scope, str], ResourceSlot] = {}
+        self._slots_at_start: dict[Scope, dict[str, ResourceSlot]] = {}
         self._removed: set[SessionId] = set()
 
     def count_at_start(self, scope: Scope, name: str) -> int:
@@ -126,11 +125,12 @@ class OwnerBacklogs:
 
     def slots_at_start(self, scope: Scope, name: str) -> ResourceSlot:
         """The sum of their requests at the start of the cycle."""
-        key = (scope, name)
-        if key not in self._slots_at_start:
-            times = Counter(_request(session) for session in self._waiting(scope, name))
-            self._slots_at_start[key] = total(slots * count for slots, count in times.items())
-        return self._slots_at_start[key]
+        if scope not in self._slots_at_start:
+            found: dict[str, list[ResourceSlot]] = {}
+            for owner, slots in self._slots_by_owner.items():
+                found.setdefault(owner.name_in(scope), []).append(slots)
+            self._slots_at_start[scope] = {each: total(slots) for each, slots in found.items()}
+        return self._slots_at_start[scope].get(name, NO_SLOTS)
 
     def of(self, scope: Scope, name: str) -> OwnerBacklog:
         """The backlog of one owner."""
@@ -162,6 +162,10 @@ class OwnerBacklogs:
             if session.waits and session.session_type.is_charged:
                 found.setdefault(session.owner, []).append(session)
         return found
+
+    @cached_property
+    def _slots_by_owner(self) -> dict[Owner, ResourceSlot]:
+        return {owner: total(map(_request, sessions)) for owner, sessions in self._by_owner.items()}
 
 
 def _scheduling_order(session: SessionWorkload) -> tuple[int, int, SessionId]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
 from sokovan.adapters.sql.repositories.agent_rows import health_of, health_text, read_infos
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth
@@ -15,7 +13,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 
 
 async def taken(cluster: StoredCluster) -> list[tuple[tuple[int, int], ...]]:
-    infos = await cluster.store.run_sql(lambda unit: read_infos(unit.transaction, sa.true()))
+    infos = await cluster.store.run_sql(lambda unit: read_infos(unit.transaction))
     return [info.leased_ports for info in infos]
 
 
