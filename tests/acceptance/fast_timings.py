@@ -28,7 +28,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.entrypoints.embedded import manager_runtime
-from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, watch
+from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, terminate, watch
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
 from sokovan.wire.frames import CreateKernel
@@ -40,7 +40,8 @@ class FastTimings:
 
     `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
     suspect, lost a second later, and its sessions fail a second after that. A file
-    of the name `prepare`, `create`, `watch` or `deadlines` in the folder `holds` holds back that work.
+    of the name `prepare`, `create`, `watch`, `terminate` or `deadlines` in the folder `holds` holds
+    back that work.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`.
     """
@@ -111,7 +112,7 @@ def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, st
 
 
 def _make_holdable(folder: Path) -> None:
-    for handler in (prepare.PrepareImages, watch.WatchKernels, deadlines.EnforceDeadlines):
+    for handler in (prepare.PrepareImages, watch.WatchKernels, terminate.TerminateSessions, deadlines.EnforceDeadlines):
         _put(handler, handle=_held(folder / handler.name, handler.handle))
     created = start.creation_step
 

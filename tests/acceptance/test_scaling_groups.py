@@ -60,7 +60,7 @@ def test_a_type_goes_where_it_is_allowed_and_waits_in_that_groups_queue(groups: 
     assert "takes sessions of type batch, not interactive" in refused.stderr
     groups.end("typed")
     groups.reaches("typed", "cancelled")
-    done(groups.cli("scaling-group", "set", "default", "--session-type", "all"))
+    done(groups.cli("scaling-group", "set", "default", "--session-type", ""))
 
 
 def test_a_private_group_refuses_those_it_is_not_assigned_to(groups: Embedded) -> None:
@@ -116,3 +116,10 @@ def test_all_settings_are_shown(groups: Embedded) -> None:
     assert (shown["pending_timeout_s"], shown["session_types"], shown["default_queue"]) == (7200, [], None)
     kept = groups.api("DELETE", "/queues/desk")
     assert (kept.status_code, kept.json()["detail"]) == (409, "queue 'desk' is in use by scaling group shells")
+
+
+def test_the_root_queue_cannot_be_closed_and_nothing_is_stored(groups: Embedded) -> None:
+    refused = groups.cli("queue", "set", "root", "--closed")
+    assert refused.returncode != 0
+    assert "the root queue cannot be closed" in refused.stderr
+    assert all(queue["name"] != "root" for queue in groups.cli_json("queue", "ls"))

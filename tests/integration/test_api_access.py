@@ -87,6 +87,8 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         return {"set": {"zone": "a"}}
     if operation.path.endswith("/files"):
         return {"upload": "0" * 64}
+    if operation.path.endswith("/taints"):
+        return {"set": ["spot"]}
     bodies: dict[str, dict[str, Any]] = {
         "users": {"name": member(tenant), "domain": tenant},
         "groups": {"name": f"{tenant}-group", "domain": tenant},

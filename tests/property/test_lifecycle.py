@@ -103,7 +103,6 @@ def test_a_random_walk_only_ever_takes_rows_of_the_table(table: Table, data: st.
             with pytest.raises(ForbiddenCause):
                 table.move(state, trigger, by=cause)
         else:
-            assert table.leads_to(state, row.after)
             state = table.after(state, trigger, by=cause)
             assert state == row.after
 

@@ -6,12 +6,12 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.domain.errors import InvalidSlots, SlotUnderflow
 from sokovan.domain.slot_notation import KINDS, SlotKind, format_slots, kind_of, parse_amount, parse_slots, read_slots
-from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot, SlotLimits, dominant_share, total
+from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot, SlotLimits, total
 from tests.property.strategies import SLOT_NAMES, amounts, any_slots, slots
 
 ONE_SLOT_OF_EACH_KIND = {"cpu": "cpu", "memory": "cuda.mem", "shares": "cuda.shares", "count": "cuda.device"}
@@ -158,33 +158,3 @@ def test_a_float_is_read_as_its_shortest_decimal_or_not_at_all(number: float, sl
 @given(st.integers(0, AMOUNT_MAX // 1000), st.sampled_from(SLOT_NAMES))
 def test_a_number_and_its_text_mean_the_same(number: int, slot: str) -> None:
     assert read_slots({slot: number}) == parse_slots(f"{slot}={number}")
-
-
-@given(slots(), slots(), slots())
-def test_a_dominant_share_never_falls_when_more_is_used(
-    used: ResourceSlot, more: ResourceSlot, capacity: ResourceSlot
-) -> None:
-    assert dominant_share(used, capacity) <= dominant_share(used + more, capacity)
-
-
-@given(slots(), slots(), slots())
-def test_a_dominant_share_never_rises_when_there_is_more_of_what_there_was(
-    used: ResourceSlot, capacity: ResourceSlot, more: ResourceSlot
-) -> None:
-    grown = capacity + ResourceSlot({slot: more[slot] for slot in capacity})
-    assert dominant_share(used, grown) <= dominant_share(used, capacity)
-
-
-@given(slots(), slots())
-def test_a_dominant_share_is_at_most_one_exactly_for_what_fits_or_is_nowhere(
-    used: ResourceSlot, capacity: ResourceSlot
-) -> None:
-    of_what_exists = ResourceSlot({slot: used[slot] for slot in capacity})
-    assert (dominant_share(used, capacity) <= 1) == of_what_exists.fits(capacity)
-
-
-@given(slots(), slots(), st.integers(1, 1000))
-def test_a_dominant_share_is_a_ratio(used: ResourceSlot, capacity: ResourceSlot, times: int) -> None:
-    assume(set(used) <= set(capacity))
-    assert dominant_share(used * times, capacity * times) == dominant_share(used, capacity)
-    assert dominant_share(used * times, capacity) == dominant_share(used, capacity) * times

@@ -23,33 +23,6 @@ def networks_with_agents(draw: st.DrawFn) -> tuple[Network, list[str]]:
     return network, draw(st.lists(st.sampled_from(network.agents), min_size=1))
 
 
-@given(networks_with_names(2))
-def test_the_lowest_common_ancestor_is_the_nearest_of_the_shared_ones(drawn: tuple[Network, list[str]]) -> None:
-    network, (a, b) = drawn
-    shared = [name for name in network.line(a) if name in network.line(b)]
-    assert network.tree.lca(a, b) == shared[0]
-
-
-@given(networks_with_names(3))
-def test_the_lowest_common_ancestor_is_commutative_associative_and_idempotent(
-    drawn: tuple[Network, list[str]],
-) -> None:
-    network, (a, b, c) = drawn
-    lca = network.tree.lca
-    assert lca(a, b) == lca(b, a)
-    assert lca(lca(a, b), c) == lca(a, lca(b, c))
-    assert lca(a, a) == a
-
-
-@given(networks_with_names(2))
-def test_the_root_absorbs_and_an_ancestor_of_both_is_above_the_lowest(drawn: tuple[Network, list[str]]) -> None:
-    network, (a, b) = drawn
-    tree = network.tree
-    assert tree.lca(a, ROOT) == ROOT
-    for name in (a, b):
-        assert tree.lca(a, b) in {name, *tree.ancestors(name)}
-
-
 @given(networks_with_names(1))
 def test_the_ancestors_of_a_name_are_those_above_it_with_rising_tiers(drawn: tuple[Network, list[str]]) -> None:
     network, (name,) = drawn
@@ -85,16 +58,6 @@ def test_the_domain_of_agents_is_the_lowest_hypernode_that_holds_them_all(drawn:
     above_first = network.line(agents[0])[1:]
     holding = [name for name in above_first if set(agents) <= network.agents_below(name)]
     assert network.tree.domain_of(agents) == holding[0]
-
-
-@given(networks_with_agents(), st.integers(0, 6))
-def test_the_highest_within_a_tier_is_the_last_allowed_on_the_way_up(
-    drawn: tuple[Network, list[str]], tier: int
-) -> None:
-    network, (agent, *_) = drawn
-    tree = network.tree
-    allowed = [name for name in network.line(agent)[1:] if tree.tier(name) <= tier]
-    assert tree.highest_within(agent, tier) == (allowed[-1] if allowed else None)
 
 
 @st.composite

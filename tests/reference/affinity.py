@@ -74,8 +74,9 @@ class Affinity:
         return any(self._domain(machine, term) == self._domain(other, term) for other in others)
 
     def _domain(self, machine: Machine, term: AffinityTerm) -> str:
-        tier, name = self._tier(term), str(machine.info.agent_id)
-        return name if not tier else self._snapshot.tree.highest_within(name, tier) or name
+        """The highest HyperNode above a machine that the tier of a term allows, or the machine itself."""
+        tree, tier, name = self._snapshot.tree, self._tier(term) or 0, str(machine.info.agent_id)
+        return [name, *(above for above in tree.ancestors(name) if tree.tier(above) <= tier)][-1]
 
     def _tier(self, term: AffinityTerm) -> int | None:
         """The tier of a term, 0 for the agent itself; None if there is no such tier."""

@@ -73,6 +73,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent undrain": (f"{_COMMANDS}.agents:undrain", "Resume scheduling on a drained or failing agent."),
     "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Declare an agent permanently lost."),
     "agent label": (f"{_COMMANDS}.agents:label", "Set and remove labels of an agent."),
+    "agent taint": (f"{_COMMANDS}.agents:taint", "Set and remove taints of an agent."),
     "agent run": (f"{_LOCAL}.agent:run", "Run an agent on this machine."),
     **{words: place for noun in CATALOG_NOUNS for words, place in _catalog_commands(noun).items()},
     "topology apply": (f"{_COMMANDS}.topology:apply", "Replace the topology by that of a file."),

@@ -4,7 +4,6 @@ SokovanError                 base of every error raised on purpose
 ├── InvalidInput             a value written by a person or a peer is not valid
 │   ├── InvalidName          a name has characters or a length that is not allowed
 │   ├── InvalidSlots         a text or mapping cannot be read as resource slots
-│   │   └── UnknownSlot      a slot that the scaling group does not list
 │   ├── InvalidTopology      HyperNodes that do not form a tree over the agents
 │   ├── InvalidQueues        queues that do not form a tree, or an inconsistent queue
 │   └── InvalidSpec          a session, deployment, policy or other spec that is inconsistent
@@ -104,17 +103,6 @@ class InvalidSlots(InvalidInput):
     def __init__(self, *, given: object, problem: str, hint: str = "") -> None:
         self.given, self.problem = given, problem
         super().__init__(f"cannot read slots {quoted(given)}: {problem}", hint=hint)
-
-
-class UnknownSlot(InvalidSlots):
-    """A slot that the scaling group does not list."""
-
-    code = "unknown-slot"
-    hint = "request one of the listed slots, or have an admin add the slot to the scaling group"
-
-    def __init__(self, *, slot: str, known: Iterable[str], where: str) -> None:
-        self.slot, self.known, self.where = slot, tuple(sorted(known)), where
-        super().__init__(given=slot, problem=f"{where} has {listed(self.known, nothing='no slots')}, not {slot}")
 
 
 class InvalidTopology(InvalidInput):

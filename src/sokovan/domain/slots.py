@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
-from fractions import Fraction
 
-from sokovan.domain.errors import InvalidSlots, SlotUnderflow, UnknownSlot, quoted
+from sokovan.domain.errors import InvalidSlots, SlotUnderflow, quoted
 
 # Amounts are stored as int64, and a cluster's total sums thousands of agents: 2**53 leaves room for that.
 AMOUNT_MAX = 2**53
@@ -160,29 +159,6 @@ def total(parts: Iterable[ResourceSlot]) -> ResourceSlot:
         for slot, amount in part.items():
             amounts[slot] = amounts.get(slot, 0) + amount * times[key]
     return ResourceSlot._trusted(amounts)
-
-
-def dominant_share(used: ResourceSlot, capacity: ResourceSlot) -> Fraction:
-    """The largest fraction of any one slot that `used` takes of `capacity`.
-
-    DRF serves the owner with the smallest dominant share first. Fractions, not
-    floats: two owners with equal shares must compare equal on every machine.
-    A slot that the cluster does not have counts as fully used, so that an impossible
-    request never gains priority.
-
-    >>> dominant_share(ResourceSlot({"cpu": 2, "gpu": 3}), ResourceSlot({"cpu": 8, "gpu": 4}))
-    Fraction(3, 4)
-    """
-    shares = (Fraction(n, capacity[slot]) if capacity[slot] else Fraction(1) for slot, n in used.items())
-    return max(shares, default=Fraction(0))
-
-
-def require_known(slots: ResourceSlot, known: Iterable[str], *, where: str) -> None:
-    """Reject slots that are not among `known`. Raises UnknownSlot."""
-    names = frozenset(known)
-    for slot in slots:
-        if slot not in names:
-            raise UnknownSlot(slot=slot, known=names, where=where)
 
 
 def is_accelerator(slot: str) -> bool:

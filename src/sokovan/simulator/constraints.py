@@ -8,7 +8,7 @@ from typing import TypeVar
 from sokovan.domain.constraints.affinity import read_affinity
 from sokovan.domain.constraints.label_expression import read_expression
 from sokovan.domain.constraints.placement import PlacementConstraints
-from sokovan.domain.constraints.taint import read_toleration
+from sokovan.domain.constraints.taint import changed_taints, read_taint, read_toleration
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.simulator.documents import ScenarioValue
 
@@ -31,3 +31,9 @@ def read_constraints(given: Mapping[str, ScenarioValue], owner: Owner) -> Placem
         anti_affinity=texts("anti_affinity", read_affinity),
     )
     return constraints if constraints.matter else None
+
+
+def read_taints(given: Mapping[str, ScenarioValue]) -> dict[str, str]:
+    """The taints of an agent, as the labels that hold them."""
+    texts = given["taints"].sequence() if "taints" in given else ()
+    return changed_taints({}, [read_taint(item.text()) for item in texts], ())

@@ -20,7 +20,7 @@ from sokovan.domain.slot_notation import parse_amount, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.scheduling.profile import SchedulingProfile, profile_from
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
-from sokovan.simulator.constraints import read_constraints
+from sokovan.simulator.constraints import read_constraints, read_taints
 from sokovan.simulator.documents import ScenarioLocation, ScenarioValue, read_documents
 
 E = TypeVar("E", bound=StrEnum)
@@ -32,7 +32,7 @@ _TOP = (
     "scenario", "source", "profile", "cycles", "agents", "hypernodes", "queues", "sessions", "expect",
     "limits", "now", "history", "fair_share", "outcomes", "cursor",
 )  # fmt: skip
-_AGENT = ("slots", "labels", "arch", "max_kernels", "status", "shard", "images")
+_AGENT = ("slots", "labels", "taints", "arch", "max_kernels", "status", "shard", "images")
 _QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", "deserved", "guarantee")
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
@@ -285,7 +285,7 @@ def _agent(name: str, value: ScenarioValue) -> AgentInfo:
             agent_id=AgentId(name),
             available_slots=_slots(given.get("slots")),
             architecture=given["arch"].text() if "arch" in given else "x86_64",
-            labels=_texts(given.get("labels")),
+            labels={**_texts(given.get("labels")), **read_taints(given)},
             kernels_max=given["max_kernels"].number(least=0) if "max_kernels" in given else None,
             status=_choice(given.get("status"), AgentStatus, AgentStatus.ALIVE),
             shard=given["shard"].text() if "shard" in given else None,

@@ -23,7 +23,6 @@ from sokovan.domain.errors import (
     SlotUnderflow,
     SokovanError,
     TopologyMismatch,
-    UnknownSlot,
     listed,
     nearest,
     quoted,
@@ -66,14 +65,6 @@ def test_a_hint_may_be_more_precise_for_one_occasion() -> None:
             "session s1: priority = 'high': must be a whole number",
         ),
         (
-            UnknownSlot(slot="gpu", known=["mem", "cpu"], where="scaling group a"),
-            "cannot read slots 'gpu': scaling group a has cpu, mem, not gpu",
-        ),
-        (
-            UnknownSlot(slot="gpu", known=[], where="scaling group a"),
-            "cannot read slots 'gpu': scaling group a has no slots, not gpu",
-        ),
-        (
             IllegalTransition(machine="session", state="pending", trigger="forced", legal=["allocated", "withdrawn"]),
             "session in pending cannot take forced; legal here: allocated, withdrawn",
         ),
@@ -103,9 +94,7 @@ def test_every_error_has_a_code_of_its_own_in_kebab_case_and_a_hint() -> None:
 
 
 def test_bad_input_and_bad_moves_can_each_be_caught_as_one() -> None:
-    assert {InvalidName, InvalidSlots, UnknownSlot, InvalidTopology, InvalidQueues, InvalidSpec} < set(
-        family(InvalidInput)
-    )
+    assert {InvalidName, InvalidSlots, InvalidTopology, InvalidQueues, InvalidSpec} < set(family(InvalidInput))
     assert {InvalidTable, IllegalTransition, ForbiddenCause} < set(family(LifecycleError))
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import doctest
-from fractions import Fraction
 
 import pytest
 
 from sokovan.domain import slots
-from sokovan.domain.errors import InvalidSlots, SlotUnderflow, UnknownSlot
+from sokovan.domain.errors import InvalidSlots, SlotUnderflow
 from sokovan.domain.slots import (
     NAME_MAX,
     NO_LIMITS,
@@ -17,9 +16,7 @@ from sokovan.domain.slots import (
     ResourceSlot,
     SlotLimits,
     checked_slot_name,
-    dominant_share,
     is_accelerator,
-    require_known,
     total,
 )
 
@@ -113,22 +110,6 @@ def test_limits_are_equal_when_they_limit_the_same() -> None:
     assert SlotLimits({"cpu": 0}) != NO_LIMITS
     assert repr(SlotLimits({"mem": 1, "cpu": 0})) == "SlotLimits(cpu=0, mem=1)"
     assert len(SlotLimits({"mem": 1, "cpu": 0})) == 2
-
-
-def test_the_dominant_share_is_that_of_the_scarcest_slot() -> None:
-    assert dominant_share(ResourceSlot({"cpu": 2000, "cuda.device": 6}), LARGE) == Fraction(3, 4)
-    assert dominant_share(NO_SLOTS, LARGE) == 0
-
-
-def test_what_the_cluster_does_not_have_counts_as_fully_taken() -> None:
-    assert dominant_share(ResourceSlot({"tpu.device": 1}), LARGE) == 1
-
-
-def test_an_unknown_slot_is_an_error_and_a_missing_one_is_not() -> None:
-    require_known(SMALL, ["cpu", "mem", "cuda.device"], where="scaling group default")
-    with pytest.raises(UnknownSlot, match="scaling group default has cpu, not mem") as refusal:
-        require_known(SMALL, ["cpu"], where="scaling group default")
-    assert refusal.value.slot == "mem"
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda.device", "cuda.mem", "a-b_c.9", "x" * NAME_MAX])

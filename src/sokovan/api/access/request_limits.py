@@ -14,8 +14,10 @@ from sokovan.ports.environment import Clock
 JSON_DEPTH_MAX = 32
 LIST_MAX = 1_000
 NAMES_MAX = 10_000
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKET = re.compile(rb"[\[{\]}]")
+_QUOTE = ord('"')
+# A text, also one without an end, or a bracket outside of texts. Possessive: every byte is looked at once, whatever
+# the body is.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[{\]}]', re.DOTALL)
 
 
 class Buckets:
@@ -81,7 +83,10 @@ def require_shallow(body: bytes, *, depth_max: int = JSON_DEPTH_MAX) -> None:
     if body.count(b"{") + body.count(b"[") <= depth_max:
         return
     depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub(b"", body)):
-        depth += 1 if bracket in b"[{" else -1
+    for token in _TOKEN.finditer(body):
+        first = body[token.start()]
+        if first == _QUOTE:
+            continue
+        depth += 1 if first in b"[{" else -1
         if depth > depth_max:
             raise InvalidRequest([Problem("body", f"is nested deeper than {depth_max} levels")])

@@ -11,6 +11,8 @@ from sokovan.domain.cluster.agent_health import AgentFailure
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup, read_session_types
+from sokovan.domain.constraints.taint import taints_of, without_taints
+from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.records import AgentRecord
@@ -37,7 +39,7 @@ def agent_view(
         incarnation=info.incarnation,
         scaling_group=info.scaling_group,
         architecture=info.architecture,
-        labels={name: value for name, value in info.labels.items() if name not in hidden},
+        labels=without_taints({name: value for name, value in info.labels.items() if name not in hidden}),
         slots=dict(info.available_slots),
         used=dict(info.occupied_slots),
         kernels=info.kernel_count,
@@ -47,7 +49,8 @@ def agent_view(
         heartbeat_at=time_text_or_none(state.heard_ms or None) if state is not None else None,
         load=dict(state.load) if state is not None else {},
         version=record.version,
-        operator_labels=dict(record.operator_labels),
+        operator_labels=without_taints(record.operator_labels),
+        taints=[str(taint) for taint in taints_of(info.labels)],
         failing_since=time_text_or_none(info.health.failing_ms),
         failing_reason=info.health.reason if info.health.is_failing else "",
         failed_starts=[_failure_view(one, seen_as) for one in info.health.failures],
@@ -127,7 +130,11 @@ def queue_view(queue: Queue) -> QueueBody:
 
 
 def queue_of(body: QueueBody, _before: Queue | None) -> Queue:
-    """The queue of a body."""
+    """The queue of a body. Raises InvalidSpec."""
+    if body.name == ROOT_QUEUE and not body.open:
+        # It is above every queue, and would stop all of them at once, those that are created later as well.
+        problem, hint = "the root queue cannot be closed", "close the queues below it"
+        raise InvalidSpec(what="queue", field="open", value=False, problem=problem, hint=hint)
     return Queue(
         name=QueueName(body.name),
         weight=body.weight,

@@ -1,4 +1,4 @@
-"""`sokovan agent`: list, inspect, label and drain agents."""
+"""`sokovan agent`: list, inspect, label, taint and drain agents."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
         agent = client.agents.get(name)
     facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=output.utc)]
     facts.append(("labels", _label_texts(agent.labels)))
+    facts.append(("taints", _taint_texts(agent)))
     if agent.operator_labels:
         facts.append(("set by operators", _label_texts(agent.operator_labels)))
     facts += [(f"failed at {one.at}", _failure_text(one)) for one in agent.failed_starts]
@@ -159,6 +160,34 @@ def label(name: str, /, *labels: str, server: ServerOptions = DEFAULT_SERVER) ->
     return OK
 
 
+def taint(name: str, /, *taints: str, server: ServerOptions = DEFAULT_SERVER) -> int:
+    """Set and remove taints of an agent.
+
+    A taint keeps every session that does not tolerate it (`--tolerate`) off the
+    agent; kernels that run already stay. Enrolments keep taints.
+
+    For example:
+      sokovan agent taint gpu2 dedicated=vision
+      sokovan agent taint gpu2 spot:NoSchedule
+      sokovan agent taint gpu2 dedicated-
+
+    Parameters
+    ----------
+    name
+        Name of the agent.
+    taints
+        KEY[=VALUE][:NoSchedule] to set a taint, KEY- to remove one.
+    """
+    if not taints:
+        raise InvalidSetting("give KEY=VALUE to set a taint, KEY- to remove one", hint="use dedicated=vision")
+    removed = [text.removesuffix("-") for text in taints if text.endswith("-") and "=" not in text]
+    given = [text for text in taints if "=" in text or not text.endswith("-")]
+    with server.client() as client:
+        agent = client.agents.taint(name, *given, remove=removed)
+    print_status(f"{agent.id}  taints: {_taint_texts(agent)}")
+    return OK
+
+
 def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Declare an agent permanently lost.
 
@@ -192,6 +221,10 @@ def _label_texts(labels: Mapping[str, str]) -> str:
     return " ".join(f"{key}={value}" for key, value in sorted(labels.items())) or formatting.NONE
 
 
+def _taint_texts(agent: AgentView) -> str:
+    return " ".join(agent.taints) or formatting.NONE
+
+
 def agent_state(agent: AgentView) -> str:
     """The status of an agent; FAILING if it is alive and gets no kernels."""
     return "FAILING" if agent.status == "alive" and agent.failing_since else agent.status.upper()
@@ -218,6 +251,7 @@ def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
         Column("arch", lambda agent: agent.architecture, wide=True),
         Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
         Column("kernel ports", lambda agent: agent.kernel_ports, wide=True),
+        Column("taints", _taint_texts, wide=True),
         Column("failures", lambda agent: str(len(agent.failed_starts)), wide=True),
         Column("failing", lambda agent: formatting.age(agent.failing_since, now_s=now_s, utc=utc), wide=True),
         Column("reason", lambda agent: agent.failing_reason or formatting.NONE, wide=True),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots, require_tuple
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
-from sokovan.domain.constraints.taint import TAINT_PREFIX, read_taint
+from sokovan.domain.constraints.taint import TAINT_PREFIX, changed_taints, read_taint
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
@@ -19,7 +19,7 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 MOUNTS_LABEL = "sokovan.mounts"
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
-# Labels of agents with this prefix are set by the system; operators set only the taints among them.
+# Labels of agents with this prefix are set by the system.
 SYSTEM_PREFIX = "sokovan."
 # Labels that operators may give an agent, beside those that it reports.
 OPERATOR_LABELS_MAX = 32
@@ -141,12 +141,10 @@ def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed
         if not isinstance(name, str) or not _LABEL_NAME.fullmatch(name):
             problem = "is not 1 to 63 letters, digits and . _ - / that begin and end with a letter or digit"
             raise InvalidSpec(what=what, field=field, value=name, problem=problem)
-        if name.startswith(TAINT_PREFIX):
-            read_taint(f"{name.removeprefix(TAINT_PREFIX)}={added.get(name, '')}")
-        elif name.startswith(SYSTEM_PREFIX):
-            raise InvalidSpec(
-                what=what, field=field, value=name, problem=f"begins with {SYSTEM_PREFIX}, which is reserved"
-            )
+        if name.startswith(SYSTEM_PREFIX):
+            problem = f"begins with {SYSTEM_PREFIX}, which is reserved"
+            hint = "taints are set by `sokovan agent taint`" if name.startswith(TAINT_PREFIX) else ""
+            raise InvalidSpec(what=what, field=field, value=name, problem=problem, hint=hint)
         if name in added and name in removed:
             raise InvalidSpec(what=what, field=field, value=name, problem="is both set and removed")
     unknown = sorted(set(removed) - before.keys())
@@ -156,4 +154,11 @@ def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed
         raise InvalidSpec(what=what, field=field, value=unknown[0], problem=problem, hint=hint)
     labels = {name: value for name, value in {**before, **added}.items() if name not in removed}
     require_labels(labels, what=what, field=field, most=OPERATOR_LABELS_MAX)
+    return labels
+
+
+def operator_taints(before: Mapping[str, str], added: Iterable[str], removed: Iterable[str]) -> dict[str, str]:
+    """The labels of operators after a change of taints. Raises InvalidSpec."""
+    labels = changed_taints(before, map(read_taint, added), map(read_taint, removed))
+    require_labels(labels, what="agent", field="taints", most=OPERATOR_LABELS_MAX)
     return labels

@@ -120,15 +120,6 @@ class HyperNodeTree:
             name = self._parent.get(name, ROOT)
             yield name
 
-    def lca(self, first: str, second: str) -> str:
-        """The lowest common ancestor; a node counts as an ancestor of itself."""
-        start, stop = self.span(second)
-        for node in (first, *self.ancestors(first)):
-            low, high = self.span(node)
-            if low <= start and stop <= high and self.tier(node) >= self.tier(second):
-                return node
-        return ROOT
-
     def domain_of(self, agents: Iterable[str]) -> str | None:
         """The lowest HyperNode that holds all these agents; None for no agents."""
         positions = [self.position(agent) for agent in agents]
@@ -140,11 +131,6 @@ class HyperNodeTree:
             if low <= first and last < high:
                 return node
         return ROOT
-
-    def highest_within(self, name: str, tier: int) -> str | None:
-        """The highest of `name` and its ancestors whose tier is at most `tier`."""
-        allowed = [node for node in (name, *self.ancestors(name)) if node in self._spans and self.tier(node) <= tier]
-        return allowed[-1] if allowed else None
 
 
 def _each(given: Iterable[T], what: str) -> Iterator[T]:

@@ -1,7 +1,7 @@
 """Taints of agents, and tolerations of sessions.
 
-A taint keeps every session that does not tolerate it off an agent. It is a label of the
-agent under a prefix, so that it is set, stored and shown as labels are.
+A taint keeps every session that does not tolerate it off an agent. It is stored as a
+label of the agent under a prefix that only taints have.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from sokovan.domain.errors import InvalidSpec
 
 TAINT_PREFIX = "sokovan.taint/"
 TOLERATIONS_MAX = 16
+# The only effect: sessions are kept off, and kernels that run already stay.
+NO_SCHEDULE = "NoSchedule"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,15 +71,43 @@ def taints_of(labels: Mapping[str, str]) -> tuple[Taint, ...]:
     return tuple(sorted(set(found)))
 
 
+def without_taints(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of an agent that are not taints."""
+    return {name: value for name, value in labels.items() if not name.startswith(TAINT_PREFIX)}
+
+
 def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> list[Taint]:
     """The taints that keep a session with these tolerations off."""
     allowed = tuple(tolerations)
     return [taint for taint in taints if not any(one.tolerates(taint) for one in allowed)]
 
 
+def changed_taints(labels: Mapping[str, str], added: Iterable[Taint], removed: Iterable[Taint]) -> dict[str, str]:
+    """The labels of an agent after a change of its taints. Raises InvalidSpec."""
+    changed, keys = dict(labels), set[str]()
+    for taint, stays in (*((one, True) for one in added), *((one, False) for one in removed)):
+        if taint.key in keys:
+            raise InvalidSpec(what="agent", field="taints", value=taint.key, problem="is given twice")
+        keys.add(taint.key)
+        if stays:
+            changed[taint.label] = taint.value
+        elif changed.pop(taint.label, None) is None:
+            raise InvalidSpec(what="agent", field="taints", value=taint.key, problem="is not a taint of the agent")
+    return changed
+
+
 def read_taint(text: str) -> Taint:
-    """Read KEY or KEY=VALUE. Raises InvalidSpec."""
-    key, _, value = text.partition("=")
+    """Read KEY[=VALUE][:NoSchedule]; there is no other effect. Raises InvalidSpec.
+
+    >>> read_taint("dedicated=ml:NoSchedule") == read_taint("dedicated=ml")
+    True
+    """
+    name, colon, effect = text.partition(":")
+    if colon and effect != NO_SCHEDULE:
+        problem = f"is not an effect; the only one is {NO_SCHEDULE}"
+        hint = f"write KEY=VALUE or KEY=VALUE:{NO_SCHEDULE}; a taint never ends kernels that run"
+        raise InvalidSpec(what="taint", field="effect", value=effect, problem=problem, hint=hint)
+    key, _, value = name.partition("=")
     return Taint(key, value)
 
 

@@ -88,10 +88,6 @@ class TransitionTable(Generic[S, T]):
         """The triggers that are legal in `state`, in the order of the rows."""
         return [move.trigger for move in self.moves if move.before == state]
 
-    def leads_to(self, before: S, after: S) -> bool:
-        """Whether some single row goes from `before` to `after`."""
-        return any(move.before == before and move.after == after for move in self.moves)
-
     def expiry(self, state: S) -> Move[S, T]:
         """The transition that ends an overdue `state`. Raises IllegalTransition."""
         deadline = self.deadlines.get(state)

@@ -86,6 +86,9 @@ class _Neighbours:
         # A kernel alone without accelerators has none, see `needs_master_port`.
         self.master_port = {"MASTER_PORT": str(leased[0])} if leased else {}
         self.hosts = [self.address(kernel) for kernel in self.kernels]
+        # One text for all kernels: built for each, the lists of a gang would grow with the square of its size.
+        self.host_list = ",".join(self.hosts)
+        self.hostfile = "".join(f"{host} slots={count}\n" for host, count in Counter(self.hosts).items())
         self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
         # A kernel that is being placed again has a rank, too.
         self.size = 1 + max((kernel.rank or 0 for kernel in session.kernels), default=0)
@@ -99,10 +102,6 @@ class _Neighbours:
         """The address at which other kernels reach this one."""
         return LOOPBACK if kernel.agent_id is None else self._addresses.get(kernel.agent_id, LOOPBACK)
 
-    def hostfile(self) -> str:
-        """Each host once, in the order of ranks, with its number of kernels."""
-        return "".join(f"{host} slots={count}\n" for host, count in Counter(self.hosts).items())
-
 
 def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours, output: OutputTerms) -> CreateKernel:
     spec = session.spec.kernels[kernel.index]
@@ -113,7 +112,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         image=spec.image,
         command=spec.command,
         environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
-        files={HOSTFILE: neighbours.hostfile()},
+        files={HOSTFILE: neighbours.hostfile},
         workdir=session.spec.workdir,
         upload=upload_reference(session.spec.owner.user, session.spec.upload) if session.spec.upload else "",
         output=output,
@@ -136,7 +135,7 @@ def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours:
         "SOKOVAN_SIZE": size,
         "SOKOVAN_LOCAL_RANK": local_rank,
         "SOKOVAN_LOCAL_SIZE": local_size,
-        "SOKOVAN_HOSTS": ",".join(neighbours.hosts),
+        "SOKOVAN_HOSTS": neighbours.host_list,
         "SOKOVAN_HOSTFILE": HOSTFILE,
         **{port_variable(name): str(port) for name, port in kernel.host_ports.items() if name != MASTER_LEASE},
         "MASTER_ADDR": neighbours.hosts[0],

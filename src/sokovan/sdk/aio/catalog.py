@@ -109,6 +109,10 @@ class AsyncAgents:
         """Set and remove labels of an agent, which enrolments keep."""
         return await self._connection.send(catalog_calls.label_agent(name, labels or {}, remove))
 
+    async def taint(self, name: str, *taints: str, remove: Sequence[str] = ()) -> AgentView:
+        """Set taints (KEY or KEY=VALUE) and remove taints (KEY) of an agent."""
+        return await self._connection.send(catalog_calls.taint_agent(name, taints, remove))
+
     async def history(self, name: str) -> Sequence[HistoryLine]:
         """State history of an agent."""
         return await self._connection.send(catalog_calls.agent_history(name))

@@ -17,6 +17,7 @@ from sokovan.wire.api.fleet import (
     QueuePage,
     ScalingGroupBody,
     ScalingGroupPage,
+    TaintsBody,
 )
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import (
@@ -96,6 +97,13 @@ def label_agent(name: str, labels: Mapping[str, str], remove: Sequence[str]) -> 
     body = LabelsBody(set=dict(labels), remove=list(remove))
     path = api_path("agents", name, "labels")
     return Call(method="PATCH", path=path, answer=LabelsView, body=sparse(body), repeatable=False)
+
+
+def taint_agent(name: str, taints: Sequence[str], remove: Sequence[str]) -> Call[AgentView]:
+    """Set and remove taints of an agent."""
+    body = TaintsBody(set=list(taints), remove=list(remove))
+    path = api_path("agents", name, "taints")
+    return Call(method="PATCH", path=path, answer=AgentView, body=sparse(body), repeatable=False)
 
 
 def topology() -> Call[TopologyView]:

@@ -108,6 +108,10 @@ class Agents:
         """Set and remove labels of an agent, which enrolments keep."""
         return self._connection.send(catalog_calls.label_agent(name, labels or {}, remove))
 
+    def taint(self, name: str, *taints: str, remove: Sequence[str] = ()) -> AgentView:
+        """Set taints (KEY or KEY=VALUE) and remove taints (KEY) of an agent."""
+        return self._connection.send(catalog_calls.taint_agent(name, taints, remove))
+
     def history(self, name: str) -> Sequence[HistoryLine]:
         """State history of an agent."""
         return self._connection.send(catalog_calls.agent_history(name))

@@ -28,7 +28,8 @@ class AgentView:
 
     `failed_starts` are sessions that could not be started on it since one last started.
     With `failing_since` it gets no new kernels until a probe succeeds on it.
-    `operator_labels` are those of its labels that operators gave it.
+    `operator_labels` are those of its labels that operators gave it. `taints` are written
+    as KEY or KEY=VALUE.
     """
 
     id: str
@@ -47,6 +48,7 @@ class AgentView:
     load: dict[str, int]
     version: int
     operator_labels: dict[str, str] = field(default_factory=dict)
+    taints: list[str] = field(default_factory=list)
     failing_since: str | None = None
     failing_reason: str = ""
     failed_starts: list[AgentFailureView] = field(default_factory=list)
@@ -66,6 +68,14 @@ class AgentChange(StrictBody):
 
     action: str
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaintsBody(StrictBody):
+    """Taints to give an agent, as KEY or KEY=VALUE, and to remove, as KEY."""
+
+    set: list[str] = field(default_factory=list)
+    remove: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

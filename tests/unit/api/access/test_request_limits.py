@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -96,6 +97,22 @@ def test_json_may_be_as_deep_as_the_limit() -> None:
 def test_json_that_is_deeper_is_refused_before_it_is_parsed(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="nested deeper"):
         require_shallow(body)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b'\\"', b'"', b'"\\', b"\\", b'"[', b'["', b'[\\"', b'[],"\\'],
+    ids=lambda part: part.decode(),
+)
+def test_a_large_body_of_anything_is_looked_at_once(part: bytes) -> None:
+    # Looking at it once for each quote would take hours at this size.
+    body = b"[" * JSON_DEPTH_MAX + part * ((1 << 20) // len(part))
+    with suppress(InvalidRequest):
+        require_shallow(body)
+
+
+def test_a_text_without_an_end_is_left_to_the_parser() -> None:
+    require_shallow(b"[" * JSON_DEPTH_MAX + b'"' + b"[" * 100)
 
 
 def test_brackets_in_texts_do_not_count() -> None:

@@ -21,7 +21,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
-from sokovan.domain.errors import InvalidInput
+from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import AgentId, QueueName, ScalingGroupName
 from sokovan.domain.records import AgentRecord
 from sokovan.domain.session import SessionType
@@ -56,6 +56,12 @@ GROUP = ScalingGroup(
 def test_a_queue_that_was_got_can_be_put_back() -> None:
     assert queue_of(queue_view(QUEUE), QUEUE) == QUEUE
     assert queue_view(QUEUE).capability == {"cpu": "8.5", "cuda.device": "0"}
+
+
+def test_the_root_queue_has_limits_and_cannot_be_closed() -> None:
+    assert queue_of(QueueBody(name="root", capability={"cpu": 4}), None).capability["cpu"] == 4000
+    with pytest.raises(InvalidSpec, match="the root queue cannot be closed"):
+        queue_of(QueueBody(name="root", open=False), None)
 
 
 def test_a_queue_without_a_parent_stands_under_the_root() -> None:

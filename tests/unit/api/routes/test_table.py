@@ -33,10 +33,6 @@ GET /api/v1/sessions/waiting
 GET /api/v1/sessions/{ref}
 DELETE /api/v1/sessions/{ref}
 POST /api/v1/sessions/{ref}/cancel
-POST /api/v1/sessions/{ref}/release
-GET /api/v1/arrays
-GET /api/v1/arrays/{ref}
-DELETE /api/v1/arrays/{ref}
 GET /api/v1/sessions/{ref}/why
 GET /api/v1/sessions/{ref}/history
 GET /api/v1/sessions/{ref}/kernels
@@ -46,6 +42,10 @@ GET /api/v1/sessions/{ref}/kernels/{index}/files
 POST /api/v1/sessions/{ref}/kernels/{index}/files
 GET /api/v1/sessions/{ref}/kernels/{index}/files/content
 GET /api/v1/sessions/{ref}/log
+POST /api/v1/sessions/{ref}/release
+GET /api/v1/arrays
+GET /api/v1/arrays/{ref}
+DELETE /api/v1/arrays/{ref}
 GET /api/v1/events
 GET /api/v1/usage
 PUT /api/v1/uploads/blobs/{digest}
@@ -55,6 +55,7 @@ GET /api/v1/agents/{name:path}
 PATCH /api/v1/agents/{name:path}
 GET /api/v1/agents/{name:path}/history
 PATCH /api/v1/agents/{name:path}/labels
+PATCH /api/v1/agents/{name:path}/taints
 GET /api/v1/topology
 PUT /api/v1/topology
 DELETE /api/v1/topology
@@ -84,6 +85,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.change_agent("gpu2", "drain", ""),
     catalog_calls.agent_history("gpu2"),
     catalog_calls.label_agent("gpu2", {}, []),
+    catalog_calls.taint_agent("gpu2", [], []),
     catalog_calls.topology(),
     catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
     catalog_calls.delete_topology(dry_run=True),
@@ -117,6 +119,7 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
         ("/api/v1/sessions/waiting", "/api/v1/sessions/{ref}"),
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
+        ("/api/v1/agents/{name:path}/taints", "/api/v1/agents/{name:path}"),
     ):
         assert paths.index(exact) < paths.index(general)
 

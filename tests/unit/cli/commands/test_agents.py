@@ -87,3 +87,15 @@ def test_labels_are_set_and_removed(server: CannedServer, sokovan: Sokovan) -> N
 def test_labels_of_operators_are_shown_apart(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents/gpu2", replace(AGENT, operator_labels={"zone": "z1"}))
     assert "set by operators  zone=z1" in sokovan("agent", "show", "gpu2")[1]
+
+
+def test_taints_are_set_removed_and_shown(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PATCH agents/gpu2/taints", replace(AGENT, taints=["dedicated=ml"]))
+    status, _, told = sokovan("agent", "taint", "gpu2", "dedicated=ml", "odd=a-", "spot-")
+    assert (status, told) == (0, "gpu2  taints: dedicated=ml\n")
+    assert server.asked[0][1] == {"set": ["dedicated=ml", "odd=a-"], "remove": ["spot"]}
+    assert sokovan("agent", "taint", "gpu2")[0] == 2
+    server.says("GET agents/gpu2", replace(AGENT, taints=["dedicated=ml", "spot"]))
+    assert any(
+        line.split() == ["taints", "dedicated=ml", "spot"] for line in sokovan("agent", "show", "gpu2")[1].splitlines()
+    )

@@ -67,43 +67,13 @@ def test_a_tier_is_found_by_its_name_if_it_has_one() -> None:
     assert HALL.tier_named("campus") is None
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "lowest"),
-    [
-        ("a1", "a2", "rack1"),
-        ("a1", "a3", "row1"),
-        ("a1", "a4", "hall"),
-        ("a1", "a5", ROOT),
-        ("a1", "a1", "a1"),
-        ("a1", "row1", "row1"),
-        ("rack2", "a3", "rack2"),
-        ("rack1", "rack3", "hall"),
-    ],
-)
-def test_the_lowest_common_ancestor_holds_both(first: str, second: str, lowest: str) -> None:
-    assert HALL.lca(first, second) == lowest
-    assert HALL.lca(second, first) == lowest
-
-
-def test_of_two_hypernodes_with_the_same_agents_the_upper_holds_the_lower() -> None:
-    chain = HyperNodeTree(["a1"], [HyperNode("rack", 1, ("a1",)), HyperNode("row", 2, ("rack",))])
-    assert chain.span("rack") == chain.span("row")
-    assert chain.lca("rack", "row") == chain.lca("row", "rack") == "row"
-
-
 def test_the_domain_of_agents_is_the_lowest_hypernode_that_holds_them() -> None:
     assert HALL.domain_of(["a1"]) == "rack1"
     assert HALL.domain_of(["a3", "a1"]) == "row1"
+    assert HALL.domain_of(["a1", "a4"]) == "hall"
+    assert HALL.domain_of(["a1", "a5"]) == ROOT
     assert HALL.domain_of(["a5"]) == ROOT
     assert HALL.domain_of([]) is None
-
-
-def test_the_highest_hypernode_within_a_tier_is_found_on_the_way_up() -> None:
-    assert HALL.highest_within("a1", 2) == "row1"
-    assert HALL.highest_within("rack3", 2) == "rack3"
-    assert HALL.highest_within("a1", 9) == ROOT
-    assert HALL.highest_within("a5", 3) is None
-    assert HALL.highest_within("a1", 0) is None
 
 
 @pytest.mark.parametrize("ask", [HALL.position, HALL.span, HALL.tier, HALL.children, HALL.agents_under])
@@ -117,15 +87,13 @@ def test_the_way_up_from_a_name_that_is_not_there_is_refused() -> None:
     with pytest.raises(TopologyMismatch):
         list(HALL.ancestors("a9"))
     with pytest.raises(TopologyMismatch):
-        HALL.lca("a1", "a9")
-    with pytest.raises(TopologyMismatch):
         HALL.domain_of(["a1", "rack1"])
 
 
 def test_without_hypernodes_all_agents_are_equally_near() -> None:
     flat = HyperNodeTree(["b", "a"])
     assert flat.agents == ("a", "b")
-    assert flat.lca("a", "b") == flat.domain_of(["a"]) == ROOT
+    assert flat.domain_of(["a", "b"]) == flat.domain_of(["a"]) == ROOT
     assert flat.root_tier == 1
 
 
@@ -133,7 +101,6 @@ def test_a_network_without_agents_is_empty_and_sound() -> None:
     empty = HyperNodeTree([])
     assert empty.agents == ()
     assert empty.span(ROOT) == (0, 0)
-    assert empty.lca(ROOT, ROOT) == ROOT
 
 
 def test_an_agent_that_is_listed_twice_is_one_agent() -> None:

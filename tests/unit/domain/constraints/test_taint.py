@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.constraints.taint import Taint, Toleration, read_taint, read_toleration, taints_of, untolerated
+from sokovan.domain.constraints.taint import (
+    Taint,
+    Toleration,
+    changed_taints,
+    read_taint,
+    read_toleration,
+    taints_of,
+    untolerated,
+    without_taints,
+)
 from sokovan.domain.errors import InvalidSpec
 
 
@@ -41,3 +50,20 @@ def test_a_taint_that_cannot_be_read_still_keeps_sessions_off() -> None:
 def test_a_taint_and_a_toleration_read_back_what_they_write(text: str) -> None:
     assert str(read_taint(text)) == text
     assert str(read_toleration(text)) == text
+
+
+def test_the_effect_may_be_written_and_there_is_only_one() -> None:
+    assert read_taint("spot:NoSchedule") == Taint("spot")
+    assert read_taint("dedicated=ml:NoSchedule") == Taint("dedicated", "ml")
+    with pytest.raises(InvalidSpec, match="the only one is NoSchedule"):
+        read_taint("spot:NoExecute")
+
+
+def test_a_change_of_taints_leaves_the_labels_and_the_other_taints() -> None:
+    before = {"zone": "a", Taint("spot").label: ""}
+    after = changed_taints(before, [Taint("dedicated", "ml")], [Taint("spot")])
+    assert taints_of(after) == (Taint("dedicated", "ml"),)
+    assert without_taints(after) == {"zone": "a"}
+    for added, removed in (([], [Taint("never")]), ([Taint("a"), Taint("a", "1")], []), ([Taint("a")], [Taint("a")])):
+        with pytest.raises(InvalidSpec):
+            changed_taints(before, added, removed)

@@ -77,12 +77,6 @@ def test_the_legal_triggers_of_a_state_come_in_the_order_of_the_rows() -> None:
     assert door().legal_in(Door.BRICKED_UP) == []
 
 
-def test_one_row_leads_where_it_says_and_no_further() -> None:
-    assert door().leads_to(Door.OPEN, Door.CLOSED)
-    assert not door().leads_to(Door.CLOSED, Door.CLOSED)
-    assert not door().leads_to(Door.OPEN, Door.BRICKED_UP)
-
-
 def test_an_overdue_state_is_ended_by_the_move_of_its_deadline() -> None:
     assert door().expiry(Door.CLOSED).after is Door.BRICKED_UP
 

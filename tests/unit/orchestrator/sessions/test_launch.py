@@ -114,6 +114,14 @@ def test_the_host_file_names_each_host_once_in_the_order_of_ranks() -> None:
     assert launch.environment["SOKOVAN_HOSTFILE"] == HOSTFILE
 
 
+def test_the_kernels_of_a_gang_share_one_list_of_hosts() -> None:
+    # A list for each kernel would need memory that grows with the square of the gang.
+    launched = [one.environment["SOKOVAN_HOSTS"] for one in launches(session(*["a1"] * 50), ADDRESSES)]
+    files = [one.files[HOSTFILE] for one in launches(session(*["a1"] * 50), ADDRESSES)]
+    assert all(one is launched[0] for one in launched)
+    assert len({id(one) for one in files}) == 1
+
+
 def test_an_agent_without_an_address_is_this_machine() -> None:
     (launch,) = launches(session("somewhere"), {})
 

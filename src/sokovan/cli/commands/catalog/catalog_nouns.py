@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from sokovan.cli.commands.catalog.catalog_options import (
     CatalogOption,
-    all_or_some,
     read_amounts,
     read_scheduler_options,
     read_seconds,
@@ -106,18 +105,16 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "session_type",
-            "Session type taken, or all. Repeatable; replaces all.",
+            "Session type taken, '' for all. Repeatable; replaces.",
             "session_types",
             repeatable=True,
-            read=all_or_some("all"),
         ),
         CatalogOption("public", "Whether every owner may use it.", "public", type=bool, negative="--private"),
         CatalogOption(
             "assign",
-            "Owner it serves: group:nlp or none. Repeatable; replaces all.",
+            "Owner it serves: group:nlp. Repeatable; replaces all.",
             "assigned_to",
             repeatable=True,
-            read=all_or_some("none"),
         ),
         CatalogOption("default_queue", "Queue of sessions that name none.", "default_queue"),
         CatalogOption("max_lifetime", "End sessions that run longer: 7d.", "lifetime_max_s", read=read_seconds),

@@ -91,11 +91,6 @@ def _default(body: type[Any], field: str) -> Any:
     return found.default if found.default_factory is MISSING else found.default_factory()
 
 
-def all_or_some(nothing: str) -> Callable[[Sequence[str], str], list[str]]:
-    """Reads a list that one word empties."""
-    return lambda texts, _option: [] if tuple(texts) == (nothing,) else list(texts)
-
-
 def read_amounts(texts: Sequence[str], option: str) -> dict[str, Amount]:
     """Read amounts such as gpu=64 by slot. Raises InvalidSetting."""
     return _by_slot(name_values(texts, option=option, example="gpu=64"), option)

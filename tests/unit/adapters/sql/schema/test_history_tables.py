@@ -39,9 +39,10 @@ async def test_only_legal_moves_and_notes_can_be_inserted(
 ) -> None:
     # Foreign keys would require a whole history before each row; legality concerns one row.
     await connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+    legal = {(move.before, move.after) for move in machine.moves}
     for number, (before, after) in enumerate((b, a) for b in machine.states for a in machine.states):
         row = {"object_id": f"x{number}", "sequence": 2, "previous": 1, "before": before.value, "after": after.value}
-        if machine.leads_to(before, after) or (before is after and before not in machine.terminal):
+        if (before, after) in legal or (before is after and before not in machine.terminal):
             await insert_row(connection, machine, **row)
         else:
             with pytest.raises(IntegrityError):

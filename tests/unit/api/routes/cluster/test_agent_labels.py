@@ -34,3 +34,30 @@ async def test_labels_of_operators_are_set_removed_and_recorded(api: ApiHarness)
     for bad in wrong:
         assert (await label(**bad)).status_code == 422
     assert (await api.get("/agents/labelled")).json()["operator_labels"] == {"zone": "z"}
+
+
+async def test_taints_of_operators_are_set_removed_and_shown_apart_from_labels(api: ApiHarness) -> None:
+    await api.cluster.agent("tainted", devices=False, labels={"rack": "r1"})
+
+    async def taint(name: str = "tainted", **body: Any) -> Any:
+        return await api.call("PATCH", f"/agents/{name}/taints", json=body)
+
+    changed = (await taint(set=["dedicated=ml", "spot:NoSchedule"])).json()
+    assert changed["taints"] == ["dedicated=ml", "spot"]
+    assert (changed["labels"], changed["operator_labels"]) == ({"rack": "r1"}, {})
+    assert (await taint(remove=["spot"])).json()["taints"] == ["dedicated=ml"]
+    assert (await taint("nobody", set=["a"])).status_code == 404
+    wrong: tuple[dict[str, Any], ...] = (
+        {"set": ["=ml"]},
+        {"set": ["a:NoExecute"]},
+        {"set": ["a=1", "a=2"]},
+        {"set": ["a"], "remove": ["a"]},
+        {"remove": ["never"]},
+        {"set": [f"a{number}" for number in range(33)]},
+        {"taints": []},
+    )
+    for bad in wrong:
+        assert (await taint(**bad)).status_code == 422, bad
+    assert (await api.get("/agents/tainted")).json()["taints"] == ["dedicated=ml"]
+    by_label = await api.call("PATCH", "/agents/tainted/labels", json={"set": {"sokovan.taint/a": ""}})
+    assert (by_label.status_code, by_label.json()["hint"]) == (422, "taints are set by `sokovan agent taint`")
