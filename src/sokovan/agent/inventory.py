@@ -17,8 +17,10 @@ from typing import Any
 
 from sokovan.agent import machine
 from sokovan.agent.kernel_table import KernelTable
+from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
+from sokovan.domain.slot_notation import format_amount, parse_slots
 from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT, SHARES_PER_DEVICE, ResourceSlot
 
 # Other names of the same architecture.
@@ -37,7 +39,8 @@ class InventoryOptions:
 
     `fake_gpus` adds simulated devices. `gpu_shares` offers every device in shares instead
     of as a whole: kernels that share one are not isolated from each other on it.
-    `reserved` is kept for the machine itself.
+    `reserved` is kept for the machine itself. `shard` is the part of its scaling group that
+    the agent belongs to.
     """
 
     agent_id: str = ""
@@ -47,13 +50,15 @@ class InventoryOptions:
     fake_gpus: int = 0
     gpu_shares: bool = False
     reserved: Mapping[str, int] = field(default_factory=dict)
+    shard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """One machine as its agent presents it to managers.
 
-    `identity` is generated once per agent folder: names are not unique.
+    `identity` is generated once per agent folder: names are not unique. `images` are those
+    that kernels can start in at once.
     """
 
     agent_id: AgentId
@@ -65,6 +70,8 @@ class Inventory:
     kernels_max: int | None = None
     boot: str = ""
     identity: str = ""
+    shard: str = ""
+    images: tuple[str, ...] = ()
 
 
 def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> Inventory:
@@ -86,7 +93,25 @@ def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> I
         labels={**found_labels, **options.labels},
         kernels_max=options.kernels_max,
         boot=machine.boot_id(root),
+        shard=checked_name(options.shard, what="shard") if options.shard else "",
     )
+
+
+def read_reserve(text: str, *, root: Path = machine.ROOT) -> ResourceSlot:
+    """Read the amounts that are kept for this machine: `cpu=2,mem=8GiB`.
+
+    Raises InvalidSlots, also if nothing of a slot would be left for kernels.
+    """
+    reserved = parse_slots(text)
+    found = {"cpu": machine.cpu_millicores(root), "mem": machine.memory_bytes(root)}
+    for slot, amount in reserved.items():
+        if slot not in found:
+            hint = "only cpu and mem are reserved, for example cpu=2,mem=8GiB"
+            raise InvalidSlots(given=text, problem=f"{slot} cannot be reserved", hint=hint)
+        if amount >= found[slot]:
+            problem = f"the machine has only {slot}={format_amount(slot, found[slot])}"
+            raise InvalidSlots(given=text, problem=problem, hint="reserve less, so that kernels have a part of it")
+    return reserved
 
 
 def agent_name(host: str) -> str:

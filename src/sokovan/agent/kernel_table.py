@@ -57,6 +57,7 @@ class ManagedKernel(Struct, frozen=True):
     settled: int | None = None
     predates_boot: bool = False
     waiting: tuple[Token, ...] = ()
+    idle_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,7 @@ def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
         running=kernel.phase is KernelPhase.RUNNING,
         exit_code=exit_code if over else None,
         reason=kernel.reason if over else "",
+        idle_s=kernel.idle_s if kernel.phase is KernelPhase.RUNNING else None,
     )
 
 

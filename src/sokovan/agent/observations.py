@@ -101,9 +101,9 @@ def _as_observed(kernel: ManagedKernel, seen: Observation) -> ManagedKernel:
     if kernel.phase is KernelPhase.EXITED:  # a later observation came first
         return kernel
     phase = KernelPhase.REQUESTED if seen.state is KernelState.STARTING else KernelPhase.RUNNING
-    if kernel.phase is phase and not kernel.reason:
+    if kernel.phase is phase and not kernel.reason and kernel.idle_s == seen.idle_s:
         return kernel
-    return replace(kernel, phase=phase, reason="")
+    return replace(kernel, phase=phase, reason="", idle_s=seen.idle_s)
 
 
 def reconciled(table: KernelTable, event: Observed) -> AgentStep:

@@ -39,6 +39,7 @@ def permit_runnable(
         if group is not None:
             require_runnable(group, plugins)
             await require_existing(unit, group)
+            await require_shard(unit, group, before)
         await permit_known_slots(unit, principal, group, before)
 
     return permit
@@ -77,6 +78,22 @@ async def require_existing(unit: UnitOfWork, group: ScalingGroup) -> None:
         await unit.catalog.get(_OWNERS[scope], name)
     if group.default_queue not in {None, DEFAULT_QUEUE}:
         await unit.catalog.get(Queue, str(group.default_queue))
+
+
+async def require_shard(unit: UnitOfWork, group: ScalingGroup, before: ScalingGroup | None) -> None:
+    """Require an agent of the shard that a group newly prefers. Raises InvalidSpec."""
+    shard = _own_shard(group)
+    if shard is None or (before is not None and shard == _own_shard(before)):
+        return
+    agents = await unit.fleet.all(scaling_group=group.name)
+    if not any(agent.info.shard == shard and not agent.info.has_left for agent in agents):
+        hint = f"start one with sokovan agent run --shard {shard}, or leave out shard_mode"
+        raise _wrong_option(group, "shard_mode", f"needs an agent of shard {shard}, and this group has none", hint)
+
+
+def _own_shard(group: ScalingGroup) -> str | None:
+    profile = profile_of(group)
+    return None if profile.shard_mode == "none" else profile.shard
 
 
 def _wrong_option(group: ScalingGroup, key: str, problem: str, hint: str = "") -> InvalidSpec:

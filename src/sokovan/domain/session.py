@@ -238,6 +238,7 @@ class SessionOptions:
     topology: TopologyConstraint | None = None
     starts_at_ms: int | None = None
     time_limit_s: int | None = None
+    idle_timeout_s: int | None = None
     preemptible: bool = True
     mounts: tuple[Mount, ...] = ()
     workdir: str = ""
@@ -403,6 +404,8 @@ class SessionSpec(SessionOptions):
                 raise self._wrong("starts_at_ms", self.starts_at_ms, "only a batch session may start later")
         if self.time_limit_s is not None:
             require_int(self.time_limit_s, what=what, field="time_limit_s", least=1)
+        if self.idle_timeout_s is not None:
+            require_int(self.idle_timeout_s, what=what, field="idle_timeout_s", least=1)
 
     def _check_gates(self) -> None:
         require_tuple(self.gates, str, what=f"session {self.session_id}", field="gates")

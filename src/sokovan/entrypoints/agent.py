@@ -17,7 +17,7 @@ from sokovan.adapters.process.files.process_files import ProcessFiles
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.agent.inventory import Inventory, InventoryOptions, take_inventory
+from sokovan.agent.inventory import Inventory, InventoryOptions, read_reserve, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver
@@ -44,6 +44,9 @@ class AgentOptions:
     fake_gpus: int = 0
     gpu_shares: bool = False
     kernel_ports: str = ""
+    shard: str = ""
+    kernels_max: int | None = None
+    reserve: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
 
@@ -59,6 +62,9 @@ def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root:
         fake_gpus=settings.fake_gpus,
         gpu_shares=settings.gpu_shares,
         kernel_ports=settings.kernel_ports,
+        shard=settings.shard,
+        kernels_max=settings.kernels_max or None,
+        reserve=settings.reserve,
         labels=dict(map(read_label, settings.labels)),
     )
 
@@ -119,9 +125,14 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         labels={**confinement.labels(), **options.labels, **_port_label(options.kernel_ports)},
         fake_gpus=options.fake_gpus,
         gpu_shares=options.gpu_shares,
+        kernels_max=options.kernels_max,
+        reserved=read_reserve(options.reserve),
+        shard=options.shard,
     )
     found = await asyncio.to_thread(take_inventory, requested)
-    inventory = replace(found, identity=stored_identity(options.root / IDENTITY))
+    inventory = replace(
+        found, identity=stored_identity(options.root / IDENTITY), images=await runtime.installed_images()
+    )
     watch = WatchOptions(changes=runtime.changes)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     runner = AgentRunner(inventory, runtime, journal, environment)

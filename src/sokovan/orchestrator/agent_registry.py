@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo, require_reported_labels
 from sokovan.domain.errors import InvalidInput, ObjectNotFound
-from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, KernelId, ScalingGroupName
+from sokovan.domain.ids import (
+    ARCHITECTURE_DEFAULT,
+    DEFAULT_SCALING_GROUP,
+    AgentId,
+    KernelId,
+    ScalingGroupName,
+    is_name,
+)
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -38,7 +45,7 @@ class EnrolmentRequest:
 
     `incarnation` is the one it was admitted with before, 0 for a new process. `kernels` are
     those found on its machine, with their attempt. `identity` distinguishes it from other
-    agents of the same name; it may be empty.
+    agents of the same name; it may be empty. `images` are those that it can use at once.
     """
 
     agent_id: AgentId
@@ -51,6 +58,8 @@ class EnrolmentRequest:
     labels: Mapping[str, str] = field(default_factory=dict)
     kernels_max: int | None = None
     kernels: tuple[tuple[KernelId, int], ...] = ()
+    shard: str | None = None
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,8 @@ class AgentRegistry:
         self._store, self._agents, self._hints, self._clock = store, agents, hints, clock
         self._fresh_s = fresh_s
         self._heard: dict[AgentId, tuple[AgentState | None, int]] = {}
+        # The images that were stored, with the incarnation that has them.
+        self._stored: dict[AgentId, tuple[int, frozenset[str]]] = {}
 
     async def admit(self, request: EnrolmentRequest) -> AgentAdmission | AgentRejection:
         """Enrol a new process, or readmit a known one. Raises StoreUnavailable."""
@@ -117,12 +128,21 @@ class AgentRegistry:
             return
         self._heard[agent_id] = (state, now_ms)
         image_changed = self.images.update(agent_id, state.incarnation, images)
+        await self._store_images(agent_id, state.incarnation)
         before, heard_ms = known if known is not None else (None, None)
         overdue = heard_ms is None or now_ms - heard_ms >= self._fresh_s * 1000
         returned = overdue and await self._rejoin_if_away(agent_id, state.incarnation)
         same = before is not None and (before.incarnation, before.kernels) == (state.incarnation, state.kernels)
         if returned or image_changed or not same:
             await self._hints.set(SESSIONS_HINT)
+
+    async def _store_images(self, agent_id: AgentId, incarnation: int) -> None:
+        """Store the images that became ready, so that placement can prefer the agent."""
+        ready = self.images.ready(agent_id, incarnation)
+        if ready and self._stored.get(agent_id) != (incarnation, ready):
+            # After a restart of the manager all agents report at once.
+            await self._store.run_batched(_store_batch, (agent_id, incarnation, ready))
+            self._stored[agent_id] = (incarnation, ready)
 
     async def _rejoin_if_away(self, agent_id: AgentId, incarnation: int) -> bool:
         """Move back an agent that was declared SUSPECT or LOST; whether it was.
@@ -132,6 +152,14 @@ class AgentRegistry:
         if not await self._store.read(lambda unit: _is_away(unit, agent_id, incarnation)):
             return False
         return await self._store.run(lambda unit: _rejoin(unit, agent_id, incarnation))
+
+
+async def _store_batch(
+    unit: UnitOfWork, cached: Sequence[tuple[AgentId, int, frozenset[str]]]
+) -> list[Exception | None]:
+    for agent_id, incarnation, images in sorted(cached, key=lambda one: one[0]):
+        await unit.fleet.add_images(agent_id, incarnation, images)
+    return [None] * len(cached)
 
 
 async def _admit_batch(
@@ -198,6 +226,8 @@ async def _enrol(unit: UnitOfWork, request: EnrolmentRequest) -> AgentRecord:
         labels=_labels(request),
         kernels_max=request.kernels_max,
         scaling_group=request.scaling_group,
+        shard=request.shard,
+        cached_images=frozenset(image for image in request.images if is_name(image)),
     )
     change = Change(f"agent {request.agent_id}"[:128], Cause.AGENT_REPORT, "enrolled")
     adopted = await _adopted(unit, request)

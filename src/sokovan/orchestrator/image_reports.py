@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, is_name
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 
 
@@ -30,6 +30,13 @@ class ImageReports:
             changed |= before != report
             images[report.image] = report
         return changed
+
+    def ready(self, agent_id: AgentId, incarnation: int) -> frozenset[str]:
+        """The images that this incarnation has reported as ready."""
+        if self._incarnations.get(agent_id) != incarnation:
+            return frozenset()
+        reports = self._reports[agent_id].values()
+        return frozenset(one.image for one in reports if one.state is ImageState.READY and is_name(one.image))
 
     def of(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport | None:
         """The last report of this incarnation on an image; None if there is none."""

@@ -13,7 +13,9 @@ from sokovan.domain.ids import AgentId, KernelId
 class KernelReport:
     """The state of one kernel, as its agent reports it.
 
-    `exit_code` is set once it has ended, `reason` if more is known about the end.
+    `exit_code` is set once it has ended, `reason` if more is known about the end. `idle_s`
+    is how long it has been idle, if that is measured; it grows with every report and
+    makes no difference between two of them.
     """
 
     kernel_id: KernelId
@@ -21,6 +23,7 @@ class KernelReport:
     running: bool
     exit_code: int | None = None
     reason: str = ""
+    idle_s: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class Observation:
     """The current state of one kernel.
 
     `exit_code` is that of the process, or 128 + the signal that ended it. `confinement`
-    describes the sandbox and limits in effect.
+    describes the sandbox and limits in effect. `idle_s` is how long no command ran in it
+    and it used no CPU; None unless its launch asks for that.
     """
 
     kernel_id: KernelId
@@ -73,6 +74,7 @@ class Observation:
     exit_code: int | None = None
     reason: str = ""  # "", OUT_OF_MEMORY, "signal 9", "log disk full", ...
     confinement: str = ""
+    idle_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Acted:
     state: KernelState
     exit_code: int | None = None
     reason: str = ""
+    idle_s: int | None = None
 
 
 @dataclass(slots=True)
@@ -213,7 +214,14 @@ class ActingAgent(InMemoryAgent):
     def look(self) -> None:
         """Observe the machine."""
         observations = tuple(
-            Observation(key.kernel_id, key.attempt, acted.state, exit_code=acted.exit_code, reason=acted.reason)
+            Observation(
+                key.kernel_id,
+                key.attempt,
+                acted.state,
+                exit_code=acted.exit_code,
+                reason=acted.reason,
+                idle_s=acted.idle_s if acted.launch.watch_idle else None,
+            )
             for key, acted in sorted(self.machine.items())
         )
         self.apply(Observed(observations, begun=self.table.tick, now_ms=self._clock.now_ms()))

@@ -11,6 +11,8 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct, field
 
 PROTOCOL = 1
+# Images that an agent names when it enrols.
+IMAGES_MAX = 256
 # Paths that agents connect to: for the link, and for each stream, followed by its id.
 LINK_PATH = "/agent/v1/link"
 STREAM_PATH = "/agent/v1/stream/"
@@ -36,7 +38,8 @@ class DeviceEntry(Struct, frozen=True):
 class KernelEntry(Struct, frozen=True, array_like=True):
     """The state of one kernel; encoded as an array, since heartbeats have many.
 
-    `reason` explains an end beyond its exit code.
+    `reason` explains an end beyond its exit code. `idle_s` is how long the kernel has been
+    idle, if its launch asks for that.
     """
 
     kernel_id: ShortText
@@ -44,6 +47,7 @@ class KernelEntry(Struct, frozen=True, array_like=True):
     running: bool
     exit_code: int | None = None
     reason: ShortText = ""
+    idle_s: Count | None = None
 
 
 class MountEntry(Struct, frozen=True):
@@ -73,7 +77,8 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     folder to their text. `slots` are limits where the machine can enforce them (cpu in
     millicores, mem in bytes); `devices` are the device ids that the kernel may use, by slot.
     `upload` is the reference of a folder that the agent fetches, for the kernels of the
-    session to run in. With `output` the kernel has a folder whose files outlive it.
+    session to run in. With `output` the kernel has a folder whose files outlive it; with
+    `watch_idle`, heartbeats say how long the kernel has been idle.
     """
 
     kernel_id: ShortText
@@ -91,6 +96,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     devices: dict[ShortText, tuple[ShortText, ...]] = {}
     processes_max: Count = 4096
     log_bytes_max: Count = 64 << 20
+    watch_idle: bool = False
 
 
 class StopKernel(Struct, frozen=True, tag="stop-kernel"):
@@ -257,7 +263,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
 
     `incarnation` is the one that this process was accepted as before; 0 after a start,
     which requests a new one. `kernels` are all that the agent manages, running or ended.
-    `identity` distinguishes machines and folders of the same name.
+    `identity` distinguishes machines and folders of the same name. `images` are those that
+    kernels can start in at once.
     """
 
     agent_id: ShortText
@@ -271,6 +278,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     labels: dict[ShortText, ShortText] = {}
     kernels_max: Count | None = None
     kernels: tuple[KernelEntry, ...] = ()
+    shard: ShortText = ""
+    images: Annotated[tuple[ShortText, ...], Meta(max_length=IMAGES_MAX)] = ()
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):

@@ -20,11 +20,13 @@ from sokovan.agent.inventory import (
     empty_table,
     fake_devices,
     nvidia_devices,
+    read_reserve,
     take_inventory,
 )
-from sokovan.domain.errors import InvalidName
+from sokovan.domain.errors import InvalidName, InvalidSlots
 from sokovan.domain.ids import is_name
 from sokovan.domain.records import Device
+from sokovan.domain.slots import ResourceSlot
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +65,32 @@ def test_what_is_kept_for_the_machine_is_not_given() -> None:
     inventory = take_inventory(InventoryOptions(reserved={"cpu": 500, "mem": 9 << 30}))
 
     assert dict(inventory.slots.items()) == {"cpu": 3500}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("cuda.device=1", "cuda.device cannot be reserved"),
+        ("cpu=1000000", "the machine has only cpu="),
+        ("mem=9000TiB", "mem"),
+        ("cpu", "has no '='"),
+        ("cpu=1 cpu=1", "given twice"),
+    ],
+)
+def test_only_a_part_of_processors_and_memory_is_reserved(text: str, problem: str) -> None:
+    with pytest.raises(InvalidSlots, match=problem):
+        read_reserve(text)
+
+
+def test_a_reserve_is_read_in_the_notation_of_slots() -> None:
+    assert read_reserve("") == ResourceSlot({})
+    assert read_reserve("cpu=0.001,mem=1MiB") == ResourceSlot({"cpu": 1, "mem": 1 << 20})
+
+
+def test_a_shard_is_a_name() -> None:
+    assert take_inventory(InventoryOptions(shard="east")).shard == "east"
+    with pytest.raises(InvalidName):
+        take_inventory(InventoryOptions(shard="no name"))
 
 
 def test_a_configured_name_is_used_or_refused() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from sokovan.api.scaling_group_policy import require_runnable
+from sokovan.api.scaling_group_policy import require_runnable, require_shard
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.scheduling.profile import UnsupportedAction
 from sokovan.scheduling.registry import BUILT_IN, UnknownPlugin
+from sokovan.testing.stored_cluster import StoredCluster
 
 POOL = ScalingGroup(ScalingGroupName("gpu"))
 
@@ -87,3 +88,19 @@ def test_a_wrong_value_is_named_by_its_place() -> None:
     with pytest.raises(InvalidSpec) as refused:
         require_runnable(pool(agent_selector=3), BUILT_IN)
     assert (refused.value.what, refused.value.field) == ("scaling group gpu", "scheduler_opts.agent_selector")
+
+
+async def test_a_shard_mode_needs_an_agent_of_the_shard() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.put(POOL)
+        await cluster.agent("a1", scaling_group=POOL.name, shard="east")
+        east, west = (pool(shard=name, shard_mode="soft") for name in ("east", "west"))
+
+        async def required(group: ScalingGroup, before: ScalingGroup | None) -> None:
+            await cluster.store.read(lambda unit: require_shard(unit, group, before))
+
+        await required(POOL, None)
+        await required(east, POOL)
+        await required(west, west)  # its agents may have left since
+        with pytest.raises(InvalidSpec, match="needs an agent of shard west, and this group has none"):
+            await required(west, east)

@@ -208,6 +208,21 @@ async def test_news_of_kernels_and_images_wake_the_coordinator(cluster: Orchestr
     assert cluster.registry.images.of(A1, 1, "python") == ready
 
 
+async def test_images_of_agents_are_in_the_snapshot(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(replace(ARRIVAL, shard="east", images=("host", "not a name")))
+    snapshots = cluster.stored.snapshots
+    states = [ImageReport("venv:a", ImageState.READY), ImageReport("venv:b", ImageState.PULLING)]
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1), states)
+    await snapshots.refresh()
+    [agent] = (await snapshots.snapshot(ARRIVAL.scaling_group)).agents
+    assert agent.shard == "east"
+    assert agent.cached_images == {"host", "venv:a"}
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 2), [ImageReport("venv:b", ImageState.READY)])
+    await snapshots.refresh()
+    [agent] = (await snapshots.snapshot(ARRIVAL.scaling_group)).agents
+    assert agent.cached_images == {"host", "venv:a", "venv:b"}
+
+
 async def test_a_heartbeat_after_a_timeout_moves_the_agent_back(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))

@@ -30,3 +30,11 @@ def test_a_new_incarnation_begins_with_nothing() -> None:
 
 def test_no_image_is_always_ready() -> None:
     assert ImageReports().of(A1, 1, "") == ImageReport("", ImageState.READY)
+
+
+def test_ready_images_are_those_of_the_current_incarnation() -> None:
+    reports = ImageReports()
+    states = [ImageReport("venv:a", ImageState.READY), ImageReport("venv:b", ImageState.FAILED)]
+    reports.update(AgentId("a1"), 2, states)
+    assert reports.ready(AgentId("a1"), 2) == {"venv:a"}
+    assert reports.ready(AgentId("a1"), 1) == reports.ready(AgentId("a2"), 2) == frozenset()

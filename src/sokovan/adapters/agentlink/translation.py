@@ -36,7 +36,9 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
         incarnation=heartbeat.incarnation,
         sequence=heartbeat.sequence,
         kernels=tuple(
-            KernelReport(KernelId(entry.kernel_id), entry.attempt, entry.running, entry.exit_code, entry.reason)
+            KernelReport(
+                KernelId(entry.kernel_id), entry.attempt, entry.running, entry.exit_code, entry.reason, entry.idle_s
+            )
             for entry in heartbeat.kernels
         ),
         load=heartbeat.load,

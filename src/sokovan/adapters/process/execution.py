@@ -11,6 +11,7 @@ import socket
 import struct
 import termios
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
@@ -28,13 +29,23 @@ class ProcessExecution:
     """KernelExecution on a command that the kernel's shim runs.
 
     The shim ends the command when the connection closes, also if this process is killed.
+    `presence` is entered while the command runs.
     """
 
-    def __init__(self, folder: Path, command: Sequence[str], *, terminal: bool, threads: Threads) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        command: Sequence[str],
+        *,
+        terminal: bool,
+        threads: Threads,
+        presence: AbstractContextManager[None] | None = None,
+    ) -> None:
         self._folder = folder
         self._command = tuple(command)
         self._terminal = terminal
         self._threads = threads
+        self._presence = contextlib.nullcontext() if presence is None else presence
         self._input = -1
         self._output = -1
         self._connection: socket.socket | None = None
@@ -46,6 +57,7 @@ class ProcessExecution:
         connection = await self._threads.run(Work.COMMAND, self._start)
         connection.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         self._connection = connection
+        self._presence.__enter__()
         self._ending = asyncio.ensure_future(_exit_code(connection))
         return self
 
@@ -79,6 +91,7 @@ class ProcessExecution:
     async def __aexit__(self, *_details: object) -> None:
         """Stop it, unless it has ended."""
         if self._ending is not None:
+            self._presence.__exit__(None, None, None)
             self._ending.cancel()
             await asyncio.gather(self._ending, return_exceptions=True)
         if self._connection is not None:

@@ -19,6 +19,7 @@ from sokovan.adapters.process.layout import KernelLayout, remove_tree, sync_fold
 from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import ImageUnavailable
+from sokovan.wire.frames import IMAGES_MAX
 
 VENV = "venv:"
 COMPLETE = ".complete"
@@ -46,6 +47,18 @@ class ProcessImages:
         """Whether kernels can start now; raises ImageUnavailable if unknown."""
         folder = self.folder(image)
         return folder is None or (folder / COMPLETE).exists()
+
+    def installed(self) -> tuple[str, ...]:
+        """The images that kernels can start in at once, at most IMAGES_MAX."""
+        names = {*self._requirements, *(file.stem for file in self._layout.images.glob("*.txt"))}
+        known = [f"{VENV}{name}" for name in sorted(names) if _NAME.fullmatch(name)]
+        return (HOST_IMAGE, *(image for image in known if self._is_installed(image)))[:IMAGES_MAX]
+
+    def _is_installed(self, image: str) -> bool:
+        try:
+            return self.is_ready(image)
+        except ImageUnavailable:  # its list was removed meanwhile
+            return False
 
     def programs(self, image: str) -> tuple[str, ...]:
         """Folders to prepend to the PATH of its kernels; raises ImageUnavailable."""

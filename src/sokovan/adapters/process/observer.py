@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from sokovan.adapters.process.idle_times import IdleTimes
 from sokovan.adapters.process.launch.environment import marks_of
 from sokovan.adapters.process.layout import LAUNCH, KernelLayout, locked_if_free, opened
 from sokovan.adapters.process.orphan_processes import OrphanProcesses
@@ -37,12 +39,24 @@ class Observer:
 
     layout: KernelLayout
     clock: Clock
+    idle: IdleTimes | None = None
     # Ends are final, and most kept kernels have ended: they are not read again.
     over: dict[str, Observation] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def measuring(cls, layout: KernelLayout, clock: Clock) -> Observer:
+        """An observer that measures idle times, too."""
+        return cls(layout, clock, IdleTimes(clock))
+
+    def command(self, name: str) -> AbstractContextManager[None]:
+        """Entered while a command runs in a kernel, which is then not idle."""
+        return contextlib.nullcontext() if self.idle is None else self.idle.command(name)
 
     def all(self) -> list[Observation]:
         """Every kernel that was not forgotten, by id and attempt."""
         self.layout.remove_unfinished_folders(self.clock.now_ms() - UNFINISHED_AGE_MS)
+        if self.idle is not None:
+            self.idle.sample()
         names = list(self.layout.names())
         for gone in self.over.keys() - set(names):
             self.over.pop(gone, None)
@@ -64,7 +78,15 @@ class Observer:
         if state is not None and "ended_ms" in state and self.layout.is_forgotten(name):
             self.remove(name)
             return None
-        return _observation(name, launch or {}, state or {})
+        return replace(_observation(name, launch or {}, state or {}), idle_s=self._idle_s(name, launch, state))
+
+    def _idle_s(self, name: str, launch: Record | None, state: Record | None) -> int | None:
+        """How long a running kernel with an idle timeout has been idle."""
+        if self.idle is None or launch is None or not launch.get("watch_idle"):
+            return None
+        if state is None or _state(state) is not KernelState.RUNNING:
+            return None
+        return self.idle.idle_s(name, state["shim_pid"])
 
     def sessions(self) -> set[str]:
         """The sessions that have a kernel here, running or ended."""

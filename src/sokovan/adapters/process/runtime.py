@@ -57,7 +57,7 @@ class ProcessRuntime:
             raise RuntimeFailure(f"{root} cannot be used for kernels: {error}") from error
         self._clock = clock
         self._images = ProcessImages(self._layout, clock, requirements or {})
-        self._observer = Observer(self._layout, clock)
+        self._observer = Observer.measuring(self._layout, clock)
         self._stopper = Stopper(self._layout, self._observer)
         self._ends = ExitWatcher(self._layout)
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
@@ -77,6 +77,10 @@ class ProcessRuntime:
     async def has_image(self, image: str) -> bool:
         """Whether kernels of this image can start at once."""
         return await self._threads.run(Work.LOOK, self._images.is_ready, image)
+
+    async def installed_images(self) -> tuple[str, ...]:
+        """The images that kernels can start in at once."""
+        return await self._threads.run(Work.LOOK, self._images.installed)
 
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Prepare an image; `progress` takes lines for the operator."""
@@ -144,7 +148,8 @@ class ProcessRuntime:
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         """Run a further command inside a running kernel."""
         folder = self._layout.folder(kernel_id, attempt)
-        return ProcessExecution(folder, command, terminal=terminal, threads=self._threads)
+        presence = self._observer.command(folder.name)
+        return ProcessExecution(folder, command, terminal=terminal, threads=self._threads, presence=presence)
 
     def close(self) -> None:
         """Stop the threads; kernels keep running."""

@@ -71,6 +71,8 @@ def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
         labels=dict(inventory.labels),
         kernels_max=inventory.kernels_max,
         kernels=kernel_entries(table),
+        shard=inventory.shard,
+        images=inventory.images,
     )
 
 
@@ -78,7 +80,12 @@ def kernel_entries(table: KernelTable) -> tuple[frames.KernelEntry, ...]:
     """Wire entries of every kernel of the agent."""
     return tuple(
         frames.KernelEntry(
-            report.kernel_id, report.attempt, report.running, report.exit_code, report.reason[:REASON_MAX]
+            report.kernel_id,
+            report.attempt,
+            report.running,
+            report.exit_code,
+            report.reason[:REASON_MAX],
+            report.idle_s,
         )
         for report in reports(table)
     )

@@ -54,6 +54,8 @@ def agent_view(
         failing_since=time_text_or_none(info.health.failing_ms),
         failing_reason=info.health.reason if info.health.is_failing else "",
         failed_starts=[_failure_view(one, seen_as) for one in info.health.failures],
+        shard=info.shard,
+        images=sorted(info.cached_images),
     )
 
 
@@ -77,6 +79,8 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         assigned_to=list(group.assigned_to),
         default_queue=group.default_queue,
         lifetime_max_s=group.lifetime_max_s,
+        idle_timeout_s=group.idle_timeout_s,
+        idle_timeout_max_s=group.idle_timeout_max_s,
         pending_timeout_s=group.pending_timeout_s,
         usage_half_life_s=group.usage_half_life_s,
         slot_weights=dict(group.slot_weights),
@@ -98,6 +102,8 @@ def scaling_group_of(body: ScalingGroupBody, _before: ScalingGroup | None) -> Sc
         assigned_to=tuple(dict.fromkeys(body.assigned_to)),
         default_queue=None if body.default_queue is None else QueueName(body.default_queue),
         lifetime_max_s=body.lifetime_max_s,
+        idle_timeout_s=body.idle_timeout_s,
+        idle_timeout_max_s=body.idle_timeout_max_s,
         pending_timeout_s=body.pending_timeout_s,
         usage_half_life_s=body.usage_half_life_s,
         slot_weights=body.slot_weights,

@@ -35,8 +35,9 @@ T = TypeVar("T")
 # Fields of the body that are converted; all others have the same name and value in the request.
 CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
-     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost", "retry",
-     "where", "tolerations", "affinity", "anti_affinity", "array", "gates", "partitions", "preemption", "nominated"}
+     "topology", "depends_on", "starts_at", "time_limit", "idle_timeout", "stop_grace", "ends_with",
+     "on_agent_lost", "retry", "where", "tolerations", "affinity", "anti_affinity", "array", "gates", "partitions",
+     "preemption", "nominated"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -63,7 +64,8 @@ def session_request(body: SessionBody) -> SessionRequest:
         topology=read_topology(body.topology) if body.topology is not None else None,
         depends_on=tuple(body.depends_on),
         starts_at_ms=read_time(body.starts_at, field="starts_at") if body.starts_at is not None else None,
-        time_limit_s=None if body.time_limit is None else read_duration(body.time_limit, field="time_limit", least=1),
+        time_limit_s=_seconds(body.time_limit, "time_limit"),
+        idle_timeout_s=_seconds(body.idle_timeout, "idle_timeout"),
         stop_grace_s=read_duration(body.stop_grace, field="stop_grace"),
         ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
         on_agent_lost=LostPolicy(body.on_agent_lost),
@@ -74,6 +76,10 @@ def session_request(body: SessionBody) -> SessionRequest:
         preemption=Preemption(body.preemption),
         nominated=_named(body.nominated, "nominated"),
     )
+
+
+def _seconds(given: int | str | None, field: str) -> int | None:
+    return None if given is None else read_duration(given, field=field, least=1)
 
 
 def read_topology(text: str) -> TopologyConstraint:

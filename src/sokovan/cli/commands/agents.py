@@ -71,6 +71,7 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     with output.client() as client:
         agent = client.agents.get(name)
     facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=output.utc)]
+    facts.append(("images", ", ".join(agent.images) or formatting.NONE))
     facts.append(("labels", _label_texts(agent.labels)))
     facts.append(("taints", _taint_texts(agent)))
     if agent.operator_labels:
@@ -235,6 +236,11 @@ def _failure_text(failure: AgentFailureView) -> str:
     return f"{whose}{failure.detail or failure.code}"
 
 
+def _kernels_text(agent: AgentView) -> str:
+    """The number of kernels, and the limit if there is one: `2/8`."""
+    return str(agent.kernels) if agent.kernels_max is None else f"{agent.kernels}/{agent.kernels_max}"
+
+
 def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
     """The columns of a list of agents."""
     now_s = SystemEnvironment().wall_s()
@@ -243,13 +249,14 @@ def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
         Column("state", agent_state),
         Column("link", lambda agent: "up" if agent.connected else "down"),
         Column("pool", lambda agent: agent.scaling_group),
-        Column("kernels", lambda agent: str(agent.kernels)),
+        Column("kernels", _kernels_text),
         Column("gpu", lambda agent: formatting.share(formatting.gpu_slot(agent.slots), agent.used, agent.slots)),
         Column("cpu", lambda agent: formatting.share("cpu", agent.used, agent.slots)),
         Column("mem", lambda agent: formatting.share("mem", agent.used, agent.slots)),
         Column("heartbeat", lambda agent: formatting.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
         Column("arch", lambda agent: agent.architecture, wide=True),
         Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
+        Column("shard", lambda agent: agent.shard or formatting.NONE, wide=True),
         Column("kernel ports", lambda agent: agent.kernel_ports, wide=True),
         Column("taints", _taint_texts, wide=True),
         Column("failures", lambda agent: str(len(agent.failed_starts)), wide=True),

@@ -31,6 +31,9 @@ class MachineOptions:
     no_agent: Annotated[bool, Parameter(negative=(), help="Do not start an agent on this machine.")] = False
     name: Annotated[str, Parameter(help="Name of this machine's agent; default: the host name.")] = ""
     kernel_ports: Annotated[str, Parameter(help="Ports leased to kernels; default: 20000-29999.")] = ""
+    shard: Annotated[str, Parameter(help="Shard of the scaling group that the agent is in.")] = ""
+    max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: no limit.")] = None
+    reserve: Annotated[str, Parameter(help="Keep for the machine: cpu=2,mem=8GiB.")] = ""
 
 
 @Parameter(name="*")
@@ -92,7 +95,8 @@ def up(
 
     given: dict[str, object] = {"--port": port, "--fake": fake, "--fake-gpus": machine.fake_gpus}
     given |= {"--gpu-shares": machine.gpu_shares, "--no-agent": machine.no_agent, "--name": machine.name}
-    given |= {"--kernel-ports": machine.kernel_ports, "--set": settings.set}
+    given |= {"--kernel-ports": machine.kernel_ports, "--shard": machine.shard, "--reserve": machine.reserve}
+    given |= {"--max-kernels": machine.max_kernels, "--set": settings.set}
     given |= {"--config": settings.config.absolute() if settings.config is not None else None}
     root = data or data_home(os.environ)
     running = server_of(root)

@@ -33,6 +33,8 @@ class ScalingGroup:
     counts in it. It takes sessions of `session_types`, of all types if empty; one that is
     not `public` only those of the owners of `assigned_to`, each as `group:nlp`. Its
     sessions wait in `default_queue` if they name none, and run at most `lifetime_max_s`.
+    Interactive sessions that set no idle timeout get `idle_timeout_s`, else the longest,
+    `idle_timeout_max_s`.
     """
 
     name: ScalingGroupName
@@ -50,6 +52,8 @@ class ScalingGroup:
     assigned_to: tuple[str, ...] = ()
     default_queue: QueueName | None = None
     lifetime_max_s: int | None = None
+    idle_timeout_s: int | None = None
+    idle_timeout_max_s: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="scaling group")
@@ -59,9 +63,13 @@ class ScalingGroup:
             raise InvalidSpec(what=what, field="scheduler_opts", value=self.scheduler_opts, problem="must be a mapping")
         for name in ("known_slots", "slot_priority"):
             self._check_slots(name, what)
-        for name in ("pending_timeout_s", "lifetime_max_s"):
+        for name in ("pending_timeout_s", "lifetime_max_s", "idle_timeout_s", "idle_timeout_max_s"):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), what=what, field=name, least=1, most=GROUP_TIME_MAX_S)
+        default_s, longest_s = self.idle_timeout_s, self.idle_timeout_max_s
+        if default_s is not None and longest_s is not None and default_s > longest_s:
+            problem = f"is more than the longest, {longest_s}"
+            raise InvalidSpec(what=what, field="idle_timeout_s", value=default_s, problem=problem)
         for name in ("mem_per_gpu_bytes", "mem_per_cpu_bytes"):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), what=what, field=name, least=1, most=AMOUNT_MAX)
@@ -102,6 +110,12 @@ class ScalingGroup:
         if self.pending_timeout_s is None or eligible_ms is None:
             return None
         return eligible_ms + self.pending_timeout_s * 1000
+
+    def idle_timeout_of(self, session_type: SessionType, requested_s: int | None) -> int | None:
+        """The idle timeout of a session: as requested, else the default, else the longest."""
+        if session_type is not SessionType.INTERACTIVE or requested_s is not None:
+            return requested_s
+        return self.idle_timeout_max_s if self.idle_timeout_s is None else self.idle_timeout_s
 
     def takes(self, session_type: SessionType) -> bool:
         """Whether it takes sessions of this type."""

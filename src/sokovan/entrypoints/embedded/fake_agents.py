@@ -14,6 +14,7 @@ from sokovan.agent.fake.fleet import FakeFleet
 from sokovan.agent.fake.shape import ROOT as FLEET_ROOT
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId, KernelId
@@ -63,6 +64,7 @@ class FakeEnrolment:
             labels=info.labels,
             kernels_max=info.kernels_max,
             kernels=tuple(kernels),
+            images=(HOST_IMAGE,),
         )
         verdict = await self._registry.admit(arrival)
         if isinstance(verdict, AgentRejection):

@@ -80,6 +80,18 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("whole number", "Time after which a running session is ended.", least=1, most=GROUP_TIME_MAX_S),
         None,
     ),
+    "idle_timeout_s": (
+        SettingInfo(
+            "whole number", "Idle timeout of interactive sessions that set none.", least=1, most=GROUP_TIME_MAX_S
+        ),
+        None,
+    ),
+    "idle_timeout_max_s": (
+        SettingInfo(
+            "whole number", "The longest idle timeout of interactive sessions.", least=1, most=GROUP_TIME_MAX_S
+        ),
+        None,
+    ),
 }
 
 # Key of `scheduler_opts` -> its description and default.

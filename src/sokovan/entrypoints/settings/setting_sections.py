@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sokovan.agent.inventory import read_reserve
 from sokovan.domain.cluster.agent import PORTS_DEFAULT, port_range_text, read_port_range
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings import setting_kinds as kind
@@ -133,6 +134,13 @@ class AgentSettings:
     gpu_shares: bool = kind.switch(default=False, meaning="Whether GPUs are offered in shares.", flag="--gpu-shares")
     kernel_ports: str = kind.text(
         port_range_text(PORTS_DEFAULT), "Ports leased to kernels.", check=read_port_range, flag="--kernel-ports"
+    )
+    shard: str = kind.name("", "Shard of its scaling group that it is in; empty: none.", flag="--shard")
+    kernels_max: int = kind.whole(
+        0, "Most kernels that it runs at once; 0: no limit.", least=0, most=COUNT_MAX, flag="--max-kernels"
+    )
+    reserve: str = kind.text(
+        "", "Kept for the machine, of cpu and mem: cpu=2,mem=8GiB.", check=read_reserve, flag="--reserve"
     )
 
 

@@ -119,6 +119,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         mounts=tuple(MountEntry(one.source, one.target, one.read_only) for one in session.spec.mounts),
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
+        watch_idle=session.spec.idle_timeout_s is not None,
     )
 
 

@@ -14,6 +14,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
@@ -36,8 +37,12 @@ class Need(StrEnum):
     CONFIRMATION = auto()  # has kernels whose creation was requested, and is not reported yet
     TERMINATION = auto()
     KERNEL_END = auto()  # runs, and has kernels that end alone
-    TIME_LIMIT = auto()  # runs, with a time limit
+    TIME_LIMIT = auto()  # runs, with a time limit or an idle timeout
     SUPERVISION = auto()  # runs: its scaling group may limit how long
+
+
+def _has_limit(spec: SessionSpec) -> bool:
+    return spec.time_limit_s is not None or spec.idle_timeout_s is not None
 
 
 def needs_of(session: SessionRecord) -> frozenset[Need]:
@@ -54,7 +59,7 @@ def needs_of(session: SessionRecord) -> frozenset[Need]:
         Need.CONFIRMATION: KernelStatus.CREATING in statuses,
         Need.SUPERVISION: session.status is SessionStatus.RUNNING,
         Need.KERNEL_END: KernelStatus.TERMINATING in statuses,
-        Need.TIME_LIMIT: session.status is SessionStatus.RUNNING and session.spec.time_limit_s is not None,
+        Need.TIME_LIMIT: session.status is SessionStatus.RUNNING and _has_limit(session.spec),
     }
     return frozenset(need for need, is_needed in needed.items() if is_needed)
 

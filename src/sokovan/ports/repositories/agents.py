@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,6 +82,9 @@ class AgentRepository(Protocol):
 
         Raises StaleVersion if the health has changed since.
         """
+
+    async def add_images(self, agent_id: AgentId, incarnation: int, images: Collection[str]) -> None:
+        """Add images that an agent has ready; another incarnation than its own adds none."""
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
         """The history of an agent."""

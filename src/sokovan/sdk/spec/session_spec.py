@@ -177,6 +177,9 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "dependsOn": Field("depends_on", fields.words, _WORDS, "sessions that must succeed before it starts"),
     "startsAt": Field("starts_at", fields.text, _TEXT, "earliest start (RFC 3339)"),
     "timeLimit": Field("time_limit", fields.duration, _DURATION, "maximum run time: 90s, 30m, 4h, 2d"),
+    "idleTimeout": Field(
+        "idle_timeout", fields.duration, _DURATION, "time without shell, exec or CPU use that ends it: 30m"
+    ),
     "preemptible": Field("preemptible", fields.flag, _FLAG, "whether it may be preempted"),
     "preemption": Field("preemption", *_chosen("always", "never"), "whether it may preempt others"),
     "stopGrace": Field("stop_grace", fields.duration, _DURATION, "time between SIGTERM and SIGKILL"),

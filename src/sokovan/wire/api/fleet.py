@@ -29,7 +29,7 @@ class AgentView:
     `failed_starts` are sessions that could not be started on it since one last started.
     With `failing_since` it gets no new kernels until a probe succeeds on it.
     `operator_labels` are those of its labels that operators gave it. `taints` are written
-    as KEY or KEY=VALUE.
+    as KEY or KEY=VALUE. `images` are those that kernels can start in at once.
     """
 
     id: str
@@ -52,6 +52,8 @@ class AgentView:
     failing_since: str | None = None
     failing_reason: str = ""
     failed_starts: list[AgentFailureView] = field(default_factory=list)
+    shard: str | None = None
+    images: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,8 @@ class ScalingGroupBody(StrictBody):
     assigned_to: list[str] = field(default_factory=list)
     default_queue: str | None = None
     lifetime_max_s: int | None = None
+    idle_timeout_s: int | None = None
+    idle_timeout_max_s: int | None = None
     pending_timeout_s: int | None = None
     usage_half_life_s: int = 604_800
     slot_weights: dict[str, int] = field(default_factory=dict)

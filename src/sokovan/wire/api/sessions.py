@@ -130,6 +130,7 @@ class SessionBody(StrictBody):
     depends_on: list[str] = field(default_factory=list)
     starts_at: str | None = None
     time_limit: int | str | None = None
+    idle_timeout: int | str | None = None
     preemptible: bool = True
     preemption: Literal["always", "never"] = "always"
     stop_grace: int | str = 10
@@ -179,6 +180,7 @@ class RunOptions(TypedDict, total=False):
     depends_on: Sequence[str]
     starts_at: str
     time_limit: int | str
+    idle_timeout: int | str
     preemptible: bool
     preemption: Literal["always", "never"]
     stop_grace: int | str
@@ -292,6 +294,7 @@ class SessionView:
     times_out_at: str | None = None
     workdir: str = ""
     upload: str = ""
+    idle_timeout_s: int | None = None
     array: ArrayMemberView | None = None
     gates: list[str] = field(default_factory=list)
     partitions: list[PartitionBody] = field(default_factory=list)

@@ -51,6 +51,18 @@ def test_another_list_of_requirements_is_another_folder(layout: KernelLayout) ->
         images(layout).programs("venv:a")
 
 
+def test_installed_images_are_the_machine_and_complete_environments(layout: KernelLayout) -> None:
+    for name in ("done", "begun", ".hidden"):
+        (layout.images / f"{name}.txt").write_text("")
+    found = images(layout)
+    for name, marker in (("done", ".complete"), ("begun", "lib")):
+        folder = found.folder(f"venv:{name}")
+        assert folder is not None
+        folder.mkdir()
+        (folder / marker).touch()
+    assert found.installed() == ("host", "venv:done")
+
+
 async def test_an_installation_that_is_given_up_leaves_nothing(layout: KernelLayout) -> None:
     started = asyncio.Event()
     slow = images(layout, slow=())

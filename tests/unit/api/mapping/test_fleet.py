@@ -82,6 +82,8 @@ def test_a_pool_is_the_same_after_it_was_sent_and_read() -> None:
         assigned_to=("group:nlp",),
         default_queue=QueueName("night"),
         lifetime_max_s=60,
+        idle_timeout_s=20,
+        idle_timeout_max_s=30,
     )
     assert scaling_group_of(scaling_group_view(full), None) == full
 

@@ -114,8 +114,8 @@ def test_a_partition_has_a_closeness_of_its_own_and_errors_name_its_place() -> N
 
 def test_no_field_of_the_wire_is_left_behind() -> None:
     # A new field of the body must be carried over.
-    renamed = {"type": "session_type", "starts_at": "starts_at_ms", "time_limit": "time_limit_s"}
-    renamed["stop_grace"] = "stop_grace_s"
+    renamed = {"type": "session_type", "starts_at": "starts_at_ms"}
+    renamed |= {one: f"{one}_s" for one in ("time_limit", "idle_timeout", "stop_grace")}
     wanted = {renamed.get(one.name, one.name) for one in fields(SessionBody)}
     assert wanted == {one.name for one in fields(SessionRequest)}
 
@@ -145,6 +145,9 @@ def test_closeness_that_says_nothing_is_refused(text: str) -> None:
         ({"name": ""}, "name"),
         ({"queue": ""}, "queue"),
         ({"time_limit": 0}, "time_limit"),
+        ({"idle_timeout": 0}, "idle_timeout"),
+        ({"idle_timeout": -1}, "idle_timeout"),
+        ({"idle_timeout": "later"}, "idle_timeout"),
         ({"time_limit": "soon"}, "time_limit"),
         ({"starts_at": "soon"}, "starts_at"),
         ({"stop_grace": -1}, "stop_grace"),

@@ -41,6 +41,12 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[AgentOptions]
         "--gpu-shares",
         "--kernel-ports",
         "31000-31999",
+        "--shard",
+        "east",
+        "--max-kernels",
+        "8",
+        "--reserve",
+        "cpu=0.1,mem=1MiB",
         "--label",
         "rack=r01",
         "--root",
@@ -57,6 +63,9 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[AgentOptions]
         fake_gpus=4,
         gpu_shares=True,
         kernel_ports="31000-31999",
+        shard="east",
+        kernels_max=8,
+        reserve="cpu=0.1,mem=1MiB",
         labels={"rack": "r01"},
     )
     assert options.token.startswith("skj-")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,20 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[UpOptions]) -
         "n1",
         "--kernel-ports",
         "31000-31999",
+        "--shard",
+        "east",
+        "--max-kernels",
+        "8",
+        "--reserve",
+        "cpu=0.1,mem=1MiB",
     )
     assert sokovan("up", *words)[0] == 0
     [options] = asked
     assert (options.data, options.fake_agents) == (Path("d"), (64, 8))
     settings = settings_of(options)
     expected = AgentSettings(enabled=False, name="n1", fake_gpus=4, gpu_shares=True, kernel_ports="31000-31999")
-    assert (settings.api.port, settings.agent) == (0, expected)
+    limits = replace(expected, shard="east", kernels_max=8, reserve="cpu=0.1,mem=1MiB")
+    assert (settings.api.port, settings.agent) == (0, limits)
 
 
 def test_a_flag_wins_over_a_variable_and_that_over_the_file(
@@ -99,6 +107,9 @@ def test_an_unknown_setting_is_refused_with_its_place_and_the_nearest_name(
     "words",
     [
         ("--port", "70000"),
+        ("--max-kernels", "-1"),
+        ("--reserve", "cpu=1000000"),
+        ("--shard", "no name"),
         ("--port", "-1"),
         ("--port", "web"),
         ("--fake", "64"),

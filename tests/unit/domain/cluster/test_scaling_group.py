@@ -87,6 +87,9 @@ def test_an_owner_that_a_pool_is_assigned_to_has_a_kind_and_a_name(text: str) ->
         {"slot_priority": tuple(f"a.b{number}" for number in range(SLOTS_MAX + 1))},
         {"known_slots": ("cpu", "cpu")},
         {"lifetime_max_s": 0},
+        {"idle_timeout_s": 0},
+        {"idle_timeout_max_s": -1},
+        {"idle_timeout_s": 61, "idle_timeout_max_s": 60},
         {"pending_timeout_s": GROUP_TIME_MAX_S + 1},
         {"public": "yes"},
         {"session_types": ("batch ",)},
@@ -104,3 +107,16 @@ def test_an_unknown_session_type_is_refused_with_the_nearest_one() -> None:
     assert refused.value.hint == "did you mean batch?"
     with pytest.raises(InvalidSpec, match="dream"):
         read_session_types(["dream"], what="x")
+
+
+@pytest.mark.parametrize(
+    ("settings", "requested_s", "expected_s"),
+    [({}, None, None), ({}, 5, 5), ({"idle_timeout_s": 60}, None, 60), ({"idle_timeout_s": 60}, 5, 5),
+     ({"idle_timeout_max_s": 90}, None, 90), ({"idle_timeout_s": 60, "idle_timeout_max_s": 90}, None, 60)],
+)  # fmt: skip
+def test_an_interactive_session_gets_the_idle_timeout_of_its_group(
+    settings: dict[str, int], requested_s: int | None, expected_s: int | None
+) -> None:
+    group = ScalingGroup(ScalingGroupName("g"), **settings)  # type: ignore[arg-type]  # of the fields above
+    assert group.idle_timeout_of(SessionType.INTERACTIVE, requested_s) == expected_s
+    assert group.idle_timeout_of(SessionType.BATCH, None) is None

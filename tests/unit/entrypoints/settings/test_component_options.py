@@ -41,7 +41,7 @@ def test_what_is_set_reaches_the_components() -> None:
         {
             "scheduler": {"short_cycle_ms": 50, "batch_max": 7, "lease_ms": 900},
             "orchestrator": {"agent_suspect_s": 20, "agent_lost_s": 90, "mass_loss_percent": 50, "requests_max": 3},
-            "agent": {"labels": ["rack=r01"], "name": "n"},
+            "agent": {"labels": ["rack=r01"], "name": "n", "shard": "east", "kernels_max": 3, "reserve": "mem=1MiB"},
             "api": {"stream_idle_s": 3, "key_cached_ms": 500, "allowed_hosts": ["lab"]},
             "outputs": {"retention_s": 60, "session_bytes_max": 1, "owner_bytes_max": 2},
             "copies": {"files_max": 3, "bytes_max": 4},
@@ -58,5 +58,6 @@ def test_what_is_set_reaches_the_components() -> None:
     assert timing.outputs == OutputLimits(60, 1, 2)
     agent = agent_options_of(settings.agent, manager="ws://m", token=KEY, root=Path("r"))
     assert (agent.labels, agent.name) == ({"rack": "r01"}, "n")
+    assert (agent.shard, agent.kernels_max, agent.reserve) == ("east", 3, "mem=1MiB")
     database = database_settings_of(settings.storage, data_folder_url="sqlite:///d")
     assert (database.url, database.pool_size) == ("postgresql://h/n", 3)

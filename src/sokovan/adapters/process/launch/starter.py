@@ -114,6 +114,7 @@ class Starter:
             "attempt": launch.attempt,
             "session_id": launch.session_id,
             "image": launch.image,
+            "watch_idle": launch.watch_idle,
             "confinement": self.confinement.in_words(),
             "groups": {"version": limits.version, "folders": limits.folders},
             "folder": folder,

@@ -13,13 +13,16 @@ _STOP_ROUNDS = 50
 class Process:
     """One process, identified by pid and start time."""
 
-    __slots__ = ("parent", "pid", "session", "start", "state", "threads")
+    __slots__ = ("child_cpu", "own_cpu", "parent", "pid", "session", "start", "state", "threads")
 
     def __init__(self, pid: int, fields: list[str]) -> None:
         self.pid = pid
         self.state = fields[0]
         self.parent = int(fields[1])
         self.session = int(fields[3])
+        # In clock ticks; that of children counts when they have ended.
+        self.own_cpu = int(fields[11]) + int(fields[12])
+        self.child_cpu = int(fields[13]) + int(fields[14])
         self.threads = int(fields[17])
         self.start = int(fields[19])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -152,6 +152,20 @@ class SqlAgents:
             .values(health=health_text(health), version=AGENTS.c.version + 1, stamp=self._transaction.stamp)
         )
         return await self.get(agent_id)
+
+    async def add_images(self, agent_id: AgentId, incarnation: int, images: Collection[str]) -> None:
+        """See the port."""
+        row = await self._locked(agent_id)
+        if row is None or row.incarnation != incarnation:
+            return
+        known = set(msgspec.json.decode(row.cached_images))
+        if set(images) <= known:
+            return
+        await self._transaction.execute(
+            sa.update(AGENTS)
+            .where(AGENTS.c.agent_id == agent_id)
+            .values(cached_images=_images_text(known | set(images)), stamp=self._transaction.stamp)
+        )
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
         """See the port."""
@@ -385,5 +399,9 @@ def _attributes(info: AgentInfo) -> dict[str, Any]:
         "shard": info.shard,
         "kernels_max": info.kernels_max,
         "labels": msgspec.json.encode(dict(info.labels)).decode(),
-        "cached_images": msgspec.json.encode(sorted(info.cached_images)).decode(),
+        "cached_images": _images_text(info.cached_images),
     }
+
+
+def _images_text(images: Collection[str]) -> str:
+    return msgspec.json.encode(sorted(images)).decode()

@@ -87,6 +87,8 @@ _SCALING_GROUP = CatalogNoun(
         Column("queue", lambda group: or_none(group.default_queue)),
         Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
         Column("lifetime_max_s", lambda group: or_none(group.lifetime_max_s)),
+        Column("idle_timeout_s", lambda group: or_none(group.idle_timeout_s), wide=True),
+        Column("idle_timeout_max_s", lambda group: or_none(group.idle_timeout_max_s), wide=True),
         Column("slot_priority", lambda group: ", ".join(group.slot_priority), wide=True),
         Column("half_life_s", lambda group: str(group.usage_half_life_s)),
         Column("weights", lambda group: amounts_text(group.slot_weights)),
@@ -118,6 +120,18 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption("default_queue", "Queue of sessions that name none.", "default_queue"),
         CatalogOption("max_lifetime", "End sessions that run longer: 7d.", "lifetime_max_s", read=read_seconds),
+        CatalogOption(
+            "idle_timeout",
+            "Idle timeout of interactive sessions without one: 30m.",
+            "idle_timeout_s",
+            read=read_seconds,
+        ),
+        CatalogOption(
+            "max_idle_timeout",
+            "Longest idle timeout of interactive sessions: 8h.",
+            "idle_timeout_max_s",
+            read=read_seconds,
+        ),
         CatalogOption(
             "option",
             "Scheduler option NAME=VALUE; null removes it. Repeatable.",

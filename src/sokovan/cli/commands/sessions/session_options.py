@@ -145,6 +145,7 @@ class SessionFlags:
     ] = ()
     starts_at: Annotated[str | None, Parameter(help="Do not start before: 2030-01-31T18:00:00Z.")] = None
     time_limit: Annotated[str | None, Parameter(help="Maximum run time: 90s, 30m, 4h, 2d.")] = None
+    idle_timeout: Annotated[str | None, Parameter(help="End it when unused this long: 30m; interactive only.")] = None
     array: Annotated[str | None, Parameter(help="One session per index: 0-999, 1,3,7-9, 0-100:10; %N at once.")] = None
     attempts: Annotated[int | None, Parameter(help="Attempts to start it, on other agents first; default: 3.")] = None
     on_agent_lost: Annotated[Literal["end", "requeue"] | None, Parameter(help="Action when its agent is lost.")] = None

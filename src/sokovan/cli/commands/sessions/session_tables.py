@@ -215,6 +215,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("depends on", ", ".join(view.depends_on)),
         ("array", "" if view.array is None else f"{view.array.name}, index {view.array.index} of {view.array.size}"),
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
+        ("idle timeout", "" if view.idle_timeout_s is None else formatting.duration(view.idle_timeout_s)),
         ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
         *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),

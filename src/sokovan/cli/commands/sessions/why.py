@@ -32,6 +32,7 @@ _SPECIFIC_ADVICE: dict[tuple[str, str], str] = {
     ("CHANGE", "COMMAND_FAILED"): "see its output: sokovan logs {name}",
     ("CHANGE", "TIME_LIMIT_REACHED"): "increase --time-limit; see its output: sokovan logs {name}",
     ("CHANGE", "LIFETIME_REACHED"): "save its state and submit it again, or choose another scaling group",
+    ("CHANGE", "IDLE_TIMEOUT"): "submit it again when you need it, with a longer --idle-timeout",
     ("CHANGE", "VALIDATION_FAILED"): "request less and submit it again, or ask an administrator",
     ("CHANGE", "OUT_OF_MEMORY"): "request more with --mem",
     ("WAIT", "NOT_ENOUGH_FREE"): _FOR_ROOM,

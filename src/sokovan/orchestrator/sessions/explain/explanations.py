@@ -37,6 +37,7 @@ class Stage(StrEnum):
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
     TIME_LIMIT_REACHED = "TIME_LIMIT_REACHED"
     LIFETIME_REACHED = "LIFETIME_REACHED"
+    IDLE_TIMEOUT = "IDLE_TIMEOUT"
     COMMAND_FAILED = "COMMAND_FAILED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
@@ -59,6 +60,7 @@ STAGES: Mapping[Stage, tuple[Advice, str]] = {
     Stage.OUT_OF_MEMORY: (Advice.CHANGE, "a kernel exceeded its memory limit"),
     Stage.TIME_LIMIT_REACHED: (Advice.CHANGE, "it reached its time limit and was stopped"),
     Stage.LIFETIME_REACHED: (Advice.CHANGE, "it ran as long as its scaling group allows, and was stopped"),
+    Stage.IDLE_TIMEOUT: (Advice.CHANGE, "it was idle for its idle timeout, and was stopped"),
     Stage.COMMAND_FAILED: (Advice.CHANGE, "its command failed or was killed by a signal; see its log"),
     Stage.FAILED: (Advice.BROKEN, "it failed"),
     Stage.CANCELLED: (Advice.NOTHING, "it was cancelled before it started"),

@@ -24,7 +24,7 @@ from sokovan.orchestrator.sessions.explain.explanations import (
     Stage,
     meaning_of,
 )
-from sokovan.orchestrator.sessions.handlers.deadlines import LIFETIME_LIMIT, TIME_LIMIT
+from sokovan.orchestrator.sessions.handlers.deadlines import IDLE_TIMEOUT, LIFETIME_LIMIT, TIME_LIMIT
 from sokovan.orchestrator.sessions.handlers.schedule import VALIDATION_FAILED
 from sokovan.orchestrator.sessions.intake.submissions import SUBMITTED
 from sokovan.ports.repositories.verdicts import StoredVerdict
@@ -65,6 +65,7 @@ _CAUSES: Mapping[str, Stage] = {
     OUT_OF_MEMORY: Stage.OUT_OF_MEMORY,
     TIME_LIMIT: Stage.TIME_LIMIT_REACHED,
     LIFETIME_LIMIT: Stage.LIFETIME_REACHED,
+    IDLE_TIMEOUT: Stage.IDLE_TIMEOUT,
     FAILED: Stage.COMMAND_FAILED,
 }
 _STOPPED = ENDED_BY_USER | {"stop_requested"}

@@ -1,4 +1,4 @@
-"""Enforces deadlines: of transient kernel states, of waiting, of running time."""
+"""Enforces deadlines: of transient kernel states, waiting, running and idleness."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sokovan.wire.api.sessions import PENDING_TIMEOUT
 
 TIME_LIMIT = "time-limit"
 LIFETIME_LIMIT = "lifetime-limit"
+IDLE_TIMEOUT = "idle-timeout"
 TERMINATION_TIMEOUT = "termination-timeout"
 # An overdue termination is recorded at doubling intervals.
 _OVERDUE_DOUBLINGS_MAX = 6
@@ -35,7 +36,7 @@ class EnforceDeadlines:
 
     def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._writer, self._scheduler = context.sessions, context.writer, context.scheduler
-        self._store = context.store
+        self._store, self._reports = context.store, context.reports
         self._overdue: dict[KernelId, int] = {}
         self._groups: Mapping[ScalingGroupName, ScalingGroup] = {}
 
@@ -75,7 +76,23 @@ class EnforceDeadlines:
         if most_s is not None and self._exceeds(session.since_ms, most_s):
             detail = f"it ran for {most_s} s, the most in scaling group {session.spec.scaling_group}"
             return by_coordinator(LIFETIME_LIMIT, detail)
-        return None
+        return self._idle_too_long(session)
+
+    def _idle_too_long(self, session: SessionRecord) -> Change | None:
+        """The reason to end a session of which every kernel has been idle too long.
+
+        A kernel that its agent has not reported on yet counts as active.
+        """
+        limit_s = session.spec.idle_timeout_s
+        if limit_s is None:
+            return None
+        for kernel in session.kernels:
+            if kernel.status in KERNEL.terminal:
+                continue
+            report = self._reports.listed(kernel)
+            if report is None or report.idle_s is None or report.idle_s < limit_s:
+                return None
+        return by_coordinator(IDLE_TIMEOUT, f"it was idle for {limit_s} s: no shell, no command and no CPU use")
 
     def _steps(self, session: SessionRecord, agents: Mapping[AgentId, AgentInfo]) -> list[SessionStep]:
         steps: list[SessionStep] = []

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
-from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, ArrayId, KernelId, QueueName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
@@ -85,26 +85,28 @@ class Preparer:
         if problems or resolution.scaling_group is None:
             raise _refusal(query, resolution.choice, problems)
         try:
-            spec = self._spec(query, resolution.groups, resolution.scaling_group.name)
+            spec = self._spec(query, resolution.groups, resolution.scaling_group)
         except InvalidInput as error:
             # Domain constructors validate again, also values that no validator checks.
             where = error.path if isinstance(error, InvalidSpec) else "session"
             raise InvalidRequest([Problem(where, problem_text(error))]) from error
         return PreparedSession(spec, resolution.choice.why)
 
-    def _spec(
-        self, query: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName
-    ) -> SessionSpec:
+    def _spec(self, query: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroup) -> SessionSpec:
         request = query.request
         total, by_group = minimums(request, [one.group for one in groups])
         array = None if request.array is None else request.array.first_member(ArrayId(self._ids.new("a")))
         name = request.name or self._names()
         return SessionSpec(
-            **{**request.options(), "name": name if array is None else array.named(name)},
+            **{
+                **request.options(),
+                "name": name if array is None else array.named(name),
+                "idle_timeout_s": scaling_group.idle_timeout_of(request.session_type, request.idle_timeout_s),
+            },
             session_id=SessionId(self._ids.new("s")),
             kernels=tuple(kernel for group in groups for kernel in self._kernels(request, group)),
             owner=owner_of(query),
-            scaling_group=scaling_group,
+            scaling_group=scaling_group.name,
             queue=QueueName(queue_of(query)),
             min_kernels=total,
             group_minimums=by_group,

@@ -37,6 +37,7 @@ class GroupNeeds:
     total: ResourceSlot = NO_SLOTS
     architectures: frozenset[str] | None = None
     time_limit_s: int | None = None
+    idle_timeout_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,9 @@ def refusal(group: ScalingGroup, needs: GroupNeeds) -> Refusal | None:
     most, limit = group.lifetime_max_s, needs.time_limit_s
     if most is not None and limit is not None and limit > most:
         return Refusal("time_limit", f"ends sessions after {most} s, before the time limit of {limit} s")
+    longest, idle = group.idle_timeout_max_s, needs.idle_timeout_s
+    if longest is not None and idle is not None and idle > longest:
+        return Refusal("idle_timeout", f"ends idle sessions after {longest} s, before the idle timeout of {idle} s")
     return None
 
 
@@ -215,6 +219,7 @@ def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: R
         total=ResourceSlot({slot: min(amount, AMOUNT_MAX) for slot, amount in starting.items()}),
         architectures=frozenset({request.architecture}) if request.architecture else runnable,
         time_limit_s=request.time_limit_s,
+        idle_timeout_s=request.idle_timeout_s,
     )
 
 

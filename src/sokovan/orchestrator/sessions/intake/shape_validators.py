@@ -118,10 +118,16 @@ def starting_time(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def durations(query: IntakeQuery) -> Iterator[Problem]:
-    """Time limits are within their ranges."""
+    """Time limits are within their ranges; only interactive sessions are idle."""
     request = query.request
     if request.time_limit_s is not None and not 1 <= request.time_limit_s <= YEAR_S:
         yield Problem("time_limit", f"{request.time_limit_s} s is not between 1 second and a year")
+    if request.idle_timeout_s is not None:
+        if not 1 <= request.idle_timeout_s <= YEAR_S:
+            yield Problem("idle_timeout", f"{request.idle_timeout_s} s is not between 1 second and a year")
+        if request.session_type is not SessionType.INTERACTIVE:
+            problem = f"a session of type {request.session_type} has no idle timeout; interactive sessions have"
+            yield Problem("idle_timeout", problem)
     if not 0 <= request.stop_grace_s <= STOP_GRACE_S_MAX:
         yield Problem("stop_grace", f"{request.stop_grace_s} s is not between 0 and {STOP_GRACE_S_MAX} s")
 

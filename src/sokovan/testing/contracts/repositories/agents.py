@@ -93,6 +93,19 @@ async def a_new_agent_is_alive_with_its_reported_resources(cluster: StoredCluste
     expect(await agent_now(cluster, info.agent_id) == record, "enrol gave another record than get")
 
 
+async def images_are_added_to_their_incarnation_only(cluster: StoredCluster) -> None:
+    """Repeated ones change nothing; a new enrolment begins with its own."""
+    name = AgentId(cluster.new("a"))
+    agent = await cluster.agent(name, cached_images=frozenset({"host"}))
+    for incarnation, image in ((1, "venv:a"), (1, "venv:a"), (2, "venv:b"), (0, "venv:c")):
+        await cluster.store.run(lambda unit, i=incarnation, m=image: unit.fleet.add_images(name, i, [m]))  # type: ignore[misc]  # defaults bind the loop's names
+    after = await agent_now(cluster, name)
+    expect(after.info.cached_images == {"host", "venv:a"}, f"the images are {sorted(after.info.cached_images)}")
+    expect(after.version == agent.version, "an image is no change of the agent's state")
+    again = await cluster.agent(name)
+    expect(again.info.cached_images == frozenset(), "a new incarnation has the images of the one before")
+
+
 async def each_enrolment_is_a_new_incarnation(cluster: StoredCluster) -> None:
     """With the new report, and the same id."""
     name = cluster.new("a")
@@ -393,6 +406,7 @@ async def the_history_of_an_agent_is_gapless_and_chained(cluster: StoredCluster)
 
 
 CHECKS: tuple[Check, ...] = (
+    images_are_added_to_their_incarnation_only,
     a_new_agent_is_alive_with_its_reported_resources,
     each_enrolment_is_a_new_incarnation,
     concurrent_enrolments_of_an_agent_are_serialized,

@@ -191,6 +191,28 @@ async def test_a_session_runs_no_longer_than_its_scaling_group_allows(cluster: O
     assert session.cause_detail == "it ran for 90 s, the most in scaling group default"
 
 
+async def test_a_session_whose_kernels_are_all_idle_ends_after_its_idle_timeout(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s", kernels=2, idle_timeout_s=60)
+    await cluster.submit("other", kernels=1)
+    await cluster.settle()
+
+    async def idle(first_s: int | None, second_s: int | None) -> str:
+        for key, acted in agent.machine.items():
+            acted.idle_s = {"s.0": first_s, "s.1": second_s}.get(key.kernel_id, 1000)
+        agent.look()
+        await agent.beat()
+        await cluster.pass_time(10, step_s=5)
+        return await cluster.status("s")
+
+    assert [await idle(59, 100), await idle(100, None), await idle(100, 0)] == ["running"] * 3
+    await idle(61, 60)
+    session = await cluster.session("s")
+    assert session.cause == "idle-timeout"
+    assert session.cause_detail == "it was idle for 60 s: no shell, no command and no CPU use"
+    assert await cluster.status("other") == "running"
+
+
 @pytest.mark.parametrize("first", [KernelStatus.PENDING, KernelStatus.SCHEDULED, KernelStatus.PREPARED])
 def test_prepared_kernels_have_no_deadline_while_the_first_rank_waits(first: KernelStatus) -> None:
     statuses = (first, KernelStatus.PREPARED)

@@ -93,6 +93,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     # sort, priority, times
     ({"session_type": SessionType.SYSTEM}, "type", "for administrators"),
     ({"session_type": SessionType.INFERENCE}, "type", "inference sessions belong to deployments"),
+    ({"idle_timeout_s": 60}, "idle_timeout", "a session of type batch has no idle timeout"),
+    ({"idle_timeout_s": -1, "session_type": SessionType.INTERACTIVE}, "idle_timeout", "not between 1 second"),
     ({"priority": 11}, "priority", "11 is more than 10, the limit of group vision"),
     ({"priority": 2_000_000}, "priority", "not between"),
     ({"priority": -2_000_000}, "priority", "not between"),
