@@ -13,6 +13,9 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
 
+# An agent of this size holds one kernel of it.
+JUST_ONE: dict[str, int] = {"cpu": 1000, "mem": 1 << 30}
+
 
 async def two_agents(cluster: OrchestratedCluster) -> tuple[ActingAgent, ActingAgent]:
     """Two equal agents; the first is chosen before the second."""
@@ -267,3 +270,31 @@ async def test_a_session_is_retried_whole_if_its_first_rank_did_not_start(cluste
     session = await cluster.session("s")
     assert (session.status, session.cause) == ("running", None)
     assert [(one.status, one.attempt, one.rank) for one in session.kernels] == [("running", 2, 0), ("running", 2, 1)]
+
+
+async def test_a_kernel_of_a_running_session_is_tried_again_when_its_agent_is_no_longer_avoided(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.agent("a1", slots=JUST_ONE)
+    await cluster.submit("s", kernels=2, min_kernels=1, retry=RetryPolicy(backoff_s=3), slots=JUST_ONE)
+    await cluster.settle()
+    assert (await cluster.session("s")).kernels[0].status == "running"
+    late = await cluster.agent("a2", slots=JUST_ONE)
+    late.script.start_problem = "no space left on device"
+    await cluster.settle()
+    await cluster.pass_time(1)
+    late.script.start_problem = ""
+    assert (await cluster.session("s")).kernels[1].status == "pending"
+    await cluster.pass_time(3)
+    assert [one.status for one in (await cluster.session("s")).kernels] == ["running", "running"]
+
+
+async def test_a_time_to_wait_for_ends_with_the_session_that_waits(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.start_problem = "no space left on device"
+    await cluster.submit("s", retry=RetryPolicy(backoff_s=3))
+    await cluster.settle()
+    await cluster.stop("s")
+    await cluster.pass_time(5)
+    assert await cluster.status("s") in {"terminated", "cancelled"}
+    assert cluster.coordinator._context.scheduler.next_due_s() is None

@@ -21,6 +21,7 @@ from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.storage import Store
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
+from sokovan.wire.api.system import ServerSettingsView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class ApiDependencies:
     """Ports and the controller. `plugins` are those that a scaling group may name.
 
     `uploads` is None for a server that stores none, `files` for one without agents.
+    `settings` describes those in force.
     """
 
     store: Store
@@ -43,6 +45,7 @@ class ApiDependencies:
     plugins: PluginRegistry = BUILT_IN
     uploads: UploadStore | None = None
     files: AgentFiles | None = None
+    settings: Callable[[], ServerSettingsView] = ServerSettingsView
 
 
 @dataclass(frozen=True, slots=True)

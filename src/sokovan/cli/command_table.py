@@ -25,7 +25,7 @@ NOUNS = {
     "user": "Manage users.",
     "key": "List, create and revoke API keys.",
     "context": "Manage contexts (servers and their API keys).",
-    "config": "Show the configuration of this client.",
+    "config": "Show the settings of this client and of the server.",
     "db": "Check or upgrade the database schema.",
 }
 
@@ -88,6 +88,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context use": (f"{_COMMANDS}.contexts:use", "Set the current context."),
     "context add": (f"{_COMMANDS}.contexts:add", "Add a context."),
     "context rm": (f"{_COMMANDS}.contexts:remove", "Remove a context and its API key."),
+    "config server": (f"{_LOCAL}.server_settings:server", "Show the settings of the server, or check a file."),
     "config show": (f"{_COMMANDS}.config:show", "Show the effective settings and their origin."),
     "whoami": (f"{_COMMANDS}.whoami:whoami", "Show the authenticated user."),
     "doctor": (f"{_LOCAL}.doctor:doctor", "Check what this machine provides and what is missing."),

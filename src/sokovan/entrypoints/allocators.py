@@ -24,6 +24,23 @@ def allocator_named(
     Raises UnknownPlugin, DuplicatePlugin, UnloadablePlugin, UnusablePlugin. A broken
     package fails only if its allocator is configured.
     """
+    factory = allocator_factory(name, installed=installed)
+    try:
+        allocator = factory(store)
+    except SokovanError:
+        raise
+    except Exception as error:
+        raise UnusablePlugin(kind="allocator", name=name, error=error) from error
+    if not isinstance(allocator, SchedulingAllocator):
+        raise UnusablePlugin(kind="allocator", name=name, error=TypeError("it does not create a SchedulingAllocator"))
+    return allocator
+
+
+def allocator_factory(name: str, *, installed: Iterable[EntryPoint] | None = None) -> Callable[..., Any]:
+    """The class of the allocator of this name.
+
+    Raises UnknownPlugin, DuplicatePlugin, UnloadablePlugin.
+    """
     points = [
         point for point in (entry_points(group=GROUP) if installed is None else installed) if point.group == GROUP
     ]
@@ -34,12 +51,7 @@ def allocator_named(
         factories.setdefault(point.name, factory_of(point, SchedulingAllocator))
     if name not in factories:
         raise UnknownPlugin(kind="allocator", name=name, known=factories)
-    try:
-        allocator = factories[name](store)
-    except SokovanError:
-        raise
-    except Exception as error:
-        raise UnusablePlugin(kind="allocator", name=name, error=error) from error
-    if not isinstance(allocator, SchedulingAllocator):
-        raise UnusablePlugin(kind="allocator", name=name, error=TypeError("it does not create a SchedulingAllocator"))
-    return allocator
+    found = factories[name]
+    if not isinstance(found, type):
+        found()  # raises UnloadablePlugin
+    return found

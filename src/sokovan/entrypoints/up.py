@@ -53,6 +53,7 @@ from sokovan.entrypoints.settings.component_options import (
     timing_of,
     upload_limits_of,
 )
+from sokovan.entrypoints.settings.effective_settings import effective_settings
 from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import SettingSources, sources_of
@@ -95,7 +96,7 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     sources = options.sources or sources_of(None, root, environment=os.environ)
     # Both are validated before anything is created.
     shape_of(options)
-    sources.read(installed_plugins())
+    sources.read_with_plugins()
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
     umask = os.umask(GROUP_AND_OTHERS)
     try:
@@ -262,6 +263,7 @@ def _app(
         metrics=telemetry.exposition,
         plugins=plugins,
         uploads=uploads,
+        settings=partial(effective_settings, live),
     )
     pepper = folder.secret(PEPPER_FILE).encode()
     return make_app(parts, api_settings_of(settings, pepper=pepper, machine=machine_mark()))

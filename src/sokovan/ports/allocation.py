@@ -6,9 +6,10 @@ may be stale by then.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -91,12 +92,14 @@ class AllocationContext:
     `topology` is the version of the topology that the decision was based on, if any.
     `validators` are those of the decision, None for all: a limit or a dependency that the
     decision did not check is not verified, or it would be decided the same again forever.
+    `planned` are the assignments of the sessions that are allocated one by one.
     """
 
     who: str = "scheduler"
     fence: Fence | None = None
     topology: int | None = None
     validators: frozenset[str] | None = None
+    planned: Mapping[SessionId, Assignment] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +161,11 @@ class SchedulingAllocator(ABC):
         self, session: SessionWorkload, agent_selection: AgentSelection, context: AllocationContext
     ) -> AllocationResult:
         """Allocate every waiting kernel of a session on one agent. Raises AllocationError."""
-        kernels = [(kernel, agent_selection.agent_id) for kernel in session.kernels if kernel.agent is None]
-        return await self.allocate_cluster(session, kernels, context)
+        planned = context.planned.get(session.session_id)
+        waiting = [kernel for kernel in session.kernels if kernel.agent is None]
+        if planned is not None:  # a growing session may get some of its kernels only
+            waiting = [kernel for kernel in waiting if kernel.kernel_id in dict(planned.kernels)]
+        return await self.allocate_cluster(session, [(one, agent_selection.agent_id) for one in waiting], context)
 
     async def allocate_cluster(
         self,
@@ -169,10 +175,47 @@ class SchedulingAllocator(ABC):
     ) -> AllocationResult:
         """Allocate a gang over many agents, in one step. Raises AllocationError."""
         kernels = tuple((kernel.kernel_id, agent) for kernel, agent in kernel_allocations)
-        batch = await self.allocate_batch([Assignment(session.session_id, kernels)], context)
+        planned = context.planned.get(session.session_id, Assignment(session.session_id, kernels))
+        batch = await self.allocate_batch([replace(planned, kernels=kernels)], replace(context, planned={}))
         for error in batch.refused.values():
             raise error
         return batch.allocated[0]
+
+    async def allocate_planned(
+        self,
+        assignments: Sequence[Assignment],
+        sessions: Mapping[SessionId, SessionWorkload],
+        context: AllocationContext,
+    ) -> BatchResult:
+        """Allocate a batch of a plan.
+
+        A custom allocator that overrides `allocate` or `allocate_cluster` gets each session
+        by these; concurrent calls share a transaction.
+        """
+        own, base = type(self), SchedulingAllocator
+        if own.allocate is base.allocate and own.allocate_cluster is base.allocate_cluster:
+            return await self.allocate_batch(assignments, context)
+        context = replace(context, planned={one.session_id: one for one in assignments})
+        every = [self._allocate_one(one, sessions[one.session_id], context) for one in assignments]
+        results = await asyncio.gather(*every, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, AllocationError):
+                raise result
+        refused = {
+            one.session_id: result
+            for one, result in zip(assignments, results, strict=True)
+            if isinstance(result, AllocationError)
+        }
+        return BatchResult(tuple(one for one in results if isinstance(one, AllocationResult)), refused)
+
+    async def _allocate_one(
+        self, planned: Assignment, session: SessionWorkload, context: AllocationContext
+    ) -> AllocationResult:
+        agents = dict(planned.kernels)
+        if len(set(agents.values())) == 1:
+            return await self.allocate(session, AgentSelection(next(iter(agents.values()))), context)
+        kernels = [(one, agents[one.kernel_id]) for one in session.kernels if one.kernel_id in agents]
+        return await self.allocate_cluster(session, kernels, context)
 
 
 def assignments_of(plan: SchedulingPlan, *, incarnations: Mapping[AgentId, int]) -> list[Assignment]:

@@ -1,4 +1,4 @@
-"""Routes of the system: health, metrics, OpenAPI document and caller."""
+"""Routes of the system: health, metrics, settings, OpenAPI document and caller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sokovan.api.operations import ApiOperation, json_response
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.owners.access import Action, ObjectKind
-from sokovan.wire.api.system import HealthView
+from sokovan.wire.api.system import HealthView, ServerSettingsView
 from sokovan.wire.api.tenancy import WhoamiView
 
 PLAIN = "text/plain"
@@ -38,7 +38,7 @@ class SystemRoutes:
         dependencies = context.dependencies
         self._store, self._agents = dependencies.store, dependencies.agents
         self._metrics, self._document = dependencies.metrics, document
-        self._machine = context.settings.machine
+        self._machine, self._settings = context.settings.machine, dependencies.settings
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -54,6 +54,9 @@ class SystemRoutes:
             ),
             ApiOperation(method="GET", path="/api/v1/whoami", endpoint=self.whoami, tag=tag, answer=WhoamiView),
             ApiOperation(method="GET", path="/api/v1/health", endpoint=self.health, tag=tag, answer=HealthView),
+            ApiOperation(
+                method="GET", path="/api/v1/settings", endpoint=self.settings, tag=tag, answer=ServerSettingsView
+            ),
         ]
 
     async def livez(self) -> Response:
@@ -79,6 +82,11 @@ class SystemRoutes:
         """Export Prometheus metrics; administrators only."""
         require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="metrics")
         return Response(self._metrics(), media_type=FIGURES)
+
+    async def settings(self, request: Request) -> Response:
+        """Show the settings in force and their sources; administrators only."""
+        require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="settings")
+        return json_response(self._settings())
 
     async def openapi(self) -> Response:
         """Return the OpenAPI document."""

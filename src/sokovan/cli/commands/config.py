@@ -1,4 +1,4 @@
-"""`sokovan config`: the effective settings of the client."""
+"""`sokovan config show`: the effective settings of the client."""
 
 from __future__ import annotations
 

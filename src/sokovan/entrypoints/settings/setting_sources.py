@@ -14,10 +14,10 @@ from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.adapters.local.toml_files import merged, read_files
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings.server_settings import ServerSettings, settings_of, single_settings
+from sokovan.entrypoints.settings.setting_kinds import InvalidSettings, SettingProblem, with_origins
 from sokovan.entrypoints.settings.setting_sections import ConfigSettings
 from sokovan.ports.config import ConfigStore, ConfigTree, ConfigValue
 from sokovan.ports.environment import Clock
-from sokovan.scheduling.registry import PluginRegistry
 
 FILE = "sokovan.toml"
 DROP_INS = "conf.d"
@@ -48,13 +48,27 @@ class SettingSources:
     file: Path
     overrides: tuple[Override, ...] = ()
 
-    def read(self, registry: PluginRegistry | None = None) -> ServerSettings:
-        """The settings of this machine.
+    def read(self) -> ServerSettings:
+        """The settings of this machine; plugins are not looked up.
 
         Raises InvalidSettings, ConfigUnavailable, UnreadableConfig.
         """
         tree = self.local_tree()
-        return settings_of(tree.values, registry, origins=tree.origins)
+        return settings_of(tree.values, origins=tree.origins)
+
+    def read_with_plugins(self) -> ServerSettings:
+        """The settings, of which every named plugin and allocator can be loaded."""
+        from sokovan.entrypoints.allocators import allocator_factory  # noqa: PLC0415  # agents need no database
+        from sokovan.entrypoints.plugins import installed_plugins  # noqa: PLC0415  # agents need no plugins
+
+        tree = self.local_tree()
+        settings = settings_of(tree.values, installed_plugins(), origins=tree.origins)
+        try:
+            allocator_factory(settings.scheduler.allocator)
+        except InvalidInput as error:
+            problem = SettingProblem("scheduler.allocator", error.message)
+            raise InvalidSettings(with_origins([problem], tree.origins)) from error
+        return settings
 
     def local_tree(self) -> ConfigTree:
         """File, variables and flags. Raises ConfigUnavailable, UnreadableConfig."""

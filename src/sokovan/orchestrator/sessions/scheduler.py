@@ -114,10 +114,11 @@ class Scheduler:
         due = self._due_ms is not None and self._due_ms <= self._clock.monotonic_ms()
         if not (self._changed or always or due):
             return report
+        self._due_ms = None  # without a session that waits there is nothing to wake for
         if not pending:  # changes stay unprocessed for sessions that come later
             await self._verdicts.remove_all()
             return report
-        self._changed, self._due_ms = False, None
+        self._changed = False
         for group in self._snapshots.scaling_groups():
             await self._schedule_group(group, fence, report)
         return report
@@ -167,8 +168,9 @@ class Scheduler:
         todo = assignments_of(plan, incarnations=incarnations)
         validators = frozenset(profile_of(snapshot.scaling_group).validators)
         context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
+        sessions = {session.session_id: session for session in snapshot.sessions} if todo else {}
         for batch in _batches(todo, self._batch_max()):
-            result = await self._allocator.allocate_batch(batch, context)
+            result = await self._allocator.allocate_planned(batch, sessions, context)
             report.placed += sum(len(one.kernels) for one in result.allocated)
             report.refused.update(result.refused)
         if report.refused:
@@ -184,7 +186,9 @@ def _times(sessions: Iterable[SessionWorkload]) -> Iterator[int]:
     for session in sessions:
         if session.starts_at_ms is not None:
             yield session.starts_at_ms
-        for _, until_ms in session.kernels[0].avoid if session.kernels else ():
+        # All kernels that wait avoid the same agents; the first ones may run.
+        avoid = next((kernel.avoid for kernel in session.kernels if kernel.agent is None), ())
+        for _, until_ms in avoid:
             yield until_ms
 
 

@@ -28,7 +28,7 @@ from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.wire.api.sessions import RunOptions
-from sokovan.wire.api.system import EventView, HealthView
+from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.tenancy import WhoamiView
@@ -90,6 +90,10 @@ class AsyncClient(AsyncCatalogs):
     async def health(self) -> HealthView:
         """Health of the server's components."""
         return await self._connection.send(system_calls.health())
+
+    async def server_settings(self) -> ServerSettingsView:
+        """The settings of the server and their sources; for administrators."""
+        return await self._connection.send(system_calls.server_settings())
 
     async def close(self) -> None:
         """Close the sockets."""

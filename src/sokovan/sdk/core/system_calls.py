@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sokovan.sdk.core.calls import Call, api_path
-from sokovan.wire.api.system import EventView, HealthView
+from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.tenancy import WhoamiView
@@ -21,6 +21,11 @@ def whoami() -> Call[WhoamiView]:
 def health() -> Call[HealthView]:
     """Get the health of the server's components."""
     return Call(method="GET", path=api_path("health"), answer=HealthView)
+
+
+def server_settings() -> Call[ServerSettingsView]:
+    """Get the settings in force; administrators only."""
+    return Call(method="GET", path=api_path("settings"), answer=ServerSettingsView)
 
 
 def events() -> Call[EventView]:

@@ -29,7 +29,7 @@ from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.sdk.sync.uploads import Uploads
 from sokovan.wire.api.sessions import RunOptions
-from sokovan.wire.api.system import EventView, HealthView
+from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.tenancy import WhoamiView
@@ -91,6 +91,10 @@ class Client(Catalogs):
     def health(self) -> HealthView:
         """Health of the server's components."""
         return self._connection.send(system_calls.health())
+
+    def server_settings(self) -> ServerSettingsView:
+        """The settings of the server and their sources; for administrators."""
+        return self._connection.send(system_calls.server_settings())
 
     def close(self) -> None:
         """Close the sockets."""

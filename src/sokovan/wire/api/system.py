@@ -1,8 +1,9 @@
-"""JSON types of errors, events and health."""
+"""JSON types of errors, events, health and settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 # The port of the API, and that of the agent link.
 DEFAULT_PORT = 7646
@@ -41,6 +42,29 @@ class EventView:
     after: str
     trigger: str
     at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingView:
+    """A setting of the server; `source` is `default`, FILE:LINE, a variable or a flag.
+
+    `hot` settings take effect while the server runs. Passwords in URLs are hidden.
+    """
+
+    name: str
+    value: Any
+    source: str
+    default: Any
+    hot: bool
+    variable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettingsView:
+    """The settings in force; `notices` say what of the configuration is not applied."""
+
+    settings: list[SettingView] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,3 +90,10 @@ async def test_the_document_is_given_to_every_key(api: ApiHarness) -> None:
     answer = await api.get("/openapi.json", user=member("north"))
     assert answer.json()["openapi"].startswith("3.1")
     assert answer.json()["info"]["version"] == __version__
+
+
+async def test_settings_are_shown_to_administrators_only(api: ApiHarness) -> None:
+    assert (await api.get("/settings")).json() == {"settings": [], "notices": []}
+    for user in (member("north"), domain_admin("north")):
+        assert (await api.get("/settings", user=user)).status_code in {403, 404}
+    assert (await api.get("/settings", user=None)).status_code == 401

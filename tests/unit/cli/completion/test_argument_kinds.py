@@ -50,7 +50,7 @@ def test_static_candidates_need_no_server() -> None:
 
 
 def test_a_noun_has_its_verbs() -> None:
-    assert [verb for verb, _ in verbs_of("config")] == ["show"]
+    assert [verb for verb, _ in verbs_of("config")] == ["server", "show"]
     assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm"]
 
 

@@ -1,13 +1,18 @@
 """Scheduling cycles: when they run, what becomes fact, what is tried again."""
 
+from typing import ClassVar
+
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.sessions.scheduler import Scheduler, decide_in_thread
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
+from sokovan.ports.allocation import AgentChanged, AllocationContext, AllocationResult
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
-from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.selectors.base import AgentSelection
+from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 
@@ -123,3 +128,38 @@ async def test_deciding_in_a_thread_gives_the_same_plan(cluster: OrchestratedClu
     snapshot = await snapshots.snapshot(snapshots.scaling_groups()[0])
     profile = SchedulingProfile()
     assert await decide_in_thread(snapshot, profile) == await decide_at_once(snapshot, profile)
+
+
+class EnhancedAllocator(RepositoryAllocator):
+    """Does more than allocate, and refuses a session by its name."""
+
+    name = "enhanced"
+    recorded: ClassVar[list[str]] = []
+
+    async def allocate(
+        self, session: SessionWorkload, agent_selection: AgentSelection, context: AllocationContext
+    ) -> AllocationResult:
+        if session.session_id == "refused":
+            raise AgentChanged(session_id=session.session_id, problem="it is not wanted")
+        result = await super().allocate(session, agent_selection, context)
+        self.recorded.append(f"{result.session_id} on {agent_selection.agent_id}")
+        return result
+
+
+async def test_an_allocator_that_overrides_the_method_for_one_session_gets_every_session_by_it(
+    cluster: OrchestratedCluster,
+) -> None:
+    for name in ("a1", "a2"):
+        await cluster.agent(name, slots={"cpu": 2000, "mem": 2 << 30})
+    await cluster.submit("one")
+    await cluster.submit("refused")
+    await cluster.submit("gang", kernels=2, slots={"cpu": 1000, "mem": 1 << 30})
+    verdicts = VerdictCache(BatchWriter(cluster.store), cluster.clock)
+    allocator = EnhancedAllocator(cluster.stored.store)
+    made = Scheduler(cluster.stored.snapshots, allocator, verdicts, clock=cluster.clock, decide=Counted())
+    await made.refresh()
+    report = await made.run(fence=None, always=True)
+    assert EnhancedAllocator.recorded[0] == "one on a1"
+    assert report.placed == 3
+    assert {session: error.problem for session, error in report.refused.items()} == {"refused": "it is not wanted"}
+    assert {kernel.status for kernel in (await cluster.session("gang")).kernels} == {"scheduled"}

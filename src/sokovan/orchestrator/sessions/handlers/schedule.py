@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -28,7 +29,7 @@ class ScheduleSessions:
     def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._reader, self._writer = context.sessions, context.reader, context.writer
         self._batches, self._scheduler, self._telemetry = context.batches, context.scheduler, context.telemetry
-        self._refreshed_at = 0
+        self._on_failure, self._refreshed_at = context.on_failure, 0
 
     def clear(self) -> None:
         """Nothing to reset: the transaction count goes on across terms."""
@@ -50,6 +51,7 @@ class ScheduleSessions:
         for group, error in report.failed_groups.items():
             self._telemetry.count("handler_failures_total", handler=self.name)
             detail = f"scaling group {group} cannot be scheduled: {error}"
+            self._on_failure(self.name, SokovanError(detail, hint="fix or replace the plugin named above"))
             await self._writer.note(report.blocked[group], by_coordinator("handler-failed", detail))
         for session_id, beneficiary in report.evicted.items():
             change = by_coordinator(PREEMPTED, f"it makes room for {beneficiary}")

@@ -1,0 +1,52 @@
+"""`sokovan config server`: what the server goes by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+
+SETTINGS = {
+    "settings": [
+        {
+            "name": "scheduler.batch_max",
+            "value": 7,
+            "source": "s.toml:2",
+            "default": 100,
+            "hot": True,
+            "variable": "SOKOVAN_SCHEDULER__BATCH_MAX",
+        },
+        {"name": "agent.labels", "value": [], "source": "default", "default": [], "hot": False, "variable": "X"},
+    ],
+    "notices": ["restart the server to apply: storage.url"],
+}
+
+
+def test_the_settings_of_the_server_have_their_source(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET settings", SETTINGS)
+    status, out, err = sokovan("config", "server")
+    assert (status, [line.split() for line in out.splitlines()][1:]) == (
+        0,
+        [["scheduler.batch_max", "7", "s.toml:2"], ["agent.labels", "-", "default"]],
+    )
+    assert "restart the server to apply: storage.url" in err
+    assert "agent.labels" not in sokovan("config", "server", "--changed")[1]
+    assert json.loads(sokovan("config", "server", "--json")[1]) == SETTINGS["settings"]
+
+
+def test_a_file_is_checked_without_a_server(sokovan: Sokovan, tmp_path: Path) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text("[scheduler]\nbatch_max = 7\n", encoding="utf-8")
+    status, out, err = sokovan("config", "server", "--check", str(file), "--changed")
+    assert (status, out.splitlines()[1].split()) == (0, ["scheduler.batch_max", "7", f"{file}:2"])
+    assert f"{file} is valid" in err
+    file.write_text("[scheduler]\nallocator = 'no-such'\n[scaling_groups.a]\nscheduler = 'x'\n", encoding="utf-8")
+    status, out, err = sokovan("config", "server", "--check", str(file))
+    assert (status, out) == (2, "")
+    assert f"{file}:4: scaling_groups.a.scheduler: there is no sequencer 'x'" in err
+    file.write_text("[scheduler]\nallocator = 'no-such'\n", encoding="utf-8")
+    assert (
+        f"{file}:2: scheduler.allocator: there is no allocator 'no-such'"
+        in sokovan("config", "server", "--check", str(file))[2]
+    )
