@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from sokovan.domain import errors as errors_module
 from sokovan.domain.errors import SokovanError
+from sokovan.wire.api.sessions import SessionBody
 from tools.reference.pages import drifted, rendered, write
 
 ROOT = Path(__file__).parents[2]
@@ -60,3 +62,12 @@ def test_the_tree_drawn_at_the_top_of_the_errors_module_names_every_error() -> N
     own = [error for error in everything if error.__module__ == errors_module.__name__]
 
     assert [error.__name__ for error in own if f" {error.__name__} " not in f" {drawn} ".replace("\n", " ")] == []
+
+
+def test_every_field_of_a_request_is_listed_with_its_flag_key_argument_and_view() -> None:
+    page = rendered()["docs/reference/exposure.md"]
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    assert {one.name for one in fields(SessionBody)} <= set(rows)
+    assert rows["tolerations"] == "| `tolerations` | `--tolerate` | `tolerations` | `tolerations` | `tolerations` |"
+    assert rows["depends_on"] == "| `depends_on` | `--depends-on` | `dependsOn` | `depends_on` | `depends_on` |"
+    assert "| queue | `--max` | `capability` |" in page

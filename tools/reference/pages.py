@@ -9,6 +9,7 @@ from tools.reference import (
     api,
     commands,
     errors,
+    exposure,
     extensions,
     invariants,
     lifecycles,
@@ -31,6 +32,7 @@ PAGES = {
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/commands.md": commands.page,
     "docs/reference/api.md": api.page,
+    "docs/reference/exposure.md": exposure.page,
 }
 
 

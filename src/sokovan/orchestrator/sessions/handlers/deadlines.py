@@ -81,17 +81,16 @@ class EnforceDeadlines:
     def _idle_too_long(self, session: SessionRecord) -> Change | None:
         """The reason to end a session of which every kernel has been idle too long.
 
-        A kernel that its agent has not reported on yet counts as active.
+        A placed kernel that its agent has not reported on yet counts as active.
         """
         limit_s = session.spec.idle_timeout_s
         if limit_s is None:
             return None
-        for kernel in session.kernels:
-            if kernel.status in KERNEL.terminal:
-                continue
-            report = self._reports.listed(kernel)
-            if report is None or report.idle_s is None or report.idle_s < limit_s:
-                return None
+        placed = [one for one in session.kernels if one.agent_id is not None and one.status not in KERNEL.terminal]
+        reports = [self._reports.listed(kernel) for kernel in placed]
+        idle = [one for one in reports if one is not None and one.idle_s is not None and one.idle_s >= limit_s]
+        if not placed or len(idle) < len(placed):
+            return None
         return by_coordinator(IDLE_TIMEOUT, f"it was idle for {limit_s} s: no shell, no command and no CPU use")
 
     def _steps(self, session: SessionRecord, agents: Mapping[AgentId, AgentInfo]) -> list[SessionStep]:

@@ -213,6 +213,21 @@ async def test_a_session_whose_kernels_are_all_idle_ends_after_its_idle_timeout(
     assert await cluster.status("other") == "running"
 
 
+async def test_a_kernel_that_waits_for_room_does_not_keep_a_session_from_being_idle(
+    cluster: OrchestratedCluster,
+) -> None:
+    agent = await cluster.agent("a1", slots={"cpu": 1000})
+    await cluster.submit("s", kernels=2, min_kernels=1, slots={"cpu": 1000}, idle_timeout_s=60)
+    await cluster.settle()
+    assert await cluster.status("s") == "running"
+    for acted in agent.machine.values():
+        acted.idle_s = 60
+    agent.look()
+    await agent.beat()
+    await cluster.pass_time(10, step_s=5)
+    assert (await cluster.session("s")).cause == "idle-timeout"
+
+
 @pytest.mark.parametrize("first", [KernelStatus.PENDING, KernelStatus.SCHEDULED, KernelStatus.PREPARED])
 def test_prepared_kernels_have_no_deadline_while_the_first_rank_waits(first: KernelStatus) -> None:
     statuses = (first, KernelStatus.PREPARED)
