@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sokovan.domain.ids import SessionId
+from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
-async def waiting_gang(cluster: OrchestratedCluster) -> None:
+async def waiting_gang(cluster: OrchestratedCluster, **options: str) -> None:
     """A gang that holds the idle agent a1, and waits for a kernel of a2 that does not end."""
     slow = await cluster.agent("a2", slots={"cpu": 4000})
     slow.script.stubborn = True
@@ -14,7 +15,7 @@ async def waiting_gang(cluster: OrchestratedCluster) -> None:
     await cluster.settle()
     await cluster.agent("a1", slots={"cpu": 4000})
     await cluster.stop("old")
-    await cluster.submit("gang", kernels=2, slots={"cpu": 4000}, priority=5)
+    await cluster.submit("gang", kernels=2, slots={"cpu": 4000}, priority=5, **options)
     await cluster.settle()
     assert await cluster.status("gang") == "pending"
 
@@ -52,3 +53,11 @@ async def test_work_of_equal_or_lower_priority_stays_blocked_and_its_reason_name
         assert await summary(cluster, name) == (
             "RESERVED_FOR_GANG: the room for cpu=1 on a1 is reserved for session gang"
         )
+
+
+async def test_why_gives_the_name_of_the_holder(cluster: OrchestratedCluster) -> None:
+    await waiting_gang(cluster, name="training")
+    await cluster.submit("lower", slots={"cpu": 1000})
+    await cluster.settle()
+    found = await WhyService(cluster.store).why(SessionId("lower"))
+    assert found.summary == "the room for cpu=1 on a1 is reserved for session training (gang)"

@@ -96,7 +96,7 @@ def read_array(text: str) -> ArrayRequest:
         raise _invalid(text, f"is empty; it {_RULE}")
     listed, percent, limit = text.partition("%")
     if percent and not (re.fullmatch(r"[0-9]{1,9}", limit, re.ASCII) and int(limit)):
-        raise _invalid(text, f"%{limit[:20]} is not a number of 1 or more")
+        raise _invalid(text, f"%{limit[:20]} is not a number from 1 to 999999999")
     request = ArrayRequest(tuple(_range(part, text) for part in listed.split(",")), int(limit) if percent else None)
     if request.size > MEMBERS_MAX:
         raise _invalid(text, f"has {request.size} sessions, more than {MEMBERS_MAX}")

@@ -40,7 +40,8 @@ PARTITIONS_MAX = 16
 # Ports below are privileged.
 PORT_RANGE = (1_024, 65_535)
 ANY_PORT = 0
-# The name of the lease behind MASTER_PORT; no service can have it.
+# The variable of the port at which the kernels of a gang meet, and the name of its lease; no service can have them.
+MASTER_PORT = "MASTER_PORT"
 MASTER_LEASE = "#master"
 
 
@@ -137,6 +138,9 @@ class ServicePort:
     def __post_init__(self) -> None:
         checked_name(self.name, what="service port")
         what = f"service port {self.name}"
+        if self.name == MASTER_PORT:
+            problem = "is the port at which the kernels of a gang meet; choose another name"
+            raise InvalidSpec(what=what, field="name", value=self.name, problem=problem)
         if self.port != ANY_PORT:
             require_int(self.port, what=what, field="port", least=PORT_RANGE[0], most=PORT_RANGE[1])
         require_kind(self.protocol, ServiceProtocol, what=what, field="protocol")

@@ -32,7 +32,7 @@ def tier_limit(tree: HyperNodeTree, constraint: TopologyConstraint | None) -> Ti
     if constraint is None or constraint.mode is TopologyMode.SOFT:
         return TierLimit(root)
     if root == 1:
-        return TierLimit(0, "a hard topology needs HyperNodes, and the cluster has none")
+        return TierLimit(0, "a hard topology needs HyperNodes, and its scaling group has none")
     highest = constraint.highest_tier
     if isinstance(highest, str):
         number = tree.tier_named(highest)

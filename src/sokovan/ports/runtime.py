@@ -37,6 +37,13 @@ class ProgramNotFound(RuntimeFailure):
     hint = "check the command and PATH of the session, or choose an image that has the program"
 
 
+class PathUnavailable(RuntimeFailure):
+    """A folder that the session names cannot be used on this machine."""
+
+    code = "path-unavailable"
+    hint = "name a folder that every agent has, or bring your files with --upload"
+
+
 class ImageUnavailable(RuntimeFailure):
     """An image is unknown on this machine, or its installation failed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
@@ -33,11 +34,30 @@ async def permit_known_slots(
     """
     if item is None:
         return
+    await _refuse_misspelt(unit, item, before)
     named = [(field, slot) for field in _FIELDS[type(item)] for slot in _new_slots(item, before, field)]
     if not named:
         return
     known = await _known_slots(unit, item)
     problems = [Problem(f"{field}/{slot}", _unknown(slot, known)) for field, slot in named if slot not in known]
+    if problems:
+        raise InvalidRequest(problems)
+
+
+async def _refuse_misspelt(unit: UnitOfWork, item: Any, before: Any | None) -> None:
+    """Refuse listed slots of a scaling group that resemble known ones.
+
+    Others are allowed: the agents that have them may come later.
+    """
+    if not isinstance(item, ScalingGroup):
+        return
+    known = await _known_slots(unit, None)
+    problems = [
+        Problem(f"{field}/{slot}", f"no agent has this slot; did you mean {close[0]}?")
+        for field in ("known_slots", "slot_priority")
+        for slot in _new_slots(item, before, field)
+        if slot not in known and (close := get_close_matches(slot, known, n=1, cutoff=0.85))
+    ]
     if problems:
         raise InvalidRequest(problems)
 

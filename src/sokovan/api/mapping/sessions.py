@@ -17,7 +17,15 @@ from sokovan.domain.records import (
     SessionRecord,
     SessionResult,
 )
-from sokovan.domain.session import MASTER_LEASE, EndPolicy, KernelSpec, Partition, SessionOptions, SessionSpec
+from sokovan.domain.session import (
+    MASTER_LEASE,
+    MASTER_PORT,
+    EndPolicy,
+    KernelSpec,
+    Partition,
+    SessionOptions,
+    SessionSpec,
+)
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import (
     ArrayMemberView,
@@ -142,7 +150,7 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         image=spec.image,
         since=time_text(record.since_ms),
         rank=record.rank,
-        ports={"MASTER_PORT" if name == MASTER_LEASE else name: port for name, port in record.host_ports.items()},
+        ports={MASTER_PORT if name == MASTER_LEASE else name: port for name, port in record.host_ports.items()},
         priority=spec.priority,
         nominated=spec.nominated,
         labels=dict(spec.labels),

@@ -21,7 +21,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.owners.uploads import owner_key, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.session import MASTER_LEASE, SessionSpec
+from sokovan.domain.session import MASTER_LEASE, MASTER_PORT, SessionSpec
 from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 
 # Relative to the working folder; the runtime turns it into an absolute path.
@@ -32,7 +32,7 @@ LOOPBACK = "127.0.0.1"
 RESERVED = frozenset(
     {
         "MASTER_ADDR",
-        "MASTER_PORT",
+        MASTER_PORT,
         "WORLD_SIZE",
         "RANK",
         "NODE_RANK",
@@ -84,7 +84,7 @@ class _Neighbours:
         self._addresses = addresses
         leased = [one.host_ports[MASTER_LEASE] for one in self.kernels if MASTER_LEASE in one.host_ports]
         # A kernel alone without accelerators has none, see `needs_master_port`.
-        self.master_port = {"MASTER_PORT": str(leased[0])} if leased else {}
+        self.master_port = {MASTER_PORT: str(leased[0])} if leased else {}
         self.hosts = [self.address(kernel) for kernel in self.kernels]
         # One text for all kernels: built for each, the lists of a gang would grow with the square of its size.
         self.host_list = ",".join(self.hosts)

@@ -32,13 +32,14 @@ class PendingSessionResourceLimitValidator(ValidatorRule):
         if not context.starts:
             return
         for scope, name, limits in _limits(session, context):
+            alone = limits.exceeded_by(context.request)
             slots = context.pending.of(scope, name).slots_ahead(session)
-            excess = limits.exceeded_by(slots + context.request)
+            excess = alone or limits.exceeded_by(slots + context.request)
             if excess:
                 raise PendingLimitExceeded(
                     f"waiting sessions of {scope} {name} would exceed their limit by {format_slots(excess)}",
                     session_id=session.session_id,
-                    final=bool(limits.exceeded_by(context.request)),
+                    final=bool(alone),
                 )
 
 

@@ -40,6 +40,12 @@ async def test_an_unknown_slot_is_refused_with_the_nearest_name(api: ApiHarness,
     assert (await api.get(f"/{path}")).status_code == 404
 
 
+@pytest.mark.parametrize("field", ["known_slots", "slot_priority"])
+async def test_a_misspelt_slot_of_a_scaling_group_is_refused(api: ApiHarness, field: str) -> None:
+    text = await refused(api, "scaling-groups/g", **{field: ["cpu", "cuda.devcie"]})
+    assert f"{field}/cuda.devcie: no agent has this slot; did you mean cuda.device?" in text
+
+
 async def test_a_name_like_no_other_is_answered_with_the_known_ones(api: ApiHarness) -> None:
     assert "known are cpu, cuda.device," in await refused(api, "policies/p", slots_max={"zzz": 1})
 

@@ -269,7 +269,7 @@ def test_no_room_at_all_close_together_gets_that_code() -> None:
     [
         (hard(1), RACKS, "no allowed HyperNode could hold 9 kernels even if it were empty"),
         (hard("pod"), RACKS, "there is no tier named pod"),
-        (hard(1), (), "a hard topology needs HyperNodes, and the cluster has none"),
+        (hard(1), (), "a hard topology needs HyperNodes, and its scaling group has none"),
     ],
     ids=["too large for any", "unknown tier", "no HyperNodes"],
 )

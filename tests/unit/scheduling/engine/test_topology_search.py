@@ -63,7 +63,9 @@ def test_a_hard_topology_that_names_no_tier_fails_closed() -> None:
 
 def test_a_hard_topology_without_hypernodes_fails_closed() -> None:
     domains = TopologySearch(EngineParts(*machines()).workspace)
-    assert domains.tier_limit(hard(1)) == TierLimit(0, "a hard topology needs HyperNodes, and the cluster has none")
+    assert domains.tier_limit(hard(1)) == TierLimit(
+        0, "a hard topology needs HyperNodes, and its scaling group has none"
+    )
 
 
 def test_tiers_come_lowest_first_up_to_the_bound() -> None:

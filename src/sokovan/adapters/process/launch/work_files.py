@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from sokovan.adapters.process.layout import opened
 from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.domain.errors import quoted
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.ports.runtime import PathUnavailable, RuntimeFailure
 from sokovan.wire.frames import MountEntry
 
 FOLDER_MODE = 0o755
@@ -65,13 +65,13 @@ def opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
 
 
 def check_mounts(mounts: Sequence[MountEntry]) -> None:
-    """Raise RuntimeFailure for a missing source or a target in a system folder."""
+    """Raise PathUnavailable for a missing source or a target in a system folder."""
     for mount in mounts:
         if not Path(mount.source).exists():
-            raise RuntimeFailure(f"mount source {quoted(mount.source)} does not exist on this machine")
+            raise PathUnavailable(f"mount source {quoted(mount.source)} does not exist on this machine")
         parts = PurePosixPath(mount.target).parts
         if len(parts) < 2 or (parts[1] in SYSTEM and not _is_in_place(mount, parts[1])):
-            raise RuntimeFailure(
+            raise PathUnavailable(
                 f"mount target {quoted(mount.target)} is in a system folder", hint="use a target such as /data"
             )
 
@@ -81,33 +81,33 @@ def _is_in_place(mount: MountEntry, top: str) -> bool:
 
 
 def require_not_hidden(mounts: Sequence[MountEntry], hidden: Sequence[Path]) -> None:
-    """Raise RuntimeFailure for a mount that would expose a hidden folder.
+    """Raise PathUnavailable for a mount that would expose a hidden folder.
 
     Parents are refused too: mounting a home would expose the keys in it.
     """
     for mount in mounts:
         source = Path(os.path.realpath(mount.source))
         if any(place in (source, *source.parents) or source in place.parents for place in hidden):
-            raise RuntimeFailure(
+            raise PathUnavailable(
                 f"{quoted(mount.source)} contains a folder that is hidden from kernels",
                 hint="mount the folder with your data, not one above it",
             )
 
 
 def require_workdir(workdir: str, hidden: Sequence[Path]) -> None:
-    """Raise RuntimeFailure for an absolute working directory that cannot be used."""
+    """Raise PathUnavailable for an absolute working directory that cannot be used."""
     if not workdir.startswith("/"):
         return
     folder = Path(os.path.realpath(workdir))
     if not folder.is_dir():
-        raise RuntimeFailure(
+        raise PathUnavailable(
             f"the working directory {quoted(workdir)} does not exist on this machine",
             hint="choose a folder that the agent sees with --workdir, or --workdir none",
         )
     if len(folder.parts) < 2 or folder.parts[1] in SYSTEM - SCRATCH_FOLDERS:
-        raise RuntimeFailure(f"the working directory {quoted(workdir)} is in a system folder")
+        raise PathUnavailable(f"the working directory {quoted(workdir)} is in a system folder")
     if any(place in (folder, *folder.parents) for place in hidden):
-        raise RuntimeFailure(
+        raise PathUnavailable(
             f"the working directory {quoted(workdir)} is in a folder that is hidden from kernels",
             hint="choose another folder with --workdir, or --workdir none",
         )

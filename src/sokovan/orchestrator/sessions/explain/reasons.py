@@ -94,7 +94,8 @@ def explain_waiting(
 ) -> Explanation:
     """Explain a pending session by its last verdict.
 
-    `awaited` are the sessions it depends on, and `arrays` the arrays.
+    `awaited` are the sessions it depends on or whose reservation it waits for, and `arrays`
+    the arrays.
     """
     names: dict[str, str] = {other.session_id: _name_for(session, other) for other in awaited}
     names |= {array.array_id: array.name for array in arrays if array.owner.user == session.spec.owner.user}

@@ -34,7 +34,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.snapshot import workload_of
-from sokovan.scheduling.trace import Check, Verdict
+from sokovan.scheduling.trace import Check, Code, Verdict
 
 _ALL = SessionFilter()
 _WHEN = {When.NOW: "now", When.WAITS: "later", When.NEVER: "never"}
@@ -148,7 +148,7 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
     ahead = await unit.sessions.page(SessionFilter(ids=names), limit=len(names)) if names else []
     order = {name: index for index, name in enumerate(names)}
     waiting = [one for one in ahead if one.status is SessionStatus.PENDING]
-    before = session.spec.dependencies
+    before = (*session.spec.dependencies, *_reserved_for(verdict))
     awaited = await unit.sessions.page(SessionFilter(ids=before), limit=len(before)) if before else []
     ordered = sorted(waiting, key=lambda one: order[one.session_id])
     group = await unit.catalog.get(ScalingGroup, session.spec.scaling_group)
@@ -165,6 +165,12 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
         order=used,
         arrays=[one for array in session.spec.array_dependencies for one in await unit.arrays.named(array, _ALL)],
     )
+
+
+def _reserved_for(verdict: Verdict | None) -> tuple[SessionId, ...]:
+    """The session for which the room is reserved; its id ends the summary."""
+    reserved = verdict is not None and verdict.code is Code.RESERVED_FOR_GANG
+    return (SessionId(verdict.summary.rpartition(" ")[2]),) if verdict is not None and reserved else ()
 
 
 def _name(session: SessionRecord) -> str:

@@ -16,7 +16,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.handlers.prepare import IMAGE_UNAVAILABLE
-from sokovan.orchestrator.sessions.handlers.start import REFUSED
+from sokovan.orchestrator.sessions.handlers.start import PATH_UNAVAILABLE, REFUSED
 from sokovan.orchestrator.sessions.handlers.watch import KERNEL_LOST
 from sokovan.orchestrator.sessions.session_writer import by_coordinator, by_report
 
@@ -25,8 +25,8 @@ PROBE_FAILED = "probe-failed"
 RECOVERED = "agent-recovered"
 # Faults of the agent, whichever session it was. A program that is not found is the user's, and not recorded.
 _AGENT_FAULTS = frozenset({REFUSED, KERNEL_LOST, "preparing-timeout", "creating-timeout"})
-# The user names the image: these are faults of the agent only if the session has started on another one.
-_IMAGE_FAULTS = frozenset({IMAGE_UNAVAILABLE, "pulling-timeout"})
+# The user names images and folders: these are faults of the agent only if the session has started on another one.
+_NAMED_BY_USERS = frozenset({IMAGE_UNAVAILABLE, "pulling-timeout", PATH_UNAVAILABLE})
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def has_started(before: KernelStatus | None, kernel: KernelRecord) -> bool:
 def evidence(session: SessionRecord) -> list[tuple[AgentId, AgentFailure]]:
     """The failures of a session that count for agents."""
     started = session.status is SessionStatus.RUNNING or any(one.exit_code is not None for one in session.kernels)
-    faults = _AGENT_FAULTS | _IMAGE_FAULTS if started else _AGENT_FAULTS
+    faults = _AGENT_FAULTS | _NAMED_BY_USERS if started else _AGENT_FAULTS
     return [
         (one.agent_id, AgentFailure(session.session_id, session.spec.owner.user, one.code, one.detail, one.at_ms))
         for one in session.failed_starts

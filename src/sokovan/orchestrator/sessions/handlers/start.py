@@ -15,13 +15,14 @@ from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.ports.runtime import ProgramNotFound
+from sokovan.ports.runtime import PathUnavailable, ProgramNotFound
 from sokovan.wire.frames import CreateKernel
 
 CREATE = "create"
 # Agent label with the address at which kernels on other machines reach it.
 ADDRESS_LABEL = "address"
 REFUSED = "creation-refused"
+PATH_UNAVAILABLE = PathUnavailable.code
 # Temporary refusals: the agent has re-enrolled, scans its machine, or is still ending something. Agents of an earlier
 # release also believe that they are drained until they reconnect.
 TEMPORARY = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live", "draining"})
@@ -136,7 +137,8 @@ class StartKernels:
             elif reply.error.reason in TEMPORARY:
                 self._sessions.mark_stale([session.session_id])
             else:
-                change = by_report(REFUSED, reply.error.problem)
+                code = PATH_UNAVAILABLE if reply.error.reason == PathUnavailable.code else REFUSED
+                change = by_report(code, reply.error.problem)
                 step = SessionStep(KernelTrigger.FAILED, change, (KernelId(reply.key.subject),))
                 fault = reply.error.reason == ProgramNotFound.code  # the user's, on every agent
                 plans[session.session_id] = SessionMoves(session, (step if fault else failed_start(session, step),))

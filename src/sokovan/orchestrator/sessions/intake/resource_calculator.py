@@ -18,6 +18,7 @@ DEFAULTS = ResourceSlot({"cpu": 1000, MEMORY: 256 << 20})
 ALIASES: Mapping[str, str] = {"gpu": "cuda.device", "gpus": "cuda.device", "memory": MEMORY}
 # Every agent has these slots.
 EVERYWHERE = frozenset(DEFAULTS)
+MEMORY_LEAST = 1 << 20
 # Shared memory is charged to the kernel, so it is added to `mem`.
 SHARED_MEMORY = "shm"
 
@@ -95,11 +96,17 @@ def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int
 
 
 def _missing(amounts: Mapping[str, int], *, where: str) -> list[Problem]:
-    """Problems for 0 cpu or memory of a kernel that is not a best-effort one."""
+    """Problems for too little cpu or memory, unless the kernel is a best-effort one."""
     if not any(amounts.values()):
         return []
     text = "0 is too little; omit it for the default (a best-effort kernel requests 0 of everything)"
-    return [Problem(f"{where}/{slot}", text) for slot in DEFAULTS if amounts.get(slot) == 0]
+    problems = [Problem(f"{where}/{slot}", text) for slot in DEFAULTS if amounts.get(slot) == 0]
+    memory = amounts.get(MEMORY, 0)
+    if 0 < memory < MEMORY_LEAST:
+        # No program starts with so little; a number without a unit is bytes.
+        given = f"{memory} bytes of memory start no program; write a unit, such as {memory}GiB"
+        problems.append(Problem(f"{where}/{MEMORY}", given))
+    return problems
 
 
 def _below(image: Image, amounts: Mapping[str, int], *, where: str) -> list[Problem]:

@@ -225,9 +225,9 @@ def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: R
 
 def available_slots(group: ScalingGroup, pools: Mapping[str, Pool]) -> tuple[str, ...]:
     """The slots of a scaling group: those it lists, else those its agents have."""
-    if group.known_slots or group.name not in pools:
-        return group.known_slots
-    return tuple(sorted(EVERYWHERE | pools[group.name].slots))
+    if group.known_slots:
+        return tuple(sorted(EVERYWHERE.union(group.known_slots)))
+    return tuple(sorted(EVERYWHERE | pools[group.name].slots)) if group.name in pools else ()
 
 
 def unknown_slots(group: ScalingGroup, pools: Mapping[str, Pool], slots: Iterable[ResourceSlot]) -> tuple[str, ...]:

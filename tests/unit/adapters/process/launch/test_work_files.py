@@ -14,7 +14,7 @@ from sokovan.adapters.process.launch.work_files import (
     require_workdir,
     write_files,
 )
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.ports.runtime import PathUnavailable, RuntimeFailure
 from sokovan.wire.frames import MountEntry
 
 
@@ -81,7 +81,7 @@ def test_a_folder_for_scratch_may_be_shown_where_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_a_mount_that_is_not_there_or_covers_the_system_is_refused(source: str, target: str) -> None:
-    with pytest.raises(RuntimeFailure):
+    with pytest.raises(PathUnavailable):
         check_mounts([MountEntry(source, target)])
 
 
@@ -104,7 +104,7 @@ def test_a_working_directory_exists_and_is_neither_hidden_nor_of_the_system(tmp_
     for good in ("", "below/it", str(tmp_path)):
         require_workdir(good, [hidden])
     for folder in (hidden, hidden / "deep", tmp_path / "around"):
-        with pytest.raises(RuntimeFailure, match="hidden"):
+        with pytest.raises(PathUnavailable, match="hidden"):
             require_workdir(str(folder), [hidden])
     for folder in (tmp_path / "system", Path("/"), Path("/usr")):
         with pytest.raises(RuntimeFailure, match="system folder"):

@@ -55,11 +55,13 @@ def test_a_kernel_has_started_once_it_runs_or_has_ended_by_itself(
         (SessionStatus.PENDING, "creating-timeout", None, True),
         (SessionStatus.PENDING, "image-unavailable", None, False),
         (SessionStatus.RUNNING, "image-unavailable", None, True),
+        (SessionStatus.PENDING, "path-unavailable", None, False),
+        (SessionStatus.RUNNING, "path-unavailable", None, True),
         (SessionStatus.TERMINATING, "pulling-timeout", 0, True),
         (SessionStatus.RUNNING, "prepared-timeout", None, False),
     ],
 )
-def test_an_image_counts_only_if_the_session_has_started(
+def test_an_image_or_folder_counts_only_if_the_session_has_started(
     status: SessionStatus, code: str, exit_code: int | None, *, counts: bool
 ) -> None:
     assert [agent for agent, _ in evidence(session(status, code, exit_code))] == ([A1] if counts else [])

@@ -69,7 +69,7 @@ def test_the_requested_the_only_the_default_or_the_first_group(
 
 
 def test_the_first_that_knows_all_slots_is_taken() -> None:
-    groups = [pool("a", "cpu", "mem"), pool("b", "cpu", "cuda.device"), pool("default", "cuda.device")]
+    groups = [pool("a", "cpu", "mem"), pool("b", "cpu", "cuda.device"), pool("default", "npu.device")]
 
     assert chosen(groups, wanted=needs(CPU, GPU)) == "b"
 
@@ -77,12 +77,12 @@ def test_the_first_that_knows_all_slots_is_taken() -> None:
 def test_the_reason_for_no_match_is_reported() -> None:
     resolver = ScalingGroupResolver([pool("a", "mem"), pool("b", "mem"), pool("hidden", public=False)])
 
-    (unknown,) = resolver.choose("c", needs()).problems
-    (unfit,) = resolver.choose("", needs()).problems
+    (unknown,) = resolver.choose("c", needs(GPU)).problems
+    (unfit,) = resolver.choose("", needs(GPU)).problems
 
     assert unknown.problem == "there is no scaling group 'c'; available: a, b"
     assert unfit.problem == (
-        "no scaling group takes this session: a has no cpu, b has no cpu, "
+        "no scaling group takes this session: a has no cuda.device, b has no cuda.device, "
         "hidden is private, and not assigned to you, your group or your domain"
     )
     assert resolver.choose("a", needs()).problems == ()
@@ -160,7 +160,12 @@ def test_a_scaling_group_that_lists_no_slots_knows_those_of_its_agents() -> None
     pools = {"a": Pool("x86_64", frozenset({"odd.unit"}))}
     assert unknown_slots(pool("a"), pools, [ResourceSlot({"foo": 1, "odd.unit": 1})]) == ("foo",)
     assert available_slots(pool("a"), pools) == ("cpu", "mem", "odd.unit")
-    assert unknown_slots(pool("a", "cuda.device"), pools, [GPU]) == ("cpu",)
+    assert unknown_slots(pool("a", "cuda.device"), pools, [GPU, ResourceSlot({"odd.unit": 1})]) == ("odd.unit",)
+
+
+def test_every_scaling_group_has_cpu_and_memory_whether_it_lists_them_or_not() -> None:
+    assert available_slots(pool("a", "cuda.device"), {}) == ("cpu", "cuda.device", "mem")
+    assert unknown_slots(pool("a", "cuda.device"), {}, [ResourceSlot({"cpu": 1, "mem": 1})]) == ()
 
 
 def test_a_slot_that_it_puts_in_order_is_known_before_any_agent_has_it() -> None:
