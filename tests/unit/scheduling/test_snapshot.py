@@ -6,9 +6,10 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidSpec, InvalidTopology
-from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.ids import AgentId, ArrayId, KernelId, QueueName, SessionId
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import (
     KernelSpec,
@@ -39,11 +40,12 @@ def test_a_submitted_session_becomes_a_workload_with_nothing_lost() -> None:
         SessionId("s"), (kernel,), session_type=SessionType.BATCH, owner=Owner(user="u"), queue=QueueName("q"),
         priority=3, min_kernels=1, group_minimums={"g": 1}, partitions=(Partition("p", "i"),), topology=topology,
         dependencies=(SessionId("d"),), starts_at_ms=9, preemptible=False, preemption=Preemption.NEVER,
-        ports=(ServicePort("web", 8080), ServicePort("api")),
+        ports=(ServicePort("web", 8080), ServicePort("api")), array=ArrayMember(ArrayId("a"), 3, 9, 0, 8, at_once=2),
     )  # fmt: skip
     workload = workload_of(spec, submitted=77)
+    assert (workload.array, workload.array_limit) == ("a", 2)
     for one in fields(SessionWorkload):
-        if one.name not in {"kernels", "submitted", "hypernode"}:
+        if one.name not in {"kernels", "submitted", "hypernode", "array", "array_limit"}:
             assert getattr(workload, one.name) == getattr(spec, one.name), one.name
     [made] = workload.kernels
     for one in fields(KernelWorkload):
