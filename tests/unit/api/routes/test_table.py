@@ -48,6 +48,7 @@ GET /api/v1/arrays/{ref}
 DELETE /api/v1/arrays/{ref}
 GET /api/v1/events
 GET /api/v1/usage
+GET /api/v1/settings
 PUT /api/v1/uploads/blobs/{digest}
 PUT /api/v1/uploads/{digest}
 GET /api/v1/agents
