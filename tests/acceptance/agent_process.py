@@ -12,8 +12,8 @@ from tests.acceptance.embedded import LIMIT_S, SOKOVAN, Embedded, until
 class AgentProcess:
     """One machine of a server that was started with --no-agent."""
 
-    def __init__(self, server: Embedded, name: str = "agent-1") -> None:
-        self.server, self.name = server, name
+    def __init__(self, server: Embedded, name: str = "agent-1", options: tuple[str, ...] = ()) -> None:
+        self.server, self.name, self._options = server, name, options
         self.root = server.folder / name
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -27,7 +27,7 @@ class AgentProcess:
         assert self._process is None
         self.root.mkdir(exist_ok=True)
         token = str(self.server.data / "agent-token")
-        options = ["--token-file", token, "--root", str(self.root), "--name", self.name]
+        options = ["--token-file", token, "--root", str(self.root), "--name", self.name, *self._options]
         with (self.root / "agent.out").open("ab") as output:
             self._process = subprocess.Popen(
                 [SOKOVAN, "agent", "run", self.server.about["links"], *options],

@@ -11,7 +11,9 @@ import pytest_asyncio
 
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.repositories.sessions import SessionFilter
+from tests.unit.adapters.process.files.kernels import Machine
 from tests.unit.api.api_harness import ADMIN, TENANTS, ApiHarness, api_harness, domain_admin, member
+from tests.unit.api.machine_files import MachineFiles
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,6 +47,10 @@ async def api() -> AsyncIterator[ApiHarness]:
         for tenant in TENANTS:
             await made.run(f"{tenant}-run", member(tenant))
             made.agents.says(f"{tenant}-run.0", b"private", ends=True)
+            assert isinstance(made.dependencies.files, MachineFiles)
+            machine = Machine(made.dependencies.files.root)
+            machine.kernel(f"{tenant}-run.0")
+            machine.wrote(f"{tenant}-run.0", {"private": 7})
         yield made
 
 
@@ -71,13 +77,16 @@ def path_of(api: ApiHarness, operation: Operation, tenant: str) -> str:
     }.get(operation.kind, "")
     values = {"ref": f"{tenant}-run", "index": "0", "name": name, "access_key": api.keys[member(tenant)]}
     values["digest"] = "0" * 64
-    return operation.path.format(**values)
+    query = "?path=output/private" if operation.path.endswith("/content") else ""
+    return operation.path.format(**values) + query
 
 
 def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
     """A body that is valid from a caller with the permission."""
     if operation.path.endswith("/labels"):
         return {"set": {"zone": "a"}}
+    if operation.path.endswith("/files"):
+        return {"upload": "0" * 64}
     if operation.path.endswith("/taints"):
         return {"set": ["spot"]}
     bodies: dict[str, dict[str, Any]] = {

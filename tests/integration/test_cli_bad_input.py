@@ -33,7 +33,7 @@ def sokovan(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of the user whose server is up."""
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "HOME"):
         monkeypatch.setenv(name, rig.environment[name])
-    for name in ("SOKOVAN_URL", "SOKOVAN_TOKEN", "SOKOVAN_CONTEXT", "SOKOVAN_OUTPUT", "SOKOVAN_DEBUG"):
+    for name in ("SOKOVAN_URL", "SOKOVAN_TOKEN", "SOKOVAN_CONTEXT", "SOKOVAN_FORMAT", "SOKOVAN_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(rig.home)
     monkeypatch.setattr(sys, "stdin", io.StringIO())

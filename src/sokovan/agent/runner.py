@@ -28,8 +28,20 @@ from sokovan.agent.messages import (
 from sokovan.agent.watcher import Watcher, WatchOptions
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.environment import Clock
+from sokovan.ports.kernel_files import KernelFiles
 from sokovan.ports.runtime import KernelRuntime
-from sokovan.wire.frames import CreateKernel, Heartbeat, Hello, OpenStream, ReadLog, Request, Welcome
+from sokovan.wire.frames import (
+    CreateKernel,
+    Heartbeat,
+    Hello,
+    ListFiles,
+    OpenStream,
+    PlaceUpload,
+    ReadFile,
+    ReadLog,
+    Request,
+    Welcome,
+)
 
 
 def _discard(_line: str) -> None:
@@ -41,7 +53,8 @@ class AgentEnvironment:
     """The environment of an agent.
 
     `root` is the folder whose disk must have free space. `jitter` returns numbers in
-    [0, 1) that spread reconnects; `log` takes lines for the operator.
+    [0, 1) that spread reconnects; `log` takes lines for the operator; `files` are those of
+    the kernels.
     """
 
     root: Path
@@ -49,6 +62,7 @@ class AgentEnvironment:
     jitter: Callable[[], float]
     log: Callable[[str], None] = _discard
     watch: WatchOptions = field(default_factory=WatchOptions)
+    files: KernelFiles | None = None
 
 
 class AgentRunner:
@@ -71,7 +85,7 @@ class AgentRunner:
         self._executor = Executor(
             runtime, submit=self._processor.submit, observe_soon=self._watcher.observe_soon, log=environment.log
         )
-        self._bulk = BulkService(runtime)
+        self._bulk = BulkService(runtime, environment.files)
         self._links: dict[int, ManagerLink] = {}
         self._links_ever = 0
         self._sequence = 0
@@ -117,7 +131,7 @@ class AgentRunner:
     def requested(self, link: ManagerLink, request: Request) -> None:
         """Handle a request of a manager."""
         token = Token(link.number, request.number)
-        if isinstance(request.command, ReadLog | OpenStream):
+        if isinstance(request.command, ReadLog | OpenStream | ListFiles | ReadFile | PlaceUpload):
             self._executor.begin(self._bulk.serve(link, request))
             return
         if isinstance(request.command, CreateKernel):

@@ -33,6 +33,7 @@ from sokovan.domain.records import DETAIL_MAX
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
 from sokovan.ports.events import BusUnavailable
+from sokovan.ports.kernel_files import FileMissing
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.api.system import FieldProblem, ProblemView
 
@@ -61,6 +62,7 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     DryRunUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     AgentRefused: HTTPStatus.CONFLICT,
     RuntimeFailure: HTTPStatus.CONFLICT,
+    FileMissing: HTTPStatus.NOT_FOUND,
     errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
     errors.Forbidden: HTTPStatus.FORBIDDEN,
     errors.NoSuchRoute: HTTPStatus.NOT_FOUND,

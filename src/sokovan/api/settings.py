@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sokovan.domain.checks import require_int
 from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.owners.outputs import CopyLimits
 
 PEPPER_BYTES_MIN = 32
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -47,6 +48,7 @@ class ApiSettings:
     # A revoked key is rejected after this at the latest; open streams check again every `recheck_s`.
     principal_kept_s: float = 2.0
     streams: StreamLimits = field(default_factory=StreamLimits)
+    copies: CopyLimits = field(default_factory=CopyLimits)
 
     def __post_init__(self) -> None:
         if len(self.pepper) < PEPPER_BYTES_MIN:

@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": (f"{_SESSIONS}.plan:plan", "Show how a session would be scheduled (dry run)."),
     "logs": (f"{_SESSIONS}.logs:logs", "Print the output of a session."),
     "exec": (f"{_SESSIONS}.execute:execute", "Run a command inside a running session."),
+    "cp": (f"{_COMMANDS}.session_files:cp", "Copy files between this machine and a session."),
     "shell": (f"{_SESSIONS}.shell:shell", "Open a shell in a new or a running session."),
     "wait": (f"{_SESSIONS}.lifecycle:wait", "Wait until sessions reach a state."),
     "stop": (f"{_SESSIONS}.lifecycle:stop", "Stop sessions."),
@@ -61,6 +62,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "session ls": (f"{_SESSIONS}.ps:ps", "List sessions."),
     "session show": (f"{_SESSIONS}.lifecycle:show", "Show a session or an array."),
     "session history": (f"{_SESSIONS}.lifecycle:history", "Show the state transitions of a session."),
+    "session files": (f"{_COMMANDS}.session_files:files", "List files of a session."),
     "session why": (f"{_SESSIONS}.why:why", "Explain why a session is pending and what would help."),
     "session release": (f"{_SESSIONS}.lifecycle:release", "Release held sessions, so that they may start."),
     "session stop": (f"{_SESSIONS}.lifecycle:stop", "Stop sessions."),
@@ -104,7 +106,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # The order of `sokovan --help`; tests check that every first word is listed.
 SECTIONS = {
     "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
-    "Sessions": ("ps", "why", "plan", "logs", "exec", "wait", "stop", "cancel", "session"),
+    "Sessions": ("ps", "why", "plan", "logs", "exec", "cp", "wait", "stop", "cancel", "session"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),

@@ -77,7 +77,7 @@ def wants_json(words: list[str]) -> bool:
     if "--json" in own or any(word in {"-ojson", "--output=json", "-o=json"} for word in own):
         return True
     given = [value for option, value in pairwise(own) if option in {"-o", "--output"}]
-    return (given[-1] if given else os.environ.get("SOKOVAN_OUTPUT", "")) in {"json", "jsonl"}
+    return (given[-1] if given else os.environ.get("SOKOVAN_FORMAT", "")) in {"json", "jsonl"}
 
 
 def _report(error: Exception, *, as_object: bool) -> int:

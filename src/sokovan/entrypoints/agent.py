@@ -12,6 +12,8 @@ from pathlib import Path
 from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import fraction, secret_text
+from sokovan.adapters.process.files.output_collection import COLLECT_EVERY_S, OutputCollector
+from sokovan.adapters.process.files.process_files import ProcessFiles
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
@@ -76,6 +78,7 @@ class LocalAgent:
     runner: AgentRunner
     address: ManagerAddress
     confinement: Confinement
+    outputs: OutputCollector
 
     def summary(self) -> str:
         """The resources of the agent and the isolation of its kernels, in one line."""
@@ -87,7 +90,17 @@ class LocalAgent:
 
     async def run(self) -> None:
         """Run until cancelled; kernels keep running."""
-        await self.runner.run([self.address])
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_collect_outputs(self.outputs))
+            tasks.create_task(self.runner.run([self.address]))
+
+
+async def _collect_outputs(outputs: OutputCollector) -> None:
+    """Remove output by its retention and limits; runs until cancelled."""
+    clock = SystemClock()
+    while True:
+        await asyncio.to_thread(outputs.collect_logged, clock.now_ms())
+        await clock.sleep(COLLECT_EVERY_S)
 
 
 async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log: Callable[[str], None]) -> LocalAgent:
@@ -100,8 +113,11 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
     root = options.root / KERNELS
     uploads = UploadFolders(root, UploadReceiver(address))
-    runtime = ProcessRuntime(root, clock, hidden=(options.root.parent, *options.hidden), uploads=uploads)
+    hidden = (options.root.parent, *options.hidden)
+    runtime = ProcessRuntime(root, clock, hidden=hidden, uploads=uploads)
     stack.callback(runtime.close)
+    outputs = OutputCollector(root, log)
+    files = ProcessFiles(root, uploads=uploads, outputs=outputs, hidden=(root, *hidden))
     confinement = await runtime.confinement()
     requested = InventoryOptions(
         agent_id=options.name,
@@ -118,9 +134,9 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         found, identity=stored_identity(options.root / IDENTITY), images=await runtime.installed_images()
     )
     watch = WatchOptions(changes=runtime.changes)
-    environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch)
+    environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     runner = AgentRunner(inventory, runtime, journal, environment)
-    return LocalAgent(inventory, runtime, runner, address, confinement)
+    return LocalAgent(inventory, runtime, runner, address, confinement, outputs)
 
 
 def _port_label(ports: str) -> dict[str, str]:

@@ -256,6 +256,7 @@ def _app(
         events=ports.events,
         agents=ports.agents,
         gateway=ports.gateway,
+        files=ports.files,
         clock=clock,
         ids=ids,
         telemetry=telemetry,
@@ -265,7 +266,7 @@ def _app(
         settings=partial(effective_settings, live),
     )
     pepper = folder.secret(PEPPER_FILE).encode()
-    return make_app(parts, api_settings_of(settings.api, pepper=pepper, machine=machine_mark()))
+    return make_app(parts, api_settings_of(settings, pepper=pepper, machine=machine_mark()))
 
 
 def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:

@@ -29,7 +29,7 @@ VARIABLES = {
     "image": "SOKOVAN_IMAGE",
     "group": "SOKOVAN_GROUP",
     "scaling_group": "SOKOVAN_SCALING_GROUP",
-    "output": "SOKOVAN_OUTPUT",
+    "output": "SOKOVAN_FORMAT",
 }
 DEFAULTS = {"url": DEFAULT_URL}
 

@@ -12,8 +12,8 @@ import json
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sokovan.sdk.errors import InvalidSetting
@@ -23,6 +23,7 @@ IGNORE_FILE = ".sokovanignore"
 FILES_MAX = 200_000
 _CHUNK = 1 << 20
 _GIT_LIMIT_S = 60
+_COPY_HINT = "copy other files, or remove it first"
 _HINT = f"exclude it with {IGNORE_FILE}"
 
 
@@ -67,10 +68,37 @@ def read_folder(folder: Path) -> UploadFolder:
     found = [one for one in (_file(root, path) for path in chosen) if one is not None]
     if not found:
         raise InvalidSetting(f"{folder} has no files to upload", hint="check .gitignore and .sokovanignore")
+    return _described(found)
+
+
+def read_tree(source: Path) -> UploadFolder:
+    """Read a file, or every file of a folder; all paths begin with its name.
+
+    Raises InvalidSetting.
+    """
+    place = Path(os.path.realpath(source))
+    name = source.name if source.name not in {"", "..", "."} else place.name
+    if place.is_dir():
+        listed = sorted(_walked(place, skipped=()))
+    elif place.exists():
+        listed = [""]
+    else:
+        raise InvalidSetting(f"{source} does not exist", hint="give a file or a folder of this machine")
+    if len(listed) > FILES_MAX:
+        raise InvalidSetting(f"{source} has {len(listed)} files, {FILES_MAX} is the limit of a copy")
+    found = (_file(place, path, hint=_COPY_HINT) for path in listed)
+    files = [replace(one, path="/".join(part for part in (name, one.path) if part)) for one in found if one is not None]
+    if not files:
+        raise InvalidSetting(f"{source} has no files to copy")
+    return _described(files)
+
+
+def _described(files: Sequence[FolderFile]) -> UploadFolder:
+    """The files with the manifest that describes them."""
     entries = [
-        {"path": one.path, "digest": one.digest, "size": one.size, "executable": one.executable} for one in found
+        {"path": one.path, "digest": one.digest, "size": one.size, "executable": one.executable} for one in files
     ]
-    return UploadFolder(tuple(found), json.dumps({"files": entries}, separators=(",", ":")).encode())
+    return UploadFolder(tuple(files), json.dumps({"files": entries}, separators=(",", ":")).encode())
 
 
 def _ignore_patterns(root: Path) -> IgnorePatterns:
@@ -97,15 +125,15 @@ def _listed(root: Path) -> Iterator[str]:
     return iter({os.fsdecode(path) for path in done.stdout.split(b"\0") if path})
 
 
-def _walked(root: Path) -> Iterator[str]:
+def _walked(root: Path, skipped: Collection[str] = (".git",)) -> Iterator[str]:
     for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name != ".git"]
+        folders[:] = [name for name in folders if name not in skipped]
         links = [name for name in folders if Path(folder, name).is_symlink()]
         for name in (*names, *links):
             yield os.path.relpath(os.path.join(folder, name), root)  # noqa: PTH118  # for every file
 
 
-def _file(root: Path, path: str) -> FolderFile | None:
+def _file(root: Path, path: str, *, hint: str = _HINT) -> FolderFile | None:
     """One file; None for a folder, such as a submodule, and for one that git still lists."""
     place = root / path
     try:
@@ -113,19 +141,19 @@ def _file(root: Path, path: str) -> FolderFile | None:
         if stat.S_ISLNK(about.st_mode):
             target = Path(os.path.realpath(place))
             if root not in target.parents or not target.is_file():
-                raise InvalidSetting(f"{path} is a link that leaves the folder or leads to no file", hint=_HINT)
+                raise InvalidSetting(f"{path} is a link that leaves the folder or leads to no file", hint=hint)
             place, about = target, target.stat()
         if stat.S_ISDIR(about.st_mode):
             return None
         if not stat.S_ISREG(about.st_mode):
-            raise InvalidSetting(f"{path} is neither a regular file nor a link", hint=_HINT)
+            raise InvalidSetting(f"{path or root} is neither a regular file nor a link", hint=hint)
         if not path.isprintable():
-            raise InvalidSetting(f"{path!r} has unprintable characters", hint=_HINT)
+            raise InvalidSetting(f"{path!r} has unprintable characters", hint=hint)
         digest, size = _digest_of(place)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidSetting(f"cannot read {path}: {error.strerror or error}", hint=_HINT) from error
+        raise InvalidSetting(f"cannot read {path or root}: {error.strerror or error}", hint=hint) from error
     return FolderFile(path, place, digest, size, executable=bool(about.st_mode & stat.S_IXUSR))
 
 

@@ -58,6 +58,18 @@ class MountEntry(Struct, frozen=True):
     read_only: bool = True
 
 
+class OutputTerms(Struct, frozen=True):
+    """How long and how much of a kernel's output is kept on its agent after its end.
+
+    `owner` is the namespace of the user, whose outputs on an agent count together.
+    """
+
+    owner: ShortText
+    retention_s: Count
+    session_bytes_max: Count
+    owner_bytes_max: Count
+
+
 class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True):
     """Start a kernel, once per (kernel, attempt).
 
@@ -65,7 +77,8 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     folder to their text. `slots` are limits where the machine can enforce them (cpu in
     millicores, mem in bytes); `devices` are the device ids that the kernel may use, by slot.
     `upload` is the reference of a folder that the agent fetches, for the kernels of the
-    session to run in. With `watch_idle`, heartbeats say how long the kernel has been idle.
+    session to run in. With `output` the kernel has a folder whose files outlive it; with
+    `watch_idle`, heartbeats say how long the kernel has been idle.
     """
 
     kernel_id: ShortText
@@ -77,6 +90,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     files: dict[str, str] = {}
     workdir: str = ""
     upload: ShortText = ""
+    output: OutputTerms | None = None
     mounts: tuple[MountEntry, ...] = ()
     slots: dict[ShortText, Count] = {}
     devices: dict[ShortText, tuple[ShortText, ...]] = {}
@@ -113,6 +127,36 @@ class ReadLog(Struct, frozen=True, tag="read-log"):
     attempt: Count
     offset: Count
     limit: Count
+
+
+class ListFiles(Struct, frozen=True, kw_only=True, tag="list-files"):
+    """List the files below a path of a kernel, those after `after` in their order."""
+
+    kernel_id: ShortText
+    attempt: Count
+    path: LongText
+    after: LongText = ""
+    files_max: Count
+
+
+class ReadFile(Struct, frozen=True, kw_only=True, tag="read-file"):
+    """Read a part of a file of a kernel; `mark` is that of the part before."""
+
+    kernel_id: ShortText
+    attempt: Count
+    path: LongText
+    offset: Count
+    limit: Count
+    mark: ShortText = ""
+
+
+class PlaceUpload(Struct, frozen=True, kw_only=True, tag="place-upload"):
+    """Copy an upload to a path of a running kernel, or report the progress of that."""
+
+    kernel_id: ShortText
+    attempt: Count
+    upload: ShortText
+    path: LongText
 
 
 class OpenStream(Struct, frozen=True, kw_only=True, tag="open-stream"):
@@ -156,8 +200,62 @@ class LogData(Struct, frozen=True, tag="log", omit_defaults=True):
     end: bool = False
 
 
-Command: TypeAlias = CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog | OpenStream
-Reply: TypeAlias = Done | KernelGone | ImageStatus | LogData
+class FileEntry(Struct, frozen=True, array_like=True):
+    """One regular file, by its path below the listed one; empty for that itself."""
+
+    path: LongText
+    size: Count
+    modified_ms: int
+    executable: bool = False
+
+
+class OutputStatus(Struct, frozen=True, omit_defaults=True):
+    """The output of a kernel, and what its owner has on the agent, in bytes.
+
+    `kept_until_ms` is missing while the kernel runs. `dropped` files exceeded a limit.
+    """
+
+    session_bytes_max: Count
+    owner_bytes: Count
+    owner_bytes_max: Count
+    kept_until_ms: Count | None = None
+    dropped_files: Count = 0
+    dropped_bytes: Count = 0
+
+
+class FileList(Struct, frozen=True, kw_only=True, tag="files", omit_defaults=True):
+    """A page of the files below a path; `more` follow after the last one.
+
+    `left_out` counts links, devices and names that cannot be copied; some are named.
+    """
+
+    is_folder: bool
+    files: tuple[FileEntry, ...] = ()
+    more: bool = False
+    left_out: Count = 0
+    left_out_names: tuple[LongText, ...] = ()
+    output: OutputStatus | None = None
+
+
+class FileData(Struct, frozen=True, tag="file-data"):
+    """A part of a file, the size of the whole, and what identifies it."""
+
+    data: bytes
+    size: Count
+    mark: ShortText
+
+
+class UploadPlaced(Struct, frozen=True, tag="placed"):
+    """Whether an upload was copied, and to which path."""
+
+    done: bool
+    path: LongText
+
+
+Command: TypeAlias = (
+    CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog | OpenStream | ListFiles | ReadFile | PlaceUpload
+)
+Reply: TypeAlias = Done | KernelGone | ImageStatus | LogData | FileList | FileData | UploadPlaced
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):

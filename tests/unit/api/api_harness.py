@@ -33,6 +33,7 @@ from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.ports.environment import Clock
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.api.fake_agents import FakeAgents
+from tests.unit.api.machine_files import MachineFiles
 
 PEPPER = b"p" * 32
 TENANTS = ("north", "south", "west")
@@ -293,7 +294,7 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
         names=lambda: name_of(next(numbers)),
         dry_runs=DryRuns(cluster.snapshots),
     )
-    telemetry = RecordedTelemetry()
+    telemetry, uploads = RecordedTelemetry(), LocalUploads(folder / "uploads")
     dependencies = ApiDependencies(
         store=cluster.store,
         controller=controller,
@@ -305,7 +306,8 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
         ids=ids,
         telemetry=telemetry,
         metrics=telemetry.metrics,
-        uploads=LocalUploads(folder),
+        uploads=uploads,
+        files=MachineFiles(folder / "kernels", uploads),
     )
     return ApiHarness(make_app(dependencies, settings), cluster, dependencies, agents, telemetry, bus)
 

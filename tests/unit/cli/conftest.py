@@ -14,7 +14,7 @@ from tests.unit.cli.canned_server import CannedServer, Sokovan, canned_server
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[CannedServer]:
     """The server in the environment of a user without settings."""
-    for name in ("SOKOVAN_CONTEXT", "SOKOVAN_OUTPUT", "SOKOVAN_QUEUE", "SOKOVAN_DEBUG"):
+    for name in ("SOKOVAN_CONTEXT", "SOKOVAN_FORMAT", "SOKOVAN_QUEUE", "SOKOVAN_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)

@@ -136,7 +136,7 @@ def test_errors_are_json_if_the_output_is(words: list[str], *, wanted: bool) -> 
 
 
 def test_the_environment_may_select_json_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOKOVAN_OUTPUT", "json")
+    monkeypatch.setenv("SOKOVAN_FORMAT", "json")
     assert wants_json(["ps"])
     assert not wants_json(["ps", "-o", "table"])
 

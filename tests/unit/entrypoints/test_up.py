@@ -19,7 +19,7 @@ from sokovan.entrypoints.up import UpOptions, ready_lines, run_up, shape_of
 def lines(tmp_path: Path, url: str) -> list[str]:
     nothing = cast("Any", None)
     ports = ManagerPorts(
-        nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None, lambda _timing: None
+        nothing, nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None, lambda _timing: None
     )
     return ready_lines(UpOptions(), ServerSettings(), ports, folder=tmp_path, url=url, ready_s=0.84)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.sdk.upload_folder import read_folder
+from sokovan.sdk.upload_folder import read_folder, read_tree
 
 
 def test_files_are_listed_with_their_content_and_mode(tmp_path: Path) -> None:
@@ -60,3 +60,27 @@ def test_a_folder_without_files_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidSetting):
         read_folder(tmp_path / name)
+
+
+def test_a_tree_has_every_file_under_its_own_name(tmp_path: Path) -> None:
+    folder = tmp_path / "conf"
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("x")
+    (folder / ".sokovanignore").write_text("*\n")
+    (folder / "a").write_text("1")
+    assert [one.path for one in read_tree(folder).files] == ["conf/.git/HEAD", "conf/.sokovanignore", "conf/a"]
+    assert [one.path for one in read_tree(folder / "a").files] == ["a"]
+    (tmp_path / "alias").symlink_to(folder / "a")
+    assert [one.path for one in read_tree(tmp_path / "alias").files] == ["alias"]
+
+
+def test_a_tree_with_links_out_or_without_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="does not exist"):
+        read_tree(tmp_path / "nothing")
+    with pytest.raises(InvalidSetting, match="no files"):
+        read_tree(tmp_path)
+    (tmp_path / "out").symlink_to("/etc/passwd")
+    with pytest.raises(InvalidSetting, match="leaves the folder"):
+        read_tree(tmp_path)
+    with pytest.raises(InvalidSetting, match="neither a regular file"):
+        read_tree(Path("/dev/null"))

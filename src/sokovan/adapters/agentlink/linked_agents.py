@@ -13,6 +13,7 @@ from sokovan.adapters.agentlink import translation
 from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
 from sokovan.adapters.agentlink.duplex import Duplex, Stream
 from sokovan.adapters.agentlink.execution import LinkedExecution
+from sokovan.adapters.agentlink.linked_files import LinkedFiles
 from sokovan.adapters.agentlink.streams import PendingStreams
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
@@ -32,7 +33,7 @@ OnHeartbeat: TypeAlias = Callable[[AgentId, AgentState, tuple[ImageReport, ...]]
 
 UNAVAILABLE = "unavailable"
 
-W = TypeVar("W", frames.Done, frames.KernelGone, frames.ImageStatus, frames.LogData)
+W = TypeVar("W", bound=frames.Reply)
 
 
 def _discard(_line: str) -> None:
@@ -42,7 +43,8 @@ def _discard(_line: str) -> None:
 class LinkedAgents:
     """The AgentGateway port over the links that agents have opened to this manager.
 
-    `streams` are the connections that agents were requested to open.
+    `streams` are the connections that agents were requested to open, `files` the files of
+    their kernels.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class LinkedAgents:
         self._limits = limits or LinkLimits()
         self._links: dict[AgentId, AgentConnection] = {}
         self._unadmitted: set[AgentConnection] = set()
-        self.streams, self.uploads = PendingStreams(), uploads
+        self.streams, self.uploads, self.files = PendingStreams(), uploads, LinkedFiles(self._request)
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Serve a link until it ends; returns the reason. The caller then disconnects."""

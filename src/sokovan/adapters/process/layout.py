@@ -20,6 +20,8 @@ LAUNCH = "launch.json"
 WORK = "work"
 TEMPORARY = "tmp"
 UPLOADS = "uploads"
+OUTPUTS = "outputs"
+FILES = "files"
 LOCK = "lock"
 UNFINISHED = ".new-"
 DISCARDED = ".gone-"
@@ -48,11 +50,12 @@ class KernelLayout:
         self.images = root / "images"
         self.venvs = root / "venvs"
         self.uploads = root / UPLOADS
+        self.outputs = root / OUTPUTS
 
     def prepare(self) -> None:
         """Create missing folders; raises OSError."""
         self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        for folder in (self.kernels, self.forgotten, self.images, self.venvs, self.uploads):
+        for folder in (self.kernels, self.forgotten, self.images, self.venvs, self.uploads, self.outputs):
             folder.mkdir(mode=PRIVATE, exist_ok=True)
 
     def folder(self, kernel_id: KernelId, attempt: int) -> Path:
@@ -62,6 +65,15 @@ class KernelLayout:
     def upload_folder(self, session_id: str) -> Path:
         """The folder of a session's upload, which may not exist."""
         return self.uploads / quote(session_id, safe="")
+
+    def output_folder(self, name: str) -> Path:
+        """The folder whose files outlive the kernel of this folder name."""
+        return self.outputs / name / FILES
+
+    def note_end(self, name: str, ended_ms: int) -> None:
+        """Keep the end of a kernel as the time of its output, beyond its own folder."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self.outputs / name, ns=(ended_ms * 1_000_000, ended_ms * 1_000_000))
 
     def names(self) -> list[str]:
         """The folder names of kernels; unfinished and discarded folders are excluded."""

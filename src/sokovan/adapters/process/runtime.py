@@ -118,6 +118,7 @@ class ProcessRuntime:
         if found is None or found.state is not KernelState.EXITED:
             return
         now_ms = self._clock.now_ms()
+        self._layout.note_end(name, found.ended_ms or now_ms)
         # The tombstone first: after a crash in between, the next observation removes the folder.
         self._layout.add_tombstone(name, now_ms)
         self._observer.remove(name)

@@ -1,4 +1,4 @@
-"""Bulk requests: reading logs, and commands in kernels over separate sockets."""
+"""Bulk requests: logs, files, and commands in kernels over separate sockets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.link.file_requests import answered
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink, dialled
 from sokovan.agent.link.translation import reply_of
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import KernelId
+from sokovan.ports.kernel_files import KernelFiles
 from sokovan.ports.runtime import KernelExecution, KernelRuntime
 from sokovan.wire.exec_messages import (
     CHUNK_BYTES_MAX,
@@ -24,7 +26,17 @@ from sokovan.wire.exec_messages import (
     decode_message,
     encode_message,
 )
-from sokovan.wire.frames import STREAM_PATH, Done, OpenStream, ReadLog, Reply, Request
+from sokovan.wire.frames import (
+    STREAM_PATH,
+    Done,
+    ListFiles,
+    OpenStream,
+    PlaceUpload,
+    ReadFile,
+    ReadLog,
+    Reply,
+    Request,
+)
 from sokovan.wire.link_codec import MalformedFrame
 
 STREAMS_MAX = 64
@@ -124,8 +136,8 @@ async def _receive_input(execution: KernelExecution, socket: ClientConnection) -
 class BulkService:
     """Answers requests from the runtime alone, concurrently."""
 
-    def __init__(self, runtime: KernelRuntime) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: KernelRuntime, files: KernelFiles | None = None) -> None:
+        self._runtime, self._files = runtime, files
         self._streams = CommandStreams(runtime)
 
     async def serve(self, link: ManagerLink, request: Request) -> None:
@@ -154,6 +166,8 @@ class BulkService:
                 answer(reply_of(part))
             case OpenStream() as command:
                 await self._streams.run(link.address, command, partial(answer, Done()))
+            case ListFiles() | ReadFile() | PlaceUpload() as command:
+                answer(await answered(self._files, command))
             case _:
                 pass
 

@@ -14,6 +14,7 @@ from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
+from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
 from sokovan.api.routes.streams.logs import LogRoutes
 from sokovan.api.routes.streams.watching import WatchRoutes
 from sokovan.api.routes.system import SystemRoutes
@@ -31,6 +32,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *ArrayRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
+        *KernelFileRoutes(context).operations(),
         *AgentLabelRoutes(context).operations(),
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),

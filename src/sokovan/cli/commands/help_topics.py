@@ -18,7 +18,7 @@ _VARIABLES = {
     "SOKOVAN_IMAGE": "image of new sessions (--image)",
     "SOKOVAN_GROUP": "group of new sessions (--group)",
     "SOKOVAN_SCALING_GROUP": "scaling group of new sessions (--scaling-group)",
-    "SOKOVAN_OUTPUT": "output format (--output)",
+    "SOKOVAN_FORMAT": "output format (--output)",
     "SOKOVAN_DEBUG": "1: print tracebacks; api: log requests to the server; 1,api: both",
     "SOKOVAN_STORE": "database URL for audit and db",
     "SOKOVAN_CONFIG": "configuration file of up and agent run (--config)",
@@ -81,7 +81,7 @@ def formatting() -> str:
     return "\n".join(
         [
             "Data goes to standard output, messages to standard error. An empty list is [] in JSON.",
-            f"-o, --output   {', '.join(FORMATS)}; default: SOKOVAN_OUTPUT, or table",
+            f"-o, --output   {', '.join(FORMATS)}; default: SOKOVAN_FORMAT, or table",
             "--json         same as -o json; an error is one JSON object on standard error",
             "--columns      columns of a table or csv, or fields of one object: --columns name,state",
             "--utc          timestamps (RFC 3339) instead of ages",

@@ -26,16 +26,19 @@ def chosen_workdir(text: str) -> str:
     return "" if text == NONE else str(Path(text).absolute())
 
 
+def sees_local_files(client: Client) -> bool:
+    """Whether the server runs on this machine as this user."""
+    mark = machine_mark() if client.endpoint.is_loopback else ""
+    return bool(mark) and client.whoami().machine == mark
+
+
 def with_local_workdir(body: SessionBody, client: Client, flag: str | None) -> SessionBody:
     """Use the current directory, unless one was chosen or the server does not see it.
 
     A server sees it if it runs on this machine as this user: then its answer has the mark
     of this machine.
     """
-    if flag is not None or body.workdir or not client.endpoint.is_loopback:
-        return body
-    mark = machine_mark()
-    if not mark or client.whoami().machine != mark:
+    if flag is not None or body.workdir or not sees_local_files(client):
         return body
     here = Path.cwd()
     if len(here.parts) < 2 or here.parts[1] in SYSTEM_FOLDERS:

@@ -12,19 +12,19 @@ Flags = Mapping[str, str | None]
 
 # Kind of the positional arguments of a command.
 ARGUMENT_KINDS = {
-    **dict.fromkeys(("logs", "why", "session show", "session history", "session why"), "session"),
+    **dict.fromkeys(("logs", "why", "session show", "session history", "session why", "session files"), "session"),
     **dict.fromkeys(("exec", "shell", "wait", "stop", "session stop"), "live-session"),
     **dict.fromkeys(("cancel", "session release"), "waiting-session"),
     **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone", "label", "taint")},
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     "topology show": "agent",
     **dict.fromkeys(("context use", "context rm"), "context"),
-    **dict.fromkeys(("run", "plan", "simulate"), "file"),
+    **dict.fromkeys(("run", "plan", "simulate", "cp"), "file"),
     "help": "topic",
     "completion": "shell",
 }
 # Commands that take any number of positional arguments.
-REPEATED = frozenset({"wait", "stop", "session stop", "session release", "cancel", "run", "plan", "simulate"})
+REPEATED = frozenset({"wait", "stop", "session stop", "session release", "cancel", "run", "plan", "simulate", "cp"})
 
 # Kind of the value of an option, by the first of its names.
 OPTION_KINDS = {

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from sokovan.entrypoints.embedded.loop_proxy import (
     AgentStatesProxy,
     EventsProxy,
+    FilesProxy,
     GatewayProxy,
     HintsProxy,
     LoopProxy,
@@ -35,6 +36,7 @@ class ManagerPorts:
     events: EventsProxy
     agents: AgentStatesProxy
     gateway: GatewayProxy
+    files: FilesProxy
     link_port: int
     agent: str
     nudge: Callable[[], None]
@@ -97,6 +99,7 @@ def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerP
         events=EventsProxy(proxy, runtime.events),
         agents=AgentStatesProxy(proxy, runtime.agents),
         gateway=GatewayProxy(proxy, runtime.gateway),
+        files=FilesProxy(proxy, runtime.files),
         link_port=runtime.link_port,
         agent=runtime.agent,
         nudge=nudge,

@@ -16,6 +16,7 @@ from sokovan.ports.agent_gateway import AgentGateway, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState, AgentStateCache
 from sokovan.ports.events import BusUnavailable, Delivery, EventBus, Subscription
 from sokovan.ports.hints import Hints
+from sokovan.ports.kernel_files import AgentFiles, FileListing, FilePart, KernelPath, UploadPlacement
 from sokovan.ports.runtime import KernelExecution, LogPart
 from sokovan.wire.frames import CreateKernel
 
@@ -257,3 +258,22 @@ class GatewayProxy:
     def connected(self, agent_id: AgentId) -> bool:
         """See the port. Reads a dictionary, which is safe from any thread."""
         return self._gateway.connected(agent_id)
+
+
+class FilesProxy:
+    """Proxy of the AgentFiles port."""
+
+    def __init__(self, proxy: LoopProxy, files: AgentFiles) -> None:
+        self._proxy, self._files = proxy, files
+
+    async def list(self, agent_id: AgentId, place: KernelPath, *, after: str, files_max: int) -> FileListing:
+        """See the port."""
+        return await self._proxy.call(lambda: self._files.list(agent_id, place, after=after, files_max=files_max))
+
+    async def read(self, agent_id: AgentId, place: KernelPath, *, offset: int, limit: int, mark: str) -> FilePart:
+        """See the port."""
+        return await self._proxy.call(lambda: self._files.read(agent_id, place, offset=offset, limit=limit, mark=mark))
+
+    async def put(self, agent_id: AgentId, place: KernelPath, upload: str) -> UploadPlacement:
+        """See the port."""
+        return await self._proxy.call(lambda: self._files.put(agent_id, place, upload))

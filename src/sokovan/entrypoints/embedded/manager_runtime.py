@@ -40,6 +40,7 @@ from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.environment import Telemetry
+from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
@@ -80,6 +81,7 @@ class ManagerRuntime:
     events: InProcessEventBus
     agents: InProcessAgentStates
     gateway: AgentGateway
+    files: AgentFiles
     link_port: int
     agent: str
     written: Callable[[], None]
@@ -133,6 +135,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         events=events,
         agents=states,
         gateway=gateway,
+        files=linked.files,
         link_port=listener.port,
         agent=agent,
         written=written,

@@ -8,10 +8,10 @@ from sokovan.adapters.sql.database import DatabaseSettings
 from sokovan.api.settings import ApiSettings, StreamLimits
 from sokovan.domain.cluster.agent_health import HealthLimits
 from sokovan.domain.lifecycle.retry import RetryDelay
+from sokovan.domain.owners.outputs import CopyLimits, OutputLimits
 from sokovan.domain.owners.uploads import UploadLimits
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sections import (
-    ApiServerSettings,
     SchedulerSettings,
     StorageSettings,
     UploadSettings,
@@ -52,11 +52,13 @@ def timing_of(settings: ServerSettings) -> Timing:
             concurrent_max=one.requests_max, per_agent=one.requests_per_agent, timeout_s=one.request_timeout_s
         ),
         quarantine=QuarantineLimits(failures_max=one.handler_failures_max),
+        outputs=OutputLimits(**asdict(settings.outputs)),
     )
 
 
-def api_settings_of(settings: ApiServerSettings, *, pepper: bytes, machine: str) -> ApiSettings:
+def api_settings_of(server: ServerSettings, *, pepper: bytes, machine: str) -> ApiSettings:
     """Limits of the API, with its secret and the mark of this machine."""
+    settings = server.api
     return ApiSettings(
         pepper=pepper,
         machine=machine,
@@ -73,6 +75,7 @@ def api_settings_of(settings: ApiServerSettings, *, pepper: bytes, machine: str)
             idle_s=settings.stream_idle_s,
             lasts_s_max=settings.stream_lifetime_s,
         ),
+        copies=CopyLimits(**asdict(server.copies)),
     )
 
 

@@ -24,8 +24,10 @@ from sokovan.entrypoints.settings.setting_sections import (
     AgentSettings,
     ApiServerSettings,
     ConfigSettings,
+    CopySettings,
     LogSettings,
     OrchestratorSettings,
+    OutputSettings,
     SchedulerSettings,
     StorageSettings,
     UploadSettings,
@@ -48,6 +50,8 @@ class ServerSettings:
     agent: AgentSettings = field(default_factory=AgentSettings)
     api: ApiServerSettings = field(default_factory=ApiServerSettings)
     uploads: UploadSettings = field(default_factory=UploadSettings)
+    outputs: OutputSettings = field(default_factory=OutputSettings)
+    copies: CopySettings = field(default_factory=CopySettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)
     config: ConfigSettings = field(default_factory=ConfigSettings)

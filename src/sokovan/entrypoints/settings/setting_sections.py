@@ -183,6 +183,29 @@ class UploadSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputSettings:
+    """Files that sessions leave on each agent; for sessions that start from now on."""
+
+    retention_s: int = kind.whole(
+        7 * DAY_S, "How long output is kept after the end of its session.", least=0, most=YEAR_S, hot=True
+    )
+    session_bytes_max: int = kind.whole(
+        10 << 30, "Bytes of output that are kept of a session.", least=0, most=BYTES_MAX, hot=True
+    )
+    owner_bytes_max: int = kind.whole(
+        50 << 30, "Bytes of output that are kept of an owner.", least=0, most=BYTES_MAX, hot=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CopySettings:
+    """Limits of one copy out of a session; copies into one are uploads."""
+
+    files_max: int = kind.whole(20_000, "Files of a copy.", least=1, most=1_000_000)
+    bytes_max: int = kind.whole(16 << 30, "Bytes of a copy.", least=1, most=BYTES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
 class StorageSettings:
     """The database of the server."""
 
@@ -223,6 +246,8 @@ SECTIONS: dict[str, type] = {
     "agent": AgentSettings,
     "api": ApiServerSettings,
     "uploads": UploadSettings,
+    "outputs": OutputSettings,
+    "copies": CopySettings,
     "storage": StorageSettings,
     "log": LogSettings,
     "config": ConfigSettings,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.agent_health import HealthLimits
+from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.image_reports import ImageReports
@@ -78,6 +79,7 @@ class Timing:
     retention: Retention = field(default_factory=Retention)
     requests: AgentRequestLimits = field(default_factory=AgentRequestLimits)
     quarantine: QuarantineLimits = field(default_factory=QuarantineLimits)
+    outputs: OutputLimits = field(default_factory=OutputLimits)
 
 
 @dataclass(slots=True)

@@ -18,10 +18,11 @@ from collections.abc import Mapping, Sequence
 
 from sokovan.domain.arrays import array_name
 from sokovan.domain.ids import AgentId
-from sokovan.domain.owners.uploads import upload_reference
+from sokovan.domain.owners.outputs import OutputLimits
+from sokovan.domain.owners.uploads import owner_key, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import MASTER_LEASE, MASTER_PORT, SessionSpec
-from sokovan.wire.frames import CreateKernel, MountEntry
+from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 
 # Relative to the working folder; the runtime turns it into an absolute path.
 HOSTFILE = "hostfile"
@@ -47,14 +48,26 @@ RESERVED = frozenset(
 )
 
 
-def launches(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
+def launches(
+    session: SessionRecord, addresses: Mapping[AgentId, str], outputs: OutputLimits | None = None
+) -> Sequence[CreateKernel]:
     """The creation requests of all placed kernels, in the order of their rank.
 
     `addresses` are where other machines reach the kernels of an agent; an agent without
-    one counts as this machine.
+    one counts as this machine; `outputs` are the limits of what is kept after the end.
     """
     neighbours = _Neighbours(session, addresses)
-    return [_launch(session, kernel, neighbours) for kernel in neighbours.kernels]
+    terms = _output_terms(session, outputs or OutputLimits())
+    return [_launch(session, kernel, neighbours, terms) for kernel in neighbours.kernels]
+
+
+def _output_terms(session: SessionRecord, limits: OutputLimits) -> OutputTerms:
+    return OutputTerms(
+        owner=owner_key(session.spec.owner.user),
+        retention_s=limits.retention_s,
+        session_bytes_max=limits.session_bytes_max,
+        owner_bytes_max=limits.owner_bytes_max,
+    )
 
 
 def port_variable(name: str) -> str:
@@ -90,7 +103,7 @@ class _Neighbours:
         return LOOPBACK if kernel.agent_id is None else self._addresses.get(kernel.agent_id, LOOPBACK)
 
 
-def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> CreateKernel:
+def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours, output: OutputTerms) -> CreateKernel:
     spec = session.spec.kernels[kernel.index]
     return CreateKernel(
         kernel_id=kernel.kernel_id,
@@ -102,6 +115,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         files={HOSTFILE: neighbours.hostfile},
         workdir=session.spec.workdir,
         upload=upload_reference(session.spec.owner.user, session.spec.upload) if session.spec.upload else "",
+        output=output,
         mounts=tuple(MountEntry(one.source, one.target, one.read_only) for one in session.spec.mounts),
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},

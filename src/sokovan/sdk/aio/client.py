@@ -18,6 +18,7 @@ import httpx2
 from sokovan.sdk.aio.arrays import AsyncArrays
 from sokovan.sdk.aio.catalogs import AsyncCatalogs
 from sokovan.sdk.aio.connection import AsyncConnection
+from sokovan.sdk.aio.files import AsyncFiles
 from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.aio.uploads import AsyncUploads
@@ -54,6 +55,7 @@ class AsyncClient(AsyncCatalogs):
         super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
         self.arrays, self.uploads = AsyncArrays(connection), AsyncUploads(connection)
+        self.files = AsyncFiles(connection, self.uploads)
 
     async def __aenter__(self) -> Self:
         return self

@@ -156,7 +156,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
         {"type": "array", "items": {"anyOf": [_TEXT, schema_of(_MOUNT, required=_MOUNT_NEEDS)]}},
         "SOURCE:TARGET[:rw]",
     ),
-    "workdir": Field("workdir", fields.text, _TEXT, "a folder of the agent in which the kernels run"),
+    "workdir": Field("workdir", fields.text, _TEXT, "the folder to work in: beside this file, or absolute"),
     "upload": Field("upload", fields.text, _TEXT, "the id of an upload in whose copy the kernels run"),
     "ports": Field(
         "ports",

@@ -24,6 +24,7 @@ from sokovan.sdk.session_request import session_body
 from sokovan.sdk.sync.arrays import Arrays
 from sokovan.sdk.sync.catalogs import Catalogs
 from sokovan.sdk.sync.connection import Connection
+from sokovan.sdk.sync.files import Files
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.sdk.sync.uploads import Uploads
@@ -55,6 +56,7 @@ class Client(Catalogs):
         super().__init__(connection)
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
         self.arrays, self.uploads = Arrays(connection), Uploads(connection)
+        self.files = Files(connection, self.uploads)
 
     def __enter__(self) -> Self:
         return self

@@ -38,6 +38,9 @@ GET /api/v1/sessions/{ref}/history
 GET /api/v1/sessions/{ref}/kernels
 GET /api/v1/sessions/{ref}/events
 GET /api/v1/sessions/{ref}/kernels/{index}/log
+GET /api/v1/sessions/{ref}/kernels/{index}/files
+POST /api/v1/sessions/{ref}/kernels/{index}/files
+GET /api/v1/sessions/{ref}/kernels/{index}/files/content
 GET /api/v1/sessions/{ref}/log
 POST /api/v1/sessions/{ref}/release
 GET /api/v1/arrays
@@ -45,6 +48,7 @@ GET /api/v1/arrays/{ref}
 DELETE /api/v1/arrays/{ref}
 GET /api/v1/events
 GET /api/v1/usage
+GET /api/v1/settings
 PUT /api/v1/uploads/blobs/{digest}
 PUT /api/v1/uploads/{digest}
 GET /api/v1/agents

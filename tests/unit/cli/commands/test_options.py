@@ -19,10 +19,10 @@ def test_json_is_the_same_as_the_format_of_that_name(server: CannedServer) -> No
 
 
 def test_the_environment_may_choose_the_format(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOKOVAN_OUTPUT", "yaml")
+    monkeypatch.setenv("SOKOVAN_FORMAT", "yaml")
     assert OutputOptions().format() == OutputFormat("yaml")
     assert OutputOptions(output="csv").format() == OutputFormat("csv")
-    monkeypatch.setenv("SOKOVAN_OUTPUT", "xml")
+    monkeypatch.setenv("SOKOVAN_FORMAT", "xml")
     with pytest.raises(InvalidSetting):
         OutputOptions().format()
     assert server.asked == []

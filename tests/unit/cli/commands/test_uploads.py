@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.commands.uploads import with_folder
+from sokovan.cli.commands.uploads import folder_of, with_folder
 from sokovan.cli.main import _with_default_values
 from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.sync.client import Client
 from sokovan.sdk.upload_folder import read_folder
 from sokovan.wire.api.sessions import SessionBody
-from tests.unit.cli.canned_server import CannedServer
+from tests.unit.cli.canned_server import CALLER, CannedServer
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,26 @@ def test_an_upload_and_a_working_directory_exclude_each_other(
     with Client(server.url, "sk-AK.secret") as client, pytest.raises(InvalidSetting, match="exclude"):
         with_folder(body, client, upload=".", workdir=workdir)
     assert server.asked == []
+
+
+def test_a_relative_folder_of_a_spec_file_is_beside_that_file(server: CannedServer, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a").write_text("x")
+    body, beside = SessionBody(workdir="."), folder_of(str(project / "train.yaml"))
+    server.says("GET whoami", {**CALLER, "machine": machine_mark()})
+    with Client(server.url, "sk-AK.secret") as client:
+        seen = with_folder(body, client, upload=None, workdir=None, beside=beside)
+        assert seen.workdir == str(project)
+        with pytest.raises(InvalidSetting, match="not a folder"):
+            with_folder(SessionBody(workdir="none"), client, upload=None, workdir=None, beside=beside)
+        server.says("GET whoami", {**CALLER, "machine": "of-another"})
+        folder = read_folder(project)
+        size = len(folder.manifest)
+        blob = {"digest": folder.digest, "size": size, "received": size}
+        server.says(f"PUT uploads/blobs/{folder.digest}", blob)
+        server.says(f"PUT uploads/{folder.digest}", {"id": folder.digest, "files": 1, "bytes": 1, "missing": []})
+        sent = with_folder(body, client, upload=None, workdir=None, beside=beside)
+    assert (sent.workdir or "", sent.upload) == ("", folder.digest)
+    assert folder_of(None) is None
+    assert folder_of("-") is None

@@ -31,7 +31,9 @@ class Sandbox:
     absence: str = ""
     hidden: tuple[Path, ...] = ()
 
-    def options(self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path]) -> list[str]:
+    def options(
+        self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path], output: str = ""
+    ) -> list[str]:
         """The bubblewrap options of one kernel; `shown` is readable besides the system."""
         # A working directory above a hidden folder is bound first, and the hidden folder hidden in it.
         bound_workdir = ["--bind", launch.workdir, launch.workdir] if launch.workdir.startswith("/") else []
@@ -43,6 +45,7 @@ class Sandbox:
             *([] if _is_above(launch.workdir, self.hidden) else bound_workdir),
             *["--bind", str(work), str(work)],
             *(["--bind", folder, folder] if launch.upload else []),
+            *(["--bind", output, output] if output else []),
             *_devices(launch),
             *_mounts(launch),
             *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],

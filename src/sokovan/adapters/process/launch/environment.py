@@ -19,6 +19,7 @@ SESSION_ID = "SOKOVAN_SESSION_ID"
 ATTEMPT = "SOKOVAN_ATTEMPT"
 RUNTIME = "SOKOVAN_RUNTIME"
 HOSTFILE = "SOKOVAN_HOSTFILE"
+OUTPUT = "SOKOVAN_OUTPUT"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 _INHERITED = frozenset({"LANG", "TZ"})
@@ -35,11 +36,17 @@ def marks_of(kernel_id: KernelId, attempt: int, *, root: Path) -> dict[str, str]
 
 
 def environment_of(
-    launch: CreateKernel, *, home: str, temporary: str, programs: tuple[str, ...], marks: Mapping[str, str]
+    launch: CreateKernel,
+    *,
+    home: str,
+    temporary: str,
+    programs: tuple[str, ...],
+    marks: Mapping[str, str],
+    output: str = "",
 ) -> dict[str, str]:
     """The variables of a kernel; raises RuntimeFailure for an invalid one.
 
-    `programs` are folders to prepend to its PATH.
+    `programs` are folders to prepend to its PATH; `output` is the folder that outlives it.
     """
     variables = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
     variables |= {"HOME": home, "TMPDIR": temporary}
@@ -51,7 +58,7 @@ def environment_of(
     # The agent's own programs come last: its `python` is used where the machine has none.
     variables["PATH"] = os.pathsep.join((*programs, found, str(Path(sys.executable).parent)))
     variables |= _device_variables(launch)
-    return {**variables, **marks, SESSION_ID: launch.session_id}
+    return {**variables, **marks, SESSION_ID: launch.session_id, **({OUTPUT: output} if output else {})}
 
 
 def _device_variables(launch: CreateKernel) -> dict[str, str]:

@@ -45,12 +45,14 @@ def plan_of(
     Limits and lock are added later. Raises RuntimeFailure.
     """
     work = Path(os.path.realpath(place)) / WORK
+    output = str(KernelLayout(work.parents[2]).output_folder(place.name)) if launch.output else ""
     environment = environment_of(
         launch,
         home=str(work),
         temporary="/tmp" if sandbox.program else str(work.parent / TEMPORARY),  # noqa: S108  # private to the sandbox
         programs=images.programs(launch.image),
         marks=marks,
+        output=output,
     )
     folder = _folder_of(launch, work)
     write_files(work, launch.files)
@@ -60,7 +62,7 @@ def plan_of(
     require_workdir(launch.workdir, sandbox.hidden)
     _check_program(launch, environment, folder)
     shown = [image for image in [images.folder(launch.image)] if image is not None]
-    options = sandbox.options(launch, work=work, folder=folder, shown=shown) if sandbox.program else []
+    options = sandbox.options(launch, work=work, folder=folder, shown=shown, output=output) if sandbox.program else []
     wrapped = {"program": sandbox.program, "options": options, "environment": {"PATH": os.defpath, **marks}}
     return {
         "place": str(place),

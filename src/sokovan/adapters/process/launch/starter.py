@@ -14,6 +14,7 @@ from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.isolation.kernel_limits import KernelLimits, set_limits
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
 from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
+from sokovan.adapters.process.launch.output_folders import OutputFolders
 from sokovan.adapters.process.layout import (
     LAUNCH,
     PRIVATE,
@@ -103,8 +104,11 @@ class Starter:
             raise
         return lock
 
-    def _record(self, launch: CreateKernel, limits: KernelLimits) -> dict[str, Any]:
-        """The record that identifies the kernel; without variables, which may be secret."""
+    def _record(self, launch: CreateKernel, limits: KernelLimits, folder: str = "") -> dict[str, Any]:
+        """The record that identifies the kernel; without variables, which may be secret.
+
+        `folder` is the one it runs in.
+        """
         return {
             "kernel_id": launch.kernel_id,
             "attempt": launch.attempt,
@@ -113,6 +117,8 @@ class Starter:
             "watch_idle": launch.watch_idle,
             "confinement": self.confinement.in_words(),
             "groups": {"version": limits.version, "folders": limits.folders},
+            "folder": folder,
+            "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
         }
 
     def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> None:
@@ -120,13 +126,14 @@ class Starter:
         limits = KernelLimits()
         try:
             place = self.layout.kernels / name
+            OutputFolders(self.layout).prepare(launch, name)
             plan = plan_of(launch, place, sandbox=self.confinement.sandbox, images=self.images, marks=marks)
             plan["lock"] = lock
             limits = set_limits(launch, self.confinement.hierarchies, name=f"{marks[RUNTIME]}-{name}")
             plan["groups"] = {"version": limits.version, "folders": limits.folders}
             plan["rlimits"] = limits.rlimits
             with opened(self.layout.kernels / name) as folder:
-                write_record(folder, LAUNCH, self._record(launch, limits))
+                write_record(folder, LAUNCH, self._record(launch, limits, plan["folder"]))
             FORK_SERVER.run_shim(plan, lock)
         except BaseException:
             # Nothing may run after a refusal, and the next attempt starts clean.

@@ -8,7 +8,7 @@ import hashlib
 import os
 import secrets
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,18 +41,29 @@ class UploadFolders:
             folder = self._layout.upload_folder(session_id)
             if await asyncio.to_thread(folder.is_dir):
                 return
-            if self._source is None:
-                raise RuntimeFailure("this agent cannot fetch uploads", hint="run the session on another agent")
-            fresh = self._layout.uploads / f"{UNFINISHED}{secrets.token_hex(8)}"
             try:
-                await asyncio.to_thread(fresh.mkdir, mode=PRIVATE)
-                await self._fetch(self._source, reference, fresh)
-                await asyncio.to_thread(fresh.rename, folder)
+                async with self.fetched(reference) as fresh:
+                    await asyncio.to_thread(fresh.rename, folder)
             except OSError as error:
                 raise RuntimeFailure(f"the upload cannot be unpacked: {error}") from error
             finally:
-                await asyncio.to_thread(remove_tree, fresh)
                 self._locks.pop(session_id, None)
+
+    @contextlib.asynccontextmanager
+    async def fetched(self, reference: str) -> AsyncIterator[Path]:
+        """A temporary folder with the files of an upload. Raises RuntimeFailure."""
+        if self._source is None:
+            raise RuntimeFailure("this agent cannot fetch uploads", hint="run the session on another agent")
+        fresh = self._layout.uploads / f"{UNFINISHED}{secrets.token_hex(8)}"
+        try:
+            try:
+                await asyncio.to_thread(fresh.mkdir, mode=PRIVATE)
+                await self._fetch(self._source, reference, fresh)
+            except OSError as error:
+                raise RuntimeFailure(f"the upload cannot be unpacked: {error}") from error
+            yield fresh
+        finally:
+            await asyncio.to_thread(remove_tree, fresh)
 
     async def _fetch(self, source: UploadSource, reference: str, folder: Path) -> None:
         unpacking = _Unpacking(folder)

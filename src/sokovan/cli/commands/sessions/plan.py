@@ -6,6 +6,7 @@ from sokovan.cli import formatting
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, SessionFlags
 from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line
+from sokovan.cli.commands.uploads import folder_of, with_absolute_workdir
 from sokovan.cli.exit_codes import OK, WAITING
 from sokovan.cli.output import print_data
 from sokovan.cli.rendering import show_one
@@ -40,7 +41,7 @@ def plan(
     with output.client() as client:
         for request in flags.requests(command, output.settings()):
             with request.locating_errors():
-                plans.append(client.sessions.plan(request.body))
+                plans.append(client.sessions.plan(with_absolute_workdir(request.body, folder_of(flags.file))))
     for view in plans:
         if fmt.is_table:
             for line in plan_lines(view):

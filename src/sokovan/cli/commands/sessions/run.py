@@ -13,7 +13,7 @@ from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
 from sokovan.cli.commands.sessions.session_tables import counts_text
-from sokovan.cli.commands.uploads import with_folder
+from sokovan.cli.commands.uploads import folder_of, with_folder
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.exit_codes import FAILED, OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import as_json, print_data, print_status
@@ -73,7 +73,12 @@ def run(
     try:
         with server.client() as client:
             requests = [
-                replace(each, body=with_folder(each.body, client, upload=flags.upload, workdir=flags.workdir))
+                replace(
+                    each,
+                    body=with_folder(
+                        each.body, client, upload=flags.upload, workdir=flags.workdir, beside=folder_of(flags.file)
+                    ),
+                )
                 for each in requests
             ]
             if detach:

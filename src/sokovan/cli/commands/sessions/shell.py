@@ -10,7 +10,7 @@ from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.commands.sessions.interrupts import stop_signals
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, SessionFlags
 from sokovan.cli.commands.sessions.terminal import forward_streams, terminal_size
-from sokovan.cli.commands.uploads import with_folder
+from sokovan.cli.commands.uploads import folder_of, with_folder
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.output import print_status
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
@@ -56,7 +56,7 @@ def shell(
         with server.client() as client:
             if session is not None:
                 return _open(client, session, program)
-            body = with_folder(body, client, upload=flags.upload, workdir=flags.workdir)
+            body = with_folder(body, client, upload=flags.upload, workdir=flags.workdir, beside=folder_of(flags.file))
             view = client.sessions.submit(replace(body, type="interactive"))
             print_status(f"{view.name}  {view.status.upper()}")
             with stop_signals():

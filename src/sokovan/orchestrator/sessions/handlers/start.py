@@ -98,12 +98,13 @@ class StartKernels:
         addresses: Mapping[AgentId, str],
         is_due: Callable[[KernelRecord], bool],
     ) -> None:
+        outputs = self._context.timing.current.outputs
         for session in sessions:
             due = [kernel for kernel in session.kernels if is_due(kernel)]
             if not due or not self._quarantine.admits(session.session_id):
                 continue
             try:
-                by_kernel = {launch.kernel_id: launch for launch in launches(session, addresses)}
+                by_kernel = {launch.kernel_id: launch for launch in launches(session, addresses, outputs)}
                 for kernel in due:
                     self._begin(kernel, by_kernel[kernel.kernel_id])
             except Exception as error:  # noqa: BLE001  # one session must not stop the others

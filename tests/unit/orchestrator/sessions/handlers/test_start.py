@@ -10,6 +10,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.handlers import start
 from sokovan.orchestrator.sessions.handlers.start import creation_step
@@ -120,9 +121,11 @@ async def test_kernels_find_each_other_by_the_addresses_of_their_agents(
 ) -> None:
     given: list[Mapping[AgentId, str]] = []
 
-    def recording(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
+    def recording(
+        session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits
+    ) -> Sequence[CreateKernel]:
         given.append(addresses)
-        return launches(session, addresses)
+        return launches(session, addresses, *outputs)
 
     agent = await cluster.agent("a1")
     agent.labels["address"] = "10.0.0.7"

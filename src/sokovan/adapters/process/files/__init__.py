@@ -1,0 +1,1 @@
+"""Files of kernels: copied in and out, and output that outlives its kernel."""
