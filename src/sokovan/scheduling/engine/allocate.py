@@ -109,6 +109,8 @@ class Allocate:
         context, shape = self._context, pending.batches[0].shape
         if not pending.single or context.workspace.releases or shape.affinity is not None:
             return False
+        if pending.session.array_limit is not None:
+            return False  # the limit of its array may have been reached meanwhile, which is then the reason
         if context.queue_usage.refusal(pending.node, shape.slot_pairs) is not None:
             return True
         if shape not in self._has_room:
