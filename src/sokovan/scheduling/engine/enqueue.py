@@ -17,7 +17,6 @@ from typing import NamedTuple
 from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
-from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueRefusal, QueueUsage
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.trace import Code
@@ -83,11 +82,11 @@ class Enqueue:
     def _over_limit(self, node: QueueNode, pending: PendingSession) -> PendingReason | None:
         """Why the limits of the queues exclude the session whatever else starts, if so."""
         for queue, column, used, limit in self._limited[node.name]:
-            least, shape = _least(pending, column)
-            if shape is not None and used + least > limit:
+            least = _least(pending, column)
+            if least and used + least > limit:
                 slot = self._queue_usage.slots[column]
                 refusal = QueueRefusal(Code.QUEUE_LIMIT, queue, slot, least, used, limit)
-                return PendingReason(Code.QUEUE_LIMIT, shape=shape, refusal=refusal)
+                return PendingReason(Code.QUEUE_LIMIT, refusal=refusal)
         return None
 
     def _plugin_objection(self, pending: PendingSession) -> PendingReason | None:
@@ -117,14 +116,12 @@ def _tentative_usage(nodes: Iterable[QueueNode]) -> Iterator[None]:
             queue.allocated, queue.share = allocated, share
 
 
-def _least(pending: PendingSession, column: int) -> tuple[int, Shape | None]:
-    """The least that the session can start with in a slot, and a shape that requests the slot."""
-    amounts = [(dict(batch.shape.slot_pairs).get(column, 0), batch) for batch in pending.batches]
-    amounts.sort(key=lambda item: item[0])
-    need, least, shape = max(0, pending.minimum - pending.have), 0, None
-    for amount, batch in amounts:
-        count = min(need, len(batch.kernels))
+def _least(pending: PendingSession, column: int) -> int:
+    """The least that the session can start with in a slot."""
+    amounts = [(dict(batch.shape.slot_pairs).get(column, 0), len(batch.kernels)) for batch in pending.batches]
+    need, least = max(0, pending.minimum - pending.have), 0
+    for amount, kernels in sorted(amounts):
+        count = min(need, kernels)
         need -= count
-        if count and amount:
-            least, shape = least + amount * count, batch.shape
-    return least, shape
+        least += amount * count
+    return least

@@ -134,7 +134,8 @@ class Explainer:
 
     def _cause(self, pending: PendingSession, reason: PendingReason) -> tuple[Code, str]:
         if reason.shape is None:
-            return reason.code or Code.NOT_ENOUGH_FREE, reason.text
+            text = reason.refusal.sentence() if reason.refusal is not None else reason.text
+            return reason.code or Code.NOT_ENOUGH_FREE, text
         error, shape = self._fit_error(reason.shape), reason.shape
         # If the queue may use all that the cluster has, the cluster is what is short.
         by_queue = reason.code in {Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT}
