@@ -42,7 +42,13 @@ API and of the SDK, `scaling_groups.NAME.scheduler_opts` of [the settings](setti
 """
 NONE = "-"
 # Fields of a request that are shown under another name.
-SHOWN_AS = {"resources": "slots", "time_limit": "time_limit_s", "groups": "kernels[].role"}
+SHOWN_AS = {
+    "resources": "slots",
+    "time_limit": "time_limit_s",
+    "idle_timeout": "idle_timeout_s",
+    "stop_grace": "stop_grace_s",
+    "groups": "kernels[].role",
+}
 POSITIONAL = {"command": "-- COMMAND"}
 # Flags and arguments for a part of a field.
 PARTS = {"resources": ("cpus", "mem", "gpus"), "retry": ("attempts",)}

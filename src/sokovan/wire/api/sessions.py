@@ -14,6 +14,8 @@ from typing import Literal, TypedDict
 from sokovan.wire.api.bodies import Amount, StrictBody
 
 SessionType = Literal["interactive", "batch", "inference", "system"]
+# The default seconds between the request to stop and the forced end.
+STOP_GRACE_S = 10
 # The reason of a session that was withdrawn because it waited too long.
 PENDING_TIMEOUT = "pending-timeout"
 
@@ -133,7 +135,7 @@ class SessionBody(StrictBody):
     idle_timeout: int | str | None = None
     preemptible: bool = True
     preemption: Literal["always", "never"] = "always"
-    stop_grace: int | str = 10
+    stop_grace: int | str = STOP_GRACE_S
     ends_with: Literal["all", "main", "any"] | None = None
     tolerates_failures: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
@@ -248,7 +250,8 @@ class SessionView:
     `result` is `success`, `failure`, or `cancelled` if a user ended it first; null before.
     `times_out_at` is when a pending session is cancelled by the pending timeout of its
     scaling group; null without one, and while a quota, a dependency, the start time or a
-    gate holds the session. `gates` are those that have not been released.
+    gate holds the session. `gates` are those that have not been released. `environment` has
+    the names of the variables of the first kernel; their values may be secrets.
     """
 
     id: str
@@ -301,6 +304,14 @@ class SessionView:
     group_minimums: dict[str, int] = field(default_factory=dict)
     preemptible: bool = True
     preemption: str = "always"
+    environment: list[str] = field(default_factory=list)
+    mounts: list[str] = field(default_factory=list)
+    require: dict[str, str] = field(default_factory=dict)
+    architecture: str = ""
+    stop_grace_s: int = STOP_GRACE_S
+    ends_with: str = ""
+    tolerates_failures: bool = False
+    on_agent_lost: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,15 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, TopologyConstraint, TopologyMode
+from sokovan.domain.session import (
+    EndPolicy,
+    KernelSpec,
+    LostPolicy,
+    Mount,
+    SessionSpec,
+    TopologyConstraint,
+    TopologyMode,
+)
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.verdicts import StoredVerdict
 
@@ -56,6 +65,24 @@ def test_a_session_is_shown_with_its_kernels() -> None:
     assert view.kernels[0].devices == {"cuda.device": ["g0"]}
     assert (view.submitted_at, view.ended_at) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:05.000Z")
     assert (view.reason, view.reason_detail, view.version) == ("exited", "code 1", 3)
+
+
+def test_every_option_of_a_request_is_shown_but_no_value_of_a_variable() -> None:
+    made = record()
+    kernel = replace(made.spec.kernels[0], environment={"KEY": "secret", "A": "1"}, require={"zone": "a"})
+    mounts = (Mount("/data", "/data"), Mount("/out", "/o", read_only=False))
+    options: dict[str, Any] = {
+        "stop_grace_s": 30,
+        "tolerates_failures": True,
+        "on_agent_lost": LostPolicy.REQUEUE,
+        "mounts": mounts,
+    }
+    spec = replace(made.spec, kernels=(kernel, *made.spec.kernels[1:]), ends_with=EndPolicy.MAIN, **options)
+    view = session_view(replace(made, spec=spec))
+    assert (view.environment, view.mounts) == (["A", "KEY"], ["/data:/data:ro", "/out:/o:rw"])
+    assert (view.require, view.architecture) == ({"zone": "a"}, "x86_64")
+    assert (view.stop_grace_s, view.ends_with, view.tolerates_failures) == (30, "main", True)
+    assert view.on_agent_lost == "requeue"
 
 
 def test_kernels_of_a_group_have_its_name_as_their_role() -> None:

@@ -11,7 +11,7 @@ from sokovan.cli.rendering import Column
 from sokovan.sdk.core.states import FINAL, is_final, state_of, where
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.wire.api.arrays import ArrayView
-from sokovan.wire.api.sessions import HistoryLine, KernelView, PartitionBody, SessionView
+from sokovan.wire.api.sessions import STOP_GRACE_S, HistoryLine, KernelView, PartitionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import CheckView
@@ -194,7 +194,9 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("queue", f"{view.queue}, scaling group {view.scaling_group}, priority {view.priority}"),
         ("image", view.image),
         ("command", " ".join(view.command)),
+        ("variables", ", ".join(view.environment)),
         ("workdir", view.workdir),
+        ("mounts", ", ".join(view.mounts)),
         ("upload", view.upload),
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
         ("slots", formatting.amounts(view.slots)),
@@ -206,7 +208,8 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("kernel priority", ", ".join(_by_role(view, lambda kernel: str(kernel.priority or "")))),
         ("nominated", ", ".join(_by_role(view, lambda kernel: kernel.nominated or ""))),
         ("preemption", _preemption_text(view)),
-        ("agent labels", ", ".join(view.where)),
+        ("agent labels", ", ".join(part for part in (label_texts(view.require), *view.where) if part)),
+        ("architecture", view.architecture),
         ("tolerates", ", ".join(view.tolerations)),
         ("near", ", ".join(view.affinity)),
         ("apart from", ", ".join(view.anti_affinity)),
@@ -216,6 +219,9 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("array", "" if view.array is None else f"{view.array.name}, index {view.array.index} of {view.array.size}"),
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
         ("idle timeout", "" if view.idle_timeout_s is None else formatting.duration(view.idle_timeout_s)),
+        ("stop grace", "" if view.stop_grace_s == STOP_GRACE_S else formatting.duration(view.stop_grace_s)),
+        ("ends with", _ending_text(view)),
+        ("if agent lost", view.on_agent_lost if view.on_agent_lost != "end" else ""),
         ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
         *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),
@@ -226,6 +232,12 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("ended", when(view.ended_at) if view.ended_at else ""),
     ]
     return [(fact, value) for fact, value in facts if value]
+
+
+def _ending_text(view: SessionView) -> str:
+    """The kernels whose exit ends the session; empty for one kernel."""
+    tolerant = ", tolerates failures" if view.tolerates_failures else ""
+    return f"{view.ends_with}{tolerant}" if view.size > 1 else ""
 
 
 def _partition_text(partition: PartitionBody) -> str:

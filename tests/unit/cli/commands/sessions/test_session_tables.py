@@ -83,6 +83,24 @@ def test_empty_fields_are_left_out() -> None:
     assert dict(session_fields(session(minimum=2, size=4), utc=True))["kernels"] == "4, can start with 2"
 
 
+def test_options_of_a_request_are_shown_where_they_differ_from_the_default() -> None:
+    facts = dict(
+        session_fields(
+            session(
+                environment=["A", "KEY"], mounts=["/data:/data:ro"], require={"zone": "a"}, where=["nvme exists"],
+                architecture="aarch64", stop_grace_s=90, size=2, ends_with="main", tolerates_failures=True,
+                on_agent_lost="requeue",
+            ),
+            now_s=NOW,
+        )
+    )  # fmt: skip
+    assert (facts["variables"], facts["mounts"]) == ("A, KEY", "/data:/data:ro")
+    assert (facts["agent labels"], facts["architecture"]) == ("zone=a, nvme exists", "aarch64")
+    assert (facts["stop grace"], facts["ends with"]) == ("1m 30s", "main, tolerates failures")
+    assert facts["if agent lost"] == "requeue"
+    assert not {"stop grace", "if agent lost", "mounts"} & dict(session_fields(session(), now_s=NOW)).keys()
+
+
 def test_a_pending_session_shows_when_it_times_out() -> None:
     facts = dict(session_fields(session(times_out_at="2030-01-01T00:00:00Z"), now_s=NOW))
     assert facts["times out"] == "at 2030-01-01T00:00:00Z, unless it starts before"
