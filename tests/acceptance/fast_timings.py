@@ -26,6 +26,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.cli.main import main
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
+from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import SessionRecord
 from sokovan.entrypoints.embedded import manager_runtime
 from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, terminate, watch
@@ -103,9 +104,11 @@ def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:
     return serve_links(agents, **{**usual, "port": fixed_port})
 
 
-def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[CreateKernel]]:
-    def limited(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
-        found = launches(session, addresses)
+def _limited(processes_max: int) -> Callable[..., Sequence[CreateKernel]]:
+    def limited(
+        session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits
+    ) -> Sequence[CreateKernel]:
+        found = launches(session, addresses, *outputs)
         return [msgspec.structs.replace(one, processes_max=processes_max) for one in found]
 
     return limited

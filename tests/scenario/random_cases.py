@@ -86,9 +86,14 @@ class Case:
             rows.setdefault(agent_id, Counter()).update({**self.kernels[kernel_id].slots, "kernels": 1})
         return rows
 
-    def homes(self, kernel: KernelWorkload) -> list[AgentId]:
-        """The agents that could take a kernel after all that the plan does, and beside all that it holds."""
-        now, later = self.taken(self.placed), self.taken([*self.placed, *self.held])
+    def homes(self, kernel: KernelWorkload, *, reserved: bool = False) -> list[AgentId]:
+        """The agents that could take a kernel after all that the plan does, and beside all that it holds.
+
+        A reservation takes what is idle before what is being released: with `reserved`, idle
+        room that it holds is no room.
+        """
+        later = self.taken([*self.placed, *self.held])
+        now = later if reserved else self.taken(self.placed)
         asked = {**kernel.slots, "kernels": 1}
         return [
             agent.agent_id

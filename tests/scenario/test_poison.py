@@ -8,6 +8,7 @@ import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import CycleInput
@@ -27,10 +28,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def poisonous(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
+def poisonous(
+    session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits
+) -> Sequence[CreateKernel]:
     if session.session_id == "poison":
         raise ValueError("this session cannot be launched")
-    return launches(session, addresses)
+    return launches(session, addresses, *outputs)
 
 
 async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_no_other(

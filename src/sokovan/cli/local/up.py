@@ -99,13 +99,13 @@ def up(
     given |= {"--max-kernels": machine.max_kernels, "--set": settings.set}
     given |= {"--config": settings.config.absolute() if settings.config is not None else None}
     root = data or data_home(os.environ)
-    running = server_of(root)
-    if running is not None:  # checked before the server modules load
-        return _report_running(running, given, service=background.install_service)
     from sokovan.entrypoints.settings.setting_sources import sources_of  # noqa: PLC0415  # loads the settings' modules
 
     sources = sources_of(settings.config, root, environment=os.environ, flags=given, assignments=settings.set)
-    sources.read()  # mistakes are reported here, also of a server in the background
+    sources.read()  # mistakes are reported here, also if a server runs or will run in the background
+    running = server_of(root)
+    if running is not None:  # checked before the server modules load
+        return _report_running(running, given, service=background.install_service)
     if background.install_service:
         return _install(_words(given, data))
     if background.detach:

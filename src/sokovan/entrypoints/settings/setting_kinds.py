@@ -119,7 +119,7 @@ class SettingInfo:
             try:
                 self.check(value)
             except InvalidInput as error:
-                return error.message
+                return error.message if error.hint == InvalidInput.hint else f"{error.message}; {error.hint}"
         return ""
 
     def _list_problem(self, value: object) -> str:

@@ -24,7 +24,8 @@ from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.ports.kernel_files import AgentFiles, FileRefused, KernelPath
 from sokovan.wire.api.files import OUTPUT, READ_BYTES_MAX, CopyBody, CopyView, FileChunk, FilePage
 
-PATH_MAX = 4_096
+# Two of these, each character written as up to 12, fit into the longest request line.
+PATH_MAX = 1_024
 OFFSET_MAX = 2**62
 
 FilePath = Annotated[
