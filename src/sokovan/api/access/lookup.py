@@ -36,6 +36,15 @@ def visible_filter(principal: AuthenticatedPrincipal, wanted: SessionFilter | No
     return replace(wanted, user=scope.user or wanted.user, domain=scope.domain or wanted.domain)
 
 
+def visible_listing(principal: AuthenticatedPrincipal, wanted: SessionFilter, *, mine: bool) -> SessionFilter | None:
+    """Like `visible_filter`; with `mine`, only the sessions of the caller."""
+    if not mine:
+        return visible_filter(principal, wanted)
+    if wanted.user not in {"", principal.user}:
+        return None
+    return visible_filter(principal, replace(wanted, user=principal.user))
+
+
 async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
     """The session that a reference means to the caller; own sessions first.
 

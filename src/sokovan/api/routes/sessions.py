@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import array_named, read_session, session_named, visible_filter
+from sokovan.api.access.lookup import array_named, read_session, session_named, visible_listing
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
@@ -90,10 +90,7 @@ class SessionRoutes:
     async def list(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
         """List sessions, newest first."""
         principal = principal_of(request.scope)
-        wanted = query.filter()
-        if query.mine and wanted.user not in {"", principal.user}:
-            return json_response(SessionPage(items=[]))
-        scope = visible_filter(principal, replace(wanted, user=principal.user) if query.mine else wanted)
+        scope = visible_listing(principal, query.filter(), mine=query.mine)
         after = number_of(query.cursor)
         if scope is None:
             return json_response(SessionPage(items=[]))
@@ -189,11 +186,7 @@ class ArrayRoutes:
 
     async def list(self, request: Request, query: Annotated[ArrayQuery, Query()]) -> Response:
         """List arrays that have a session with these properties, newest first."""
-        principal = principal_of(request.scope)
-        wanted = query.filter()
-        if query.mine and wanted.user not in {"", principal.user}:
-            return json_response(ArrayPage(items=[]))
-        scope = visible_filter(principal, replace(wanted, user=principal.user) if query.mine else wanted)
+        scope = visible_listing(principal_of(request.scope), query.filter(), mine=query.mine)
         after = number_of(query.cursor)
         if scope is None:
             return json_response(ArrayPage(items=[]))

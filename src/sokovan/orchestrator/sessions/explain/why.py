@@ -169,8 +169,9 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
 
 def _reserved_for(verdict: Verdict | None) -> tuple[SessionId, ...]:
     """The session for which the room is reserved; its id ends the summary."""
-    reserved = verdict is not None and verdict.code is Code.RESERVED_FOR_GANG
-    return (SessionId(verdict.summary.rpartition(" ")[2]),) if verdict is not None and reserved else ()
+    if verdict is None or verdict.code is not Code.RESERVED_FOR_GANG:
+        return ()
+    return (SessionId(verdict.summary.rpartition(" ")[2]),)
 
 
 def _name(session: SessionRecord) -> str:
