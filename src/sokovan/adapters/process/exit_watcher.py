@@ -1,25 +1,25 @@
 """Signals the end of kernels as soon as it happens.
 
-A shim closes its connections last, after it has recorded how its kernel ended; the
-system closes them if the shim is killed. An idle connection is therefore sufficient.
+A shim ends last, after it has recorded how its kernel ended. The end of its process is
+watched, not of a connection to it: the system closes the files of a killed process while
+it still counts as running, and an observation made then would miss the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Collection
+import os
+from collections.abc import Callable, Collection
 
-from sokovan.adapters.process.layout import KernelLayout, opened
-from sokovan.adapters.process.shim.request_listener import address
+from sokovan.adapters.process.shim.processes import Process, is_alive
 
 
 class ExitWatcher:
-    """Holds connections to the shims of running kernels, while `next` is in use."""
+    """Holds handles of the shims of running kernels, while `next` is in use."""
 
-    def __init__(self, layout: KernelLayout) -> None:
-        self._layout = layout
-        self._connections: dict[str, socket.socket] = {}
+    def __init__(self, shim: Callable[[str], Process | None]) -> None:
+        self._shim = shim
+        self._handles: dict[str, int] = {}
         self._signalled: set[str] = set()
         self._ended: asyncio.Event | None = None
 
@@ -38,35 +38,37 @@ class ExitWatcher:
         """Watch the kernels of these folders only; does nothing before `next`."""
         if self._ended is None:
             return
-        for name in self._connections.keys() - set(names):
+        for name in self._handles.keys() - set(names):
             self._drop(name)
         self._signalled.intersection_update(names)
         for name in names:
-            if name not in self._connections:
-                self._connect(name)
+            if name not in self._handles:
+                self._watch(name)
 
     def close(self) -> None:
         """Stop watching."""
         self._ended = None
-        for name in list(self._connections):
+        for name in list(self._handles):
             self._drop(name)
 
-    def _connect(self, name: str) -> None:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    def _watch(self, name: str) -> None:
+        shim = self._shim(name)
+        if shim is None:  # it has ended since the observation
+            self._signal_missed(name)
+            return
         try:
-            with opened(self._layout.kernels / name) as folder:
-                connection.connect(address(folder))
-        except (FileNotFoundError, ConnectionRefusedError):  # it has ended since the observation
-            connection.close()
+            handle = os.pidfd_open(shim.pid)
+        except ProcessLookupError:
             self._signal_missed(name)
             return
         except OSError:  # no file descriptor left: the next poll detects the end
-            connection.close()
             return
-        self._connections[name] = connection
-        asyncio.get_running_loop().add_reader(connection, self._closed, name)
+        self._handles[name] = handle
+        asyncio.get_running_loop().add_reader(handle, self._ends, name)
+        if not is_alive(shim.pid, shim.start):  # its number may belong to another process now
+            self._ends(name)
 
-    def _closed(self, name: str) -> None:
+    def _ends(self, name: str) -> None:
         self._drop(name)
         if self._ended is not None:
             self._ended.set()
@@ -78,6 +80,6 @@ class ExitWatcher:
             self._ended.set()
 
     def _drop(self, name: str) -> None:
-        connection = self._connections.pop(name)
-        asyncio.get_running_loop().remove_reader(connection)
-        connection.close()
+        handle = self._handles.pop(name)
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)

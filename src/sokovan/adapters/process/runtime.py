@@ -59,7 +59,7 @@ class ProcessRuntime:
         self._images = ProcessImages(self._layout, clock, requirements or {})
         self._observer = Observer.measuring(self._layout, clock)
         self._stopper = Stopper(self._layout, self._observer)
-        self._ends = ExitWatcher(self._layout)
+        self._ends = ExitWatcher(self._observer.shim)
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
         self._uploads, self._collected_ms = uploads or UploadFolders(self._layout.root), 0
