@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
 
+from sokovan.entrypoints import plugins
 from sokovan.entrypoints.plugins import GROUPS, UnloadablePlugin, installed_plugins, registry_of
 from sokovan.scheduling.registry import BUILT_IN, DuplicatePlugin
 from sokovan.scheduling.selectors.dispersed import DispersedSelector
@@ -26,6 +27,13 @@ def test_what_is_installed_has_everything_that_is_built_in() -> None:
     assert BUILT_IN.validators.items() <= installed.validators.items()
     assert BUILT_IN.sequencers.items() <= installed.sequencers.items()
     assert BUILT_IN.selectors.items() <= installed.selectors.items()
+
+
+def test_the_metadata_of_the_packages_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    monkeypatch.setattr(plugins, "entry_points", lambda: (read.append(1), entry_points())[1])
+    installed_plugins()
+    assert read == [1]
 
 
 def test_without_entry_points_there_is_what_is_built_in() -> None:
