@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -103,12 +103,12 @@ async def end_remains(root: Path, traces: str) -> str:
 
 
 async def test_a_process_is_ended_by_its_traces(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-I", "-c", "input()"], stdin=subprocess.PIPE) as child:
-        found = processes.look_up(child.pid)
-        assert found is not None
-        state = {"boot": processes.boot_id(), "shim_pid": found.pid, "shim_start": found.start}
-        assert await end_remains(tmp_path, traces_of({}, state)) == ""
-        assert not processes.is_alive(found.pid, found.start)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", "input()", stdin=asyncio.subprocess.PIPE)
+    found = processes.look_up(child.pid)
+    assert found is not None
+    state = {"boot": processes.boot_id(), "shim_pid": found.pid, "shim_start": found.start}
+    assert await end_remains(tmp_path, traces_of({}, state)) == ""
+    assert await child.wait() == -9
 
 
 async def test_nothing_is_left_after_a_reboot_or_of_a_kernel_without_processes(tmp_path: Path) -> None:
