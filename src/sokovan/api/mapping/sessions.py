@@ -14,6 +14,7 @@ from sokovan.domain.records import (
     FailedStart,
     HistoryEntry,
     KernelRecord,
+    KernelTally,
     SessionRecord,
     SessionResult,
 )
@@ -38,6 +39,9 @@ from sokovan.wire.api.sessions import (
     SessionView,
 )
 
+# Kernels of a session that its view has, and each one of a list: the first of them.
+KERNELS_SHOWN = 100
+KERNELS_LISTED = 8
 # The result of what users ended.
 CANCELLED = "cancelled"
 
@@ -68,10 +72,17 @@ _SAME = tuple(
 
 
 def session_view(
-    record: SessionRecord, verdict: StoredVerdict | None = None, *, times_out_ms: int | None = None
+    record: SessionRecord,
+    verdict: StoredVerdict | None = None,
+    *,
+    tally: KernelTally | None = None,
+    times_out_ms: int | None = None,
 ) -> SessionView:
-    """The view of a session, with its pending reason or its first end cause."""
-    spec, first = record.spec, record.spec.kernels[0]
+    """The view of a session, with its pending reason or its first end cause.
+
+    Without `tally`, the record has all of its kernels.
+    """
+    spec, first, kernels = record.spec, record.spec.kernels[0], tally or KernelTally.of(record.kernels)
     waits = verdict if record.status in WAITING else None
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
@@ -105,7 +116,10 @@ def session_view(
         slots=dict(spec.requested_slots()),
         size=len(spec.kernels),
         minimum=spec.gang_size,
-        kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels],
+        kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels[:KERNELS_SHOWN]],
+        kernel_counts={status.value: count for status, count in kernels.statuses.items()},
+        agents=kernels.agents,
+        exited=kernels.exited,
         depends_on=list(spec.awaited),
         topology=topology_text(spec.topology) if spec.topology is not None else None,
         hypernode=record.hypernode,
@@ -117,8 +131,8 @@ def session_view(
         starts_at=time_text_or_none(spec.starts_at_ms),
         reason=waits.code if waits is not None else record.cause,
         reason_detail=waits.summary if waits is not None else record.cause_detail,
-        exit_code=exit_code_of(record),
-        attempt=record.attempt,
+        exit_code=exit_code_of(record, kernels),
+        attempt=kernels.attempt,
         retry=RetryBody(attempts=spec.retry.attempts, backoff=spec.retry.backoff_s, elsewhere=spec.retry.elsewhere),
         failed_starts=[_failed_start_view(failed) for failed in record.failed_starts],
         version=record.version,
@@ -191,7 +205,7 @@ def is_final(record: SessionRecord) -> bool:
     return record.status in SESSION.terminal
 
 
-def exit_code_of(record: SessionRecord) -> int | None:
+def exit_code_of(record: SessionRecord, tally: KernelTally | None = None) -> int | None:
     """The exit code of a session; None until it has ended.
 
     It agrees with the result: a success is 0, whatever other kernels ended with.
@@ -199,7 +213,7 @@ def exit_code_of(record: SessionRecord) -> int | None:
     of a kernel before the codes of those that were stopped for it, and any failure before
     success; of equals, the first kernel's.
     """
-    codes = [kernel.exit_code for kernel in record.kernels if kernel.exit_code is not None]
+    codes = (tally or KernelTally.of(record.kernels)).exit_codes
     if not is_final(record) or not codes:
         return None
     if record.result is SessionResult.SUCCESS:

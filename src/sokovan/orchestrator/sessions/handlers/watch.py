@@ -94,7 +94,8 @@ class WatchKernels:
         if steps:
             return *steps, gone
         if lost:
-            creating = all(one.status is KernelStatus.CREATING for one in session.kernels if one.kernel_id in lost)
+            missing = frozenset(lost)
+            creating = all(one.status is KernelStatus.CREATING for one in session.kernels if one.kernel_id in missing)
             return (failed_start(session, gone),) if creating and not exits else (gone, *rest)
         if exits:
             self._partly_ended[session.session_id] = len(exits)
