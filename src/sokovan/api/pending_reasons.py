@@ -25,7 +25,7 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
 
     The sessions may have been read without all of their kernels.
     """
-    tallies = await unit.sessions.tallies([one.session_id for one in sessions])
+    counts_of = await unit.sessions.kernel_counts([one.session_id for one in sessions])
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
     reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
     groups = {group.name: group for group in await unit.catalog.all(ScalingGroup)} if reasons else {}
@@ -39,8 +39,8 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
         reasons |= await _progress(unit, session_id)
     views: list[SessionView] = []
     for one in sessions:
-        reason, tally = reasons.get(one.session_id), tallies[one.session_id]
-        views.append(session_view(one, reason, tally=tally, times_out_ms=times_out_ms.get(one.session_id)))
+        reason, counts = reasons.get(one.session_id), counts_of[one.session_id]
+        views.append(session_view(one, reason, counts=counts, times_out_ms=times_out_ms.get(one.session_id)))
         if len(views) % _CHUNK == 0:
             await asyncio.sleep(0)  # noqa: TID251  # yields, so that a long page does not block the event loop
     return views

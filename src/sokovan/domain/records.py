@@ -165,7 +165,7 @@ class SessionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelTally:
+class KernelCounts:
     """All kernels of a session in figures; `exit_codes` in the order of the kernels."""
 
     statuses: Mapping[KernelStatus, int]
@@ -175,7 +175,7 @@ class KernelTally:
     exit_codes: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, kernels: Sequence[KernelRecord]) -> KernelTally:
+    def of(cls, kernels: Sequence[KernelRecord]) -> KernelCounts:
         """The figures of these kernels."""
         codes = [one.exit_code for one in kernels if one.exit_code is not None]
         return cls(

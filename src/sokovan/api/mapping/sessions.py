@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
@@ -13,8 +14,8 @@ from sokovan.domain.records import (
     ENDED_BY_USER,
     FailedStart,
     HistoryEntry,
+    KernelCounts,
     KernelRecord,
-    KernelTally,
     SessionRecord,
     SessionResult,
 )
@@ -70,27 +71,26 @@ _SAME = tuple(
     sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
 )
 
+# Options that are shown as texts.
+_TEXTS = ("where", "tolerations", "affinity", "anti_affinity", "gates")
+
 
 def session_view(
     record: SessionRecord,
     verdict: StoredVerdict | None = None,
     *,
-    tally: KernelTally | None = None,
+    counts: KernelCounts | None = None,
     times_out_ms: int | None = None,
 ) -> SessionView:
     """The view of a session, with its pending reason or its first end cause.
 
-    Without `tally`, the record has all of its kernels.
+    Without `counts`, the record has all of its kernels.
     """
-    spec, first, kernels = record.spec, record.spec.kernels[0], tally or KernelTally.of(record.kernels)
+    spec, first, kernels = record.spec, record.spec.kernels[0], counts or KernelCounts.of(record.kernels)
     waits = verdict if record.status in WAITING else None
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
-        where=[str(one) for one in spec.where],
-        tolerations=[str(one) for one in spec.tolerations],
-        affinity=[str(one) for one in spec.affinity],
-        anti_affinity=[str(one) for one in spec.anti_affinity],
-        gates=list(spec.gates),
+        **_texts(spec),
         partitions=[_partition_view(one) for one in spec.partitions],
         group_minimums=dict(spec.group_minimums),
         preemption=spec.preemption.value,
@@ -139,6 +139,10 @@ def session_view(
         times_out_at=time_text_or_none(times_out_ms),
         array=_member_view(spec),
     )
+
+
+def _texts(spec: SessionSpec) -> dict[str, Any]:
+    return {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
 
 
 def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
@@ -205,7 +209,7 @@ def is_final(record: SessionRecord) -> bool:
     return record.status in SESSION.terminal
 
 
-def exit_code_of(record: SessionRecord, tally: KernelTally | None = None) -> int | None:
+def exit_code_of(record: SessionRecord, counts: KernelCounts | None = None) -> int | None:
     """The exit code of a session; None until it has ended.
 
     It agrees with the result: a success is 0, whatever other kernels ended with.
@@ -213,7 +217,7 @@ def exit_code_of(record: SessionRecord, tally: KernelTally | None = None) -> int
     of a kernel before the codes of those that were stopped for it, and any failure before
     success; of equals, the first kernel's.
     """
-    codes = (tally or KernelTally.of(record.kernels)).exit_codes
+    codes = (counts or KernelCounts.of(record.kernels)).exit_codes
     if not is_final(record) or not codes:
         return None
     if record.result is SessionResult.SUCCESS:

@@ -50,7 +50,7 @@ def needs_explaining(view: SessionView) -> bool:
 
 
 def where(view: SessionView) -> list[str]:
-    """Agents of its first kernels without duplicates; `view.agents` counts all of them."""
+    """The agents of its first kernels, each once; `view.agents` counts all."""
     return list(dict.fromkeys(kernel.agent for kernel in view.kernels if kernel.agent))
 
 

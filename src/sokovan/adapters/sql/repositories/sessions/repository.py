@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, kernel_tallies, session_lists, stored_specs
+from sokovan.adapters.sql.repositories.sessions import enqueueing, kernel_counts, session_lists, stored_specs
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
@@ -27,9 +27,9 @@ from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.records import (
     Change,
     HistoryEntry,
+    KernelCounts,
     KernelMove,
     KernelRecord,
-    KernelTally,
     SessionRecord,
     ended_by_user,
 )
@@ -139,13 +139,13 @@ class SqlSessions:
         """See the port."""
         return await session_lists.named(self._transaction, text, wanted, kernels_max=kernels_max)
 
-    async def tallies(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelTally]:
+    async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelCounts]:
         """See the port."""
-        return await kernel_tallies.read_tallies(self._transaction, session_ids) if session_ids else {}
+        return await kernel_counts.read_counts(self._transaction, session_ids) if session_ids else {}
 
     async def kernels(self, session_id: SessionId, *, limit: int, after: int = -1) -> Sequence[KernelRecord]:
         """See the port."""
-        return await kernel_tallies.read_page(self._transaction, session_id, limit=limit, after=after)
+        return await kernel_counts.read_page(self._transaction, session_id, limit=limit, after=after)
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
         """See the port."""

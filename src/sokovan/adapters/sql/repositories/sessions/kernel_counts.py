@@ -17,10 +17,10 @@ from sokovan.adapters.sql.schema.tables import KERNELS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.records import KernelRecord, KernelTally
+from sokovan.domain.records import KernelCounts, KernelRecord
 
 
-async def read_tallies(transaction: Transaction, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelTally]:
+async def read_counts(transaction: Transaction, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelCounts]:
     """The figures of all kernels of each session."""
     counts, agents = _statements(transaction.postgresql)
     bound = bound_ids(transaction, list(session_ids))
@@ -28,15 +28,15 @@ async def read_tallies(transaction: Transaction, session_ids: Sequence[SessionId
     groups: dict[str, list[Any]] = {}
     for row in await transaction.fetch(counts, bound):
         groups.setdefault(row.session_id, []).append(row)
-    return {SessionId(one): _tally(rows, used.get(one, 0)) for one, rows in groups.items()}
+    return {SessionId(one): _counts(rows, used.get(one, 0)) for one, rows in groups.items()}
 
 
-def _tally(rows: Sequence[Any], agents: int) -> KernelTally:
+def _counts(rows: Sequence[Any], agents: int) -> KernelCounts:
     statuses: Counter[KernelStatus] = Counter()
     for row in rows:
         statuses[KernelStatus(row.status)] += row.kernels
     codes = [row.exit_code for row in rows if row.exit_code is not None]
-    return KernelTally(
+    return KernelCounts(
         statuses=statuses,
         attempt=max(row.attempt for row in rows),
         agents=agents,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
-from sokovan.domain.records import KernelMove, KernelTally
+from sokovan.domain.records import KernelCounts, KernelMove
 from sokovan.testing.stored_cluster import BY_AGENT, StoredCluster
 
 
@@ -22,10 +22,10 @@ async def test_the_figures_of_a_session_are_those_of_all_its_kernels() -> None:
         ]
         ended = await cluster.store.run(lambda unit: unit.sessions.move_kernels(moves, BY_AGENT))
         ids = [SessionId("gang"), SessionId("waits"), SessionId("unknown")]
-        found = await cluster.store.read(lambda unit: unit.sessions.tallies(ids))
+        found = await cluster.store.read(lambda unit: unit.sessions.kernel_counts(ids))
         assert found == {
-            "gang": KernelTally.of(ended.kernels),
-            "waits": KernelTally.of((await cluster.session("waits")).kernels),
+            "gang": KernelCounts.of(ended.kernels),
+            "waits": KernelCounts.of((await cluster.session("waits")).kernels),
         }
-        tally = found[SessionId("gang")]
-        assert (tally.agents, tally.exited, tally.exit_codes) == (2, 3, (0, 3))
+        counts = found[SessionId("gang")]
+        assert (counts.agents, counts.exited, counts.exit_codes) == (2, 3, (0, 3))
