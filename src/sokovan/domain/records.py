@@ -165,7 +165,7 @@ class SessionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelCounts:
+class KernelSummary:
     """All kernels of a session in figures; `exit_codes` in the order of the kernels."""
 
     statuses: Mapping[KernelStatus, int]
@@ -175,7 +175,7 @@ class KernelCounts:
     exit_codes: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, kernels: Sequence[KernelRecord]) -> KernelCounts:
+    def of(cls, kernels: Sequence[KernelRecord]) -> KernelSummary:
         """The figures of these kernels."""
         codes = [one.exit_code for one in kernels if one.exit_code is not None]
         return cls(

@@ -14,8 +14,8 @@ from sokovan.domain.records import (
     ENDED_BY_USER,
     FailedStart,
     HistoryEntry,
-    KernelCounts,
     KernelRecord,
+    KernelSummary,
     SessionRecord,
     SessionResult,
 )
@@ -79,14 +79,14 @@ def session_view(
     record: SessionRecord,
     verdict: StoredVerdict | None = None,
     *,
-    counts: KernelCounts | None = None,
+    counts: KernelSummary | None = None,
     times_out_ms: int | None = None,
 ) -> SessionView:
     """The view of a session, with its pending reason or its first end cause.
 
     Without `counts`, the record has all of its kernels.
     """
-    spec, first, kernels = record.spec, record.spec.kernels[0], counts or KernelCounts.of(record.kernels)
+    spec, first, kernels = record.spec, record.spec.kernels[0], counts or KernelSummary.of(record.kernels)
     waits = verdict if record.status in WAITING else None
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
@@ -209,7 +209,7 @@ def is_final(record: SessionRecord) -> bool:
     return record.status in SESSION.terminal
 
 
-def exit_code_of(record: SessionRecord, counts: KernelCounts | None = None) -> int | None:
+def exit_code_of(record: SessionRecord, counts: KernelSummary | None = None) -> int | None:
     """The exit code of a session; None until it has ended.
 
     It agrees with the result: a success is 0, whatever other kernels ended with.
@@ -217,7 +217,7 @@ def exit_code_of(record: SessionRecord, counts: KernelCounts | None = None) -> i
     of a kernel before the codes of those that were stopped for it, and any failure before
     success; of equals, the first kernel's.
     """
-    codes = (counts or KernelCounts.of(record.kernels)).exit_codes
+    codes = (counts or KernelSummary.of(record.kernels)).exit_codes
     if not is_final(record) or not codes:
         return None
     if record.result is SessionResult.SUCCESS:

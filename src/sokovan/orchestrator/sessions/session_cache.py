@@ -145,22 +145,13 @@ class SessionCache:
         """Every live session."""
         return iter(list(self._sessions.values()))
 
-    def session_of(self, kernel_id: KernelId) -> SessionId | None:
-        """The session of a kernel that holds slots."""
-        kernel = self._held.get(kernel_id)
-        return None if kernel is None else kernel.session_id
-
     def kernel(self, kernel_id: KernelId) -> KernelRecord | None:
         """A kernel that holds slots."""
         return self._held.get(kernel_id)
 
-    def kernels_on(self, agent_id: AgentId) -> list[KernelId]:
+    def kernels_on(self, agent_id: AgentId) -> list[KernelRecord]:
         """The kernels that hold slots on an agent."""
-        return list(self._on_agent.get(agent_id, ()))
-
-    def sessions_on(self, agent_id: AgentId) -> list[SessionId]:
-        """The sessions that hold slots on an agent."""
-        return list(dict.fromkeys(self._held[kernel].session_id for kernel in self._on_agent.get(agent_id, ())))
+        return [self._held[one] for one in self._on_agent.get(agent_id, ())]
 
     def knows(self, session_id: SessionId, version: int) -> bool:
         """Whether the cache has this version or a newer one."""

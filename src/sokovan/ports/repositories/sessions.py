@@ -10,7 +10,7 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.records import Change, HistoryEntry, KernelCounts, KernelMove, KernelRecord, SessionRecord
+from sokovan.domain.records import Change, HistoryEntry, KernelMove, KernelRecord, KernelSummary, SessionRecord
 from sokovan.domain.session import SessionSpec
 
 
@@ -104,7 +104,7 @@ class SessionRepository(Protocol):
         that have not ended. Each has its first `kernels_max` kernels only.
         """
 
-    async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelCounts]:
+    async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """The kernels of sessions in figures, whatever their number."""
 
     async def kernels(self, session_id: SessionId, *, limit: int, after: int = -1) -> Sequence[KernelRecord]:

@@ -95,10 +95,7 @@ class EndLostSessions:
         With `left_behind`, those with a kernel that this agent has left behind. Reads the
         kernels on the agent only: a gang may have thousands on others.
         """
-        kernels = [self._sessions.kernel(one) for one in self._sessions.kernels_on(agent_id)]
-        alive = [one for one in kernels if one is not None and one.status in ALIVE]
-        if left_behind is not None and not any(is_left_behind(one, left_behind) for one in alive):
-            return []
+        alive = [one for one in self._sessions.kernels_on(agent_id) if one.status in ALIVE]
         ids = dict.fromkeys(one.session_id for one in alive if left_behind is None or is_left_behind(one, left_behind))
         wanted = [one for one in ids if not self._sessions.needs(one, Need.TERMINATION)]
         return [session for one in wanted if (session := self._sessions.get(one)) is not None]

@@ -85,7 +85,8 @@ class StartKernels:
     def _claim(self, cycle: CycleInput) -> None:
         """Repeat creations to a restarted agent, which ends kernels that are not requested."""
         for agent_id in cycle.diff.restarted:
-            found = (self._sessions.get(one) for one in self._sessions.sessions_on(agent_id))
+            ids = dict.fromkeys(kernel.session_id for kernel in self._sessions.kernels_on(agent_id))
+            found = (self._sessions.get(one) for one in ids)
             sessions = [session for session in found if session is not None]
             running = [session for session in sessions if Need.TERMINATION not in needs_of(session)]
             self._request(running, _addresses(cycle), partial(self._is_running_on, agent_id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -116,7 +116,7 @@ class TerminateSessions:
 
     async def _take_replies(self) -> bool:
         """Free the kernels that agents have confirmed to be gone."""
-        freeings: list[Freeing] = []
+        gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
         for reply in (*self._requests.take(STOP), *self._requests.take(KILL)):
             found = self._terminating_kernel(reply)
             if found is None:
@@ -133,7 +133,9 @@ class TerminateSessions:
             same = incarnation == kernel.incarnation
             proof = FreeProof.AGENT_TOMBSTONE if same else FreeProof.INCARNATION_FENCED
             code = kernel.exit_code if kernel.exit_code is not None else gone.exit_code
-            freeings.append(Freeing(session.session_id, (replace(kernel, exit_code=code),), proof))
+            gone_kernels.setdefault((session.session_id, proof), []).append(replace(kernel, exit_code=code))
+        # Those of a session together: each freeing reads the whole session.
+        freeings = [Freeing(one, tuple(kernels), proof) for (one, proof), kernels in gone_kernels.items()]
         return bool(await self._writer.free(self.name, freeings, by_report("over")))
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:

@@ -61,9 +61,9 @@ class WatchKernels:
         if cycle.long:
             return list(self._sessions.all())
         for kernel_id in (*cycle.diff.kernels, *self._missed):
-            session_id = self._sessions.session_of(kernel_id)
-            if session_id is not None:
-                ids[session_id] = None
+            kernel = self._sessions.kernel(kernel_id)
+            if kernel is not None:
+                ids[kernel.session_id] = None
         return self._paced([session for one in ids if (session := self._sessions.get(one)) is not None])
 
     def _paced(self, sessions: Sequence[SessionRecord]) -> list[SessionRecord]:
@@ -147,6 +147,6 @@ class WatchKernels:
 
     def _remove_ended(self) -> None:
         sessions = self._sessions
-        self._missed = {one: mark for one, mark in self._missed.items() if sessions.session_of(one) is not None}
+        self._missed = {one: mark for one, mark in self._missed.items() if sessions.kernel(one) is not None}
         self._noted = {one: count for one, count in self._noted.items() if sessions.get(one) is not None}
         self._next_ms = {one: at_ms for one, at_ms in self._next_ms.items() if sessions.get(one) is not None}

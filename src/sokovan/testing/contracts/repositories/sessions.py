@@ -14,7 +14,7 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingG
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import HistoryEntry, KernelCounts, SessionRecord
+from sokovan.domain.records import HistoryEntry, KernelSummary, SessionRecord
 from sokovan.domain.session import (
     EndPolicy,
     KernelSpec,
@@ -229,7 +229,7 @@ async def a_session_can_be_read_without_all_of_its_kernels(cluster: StoredCluste
     name = cluster.new("s")
     record = await cluster.submit(name, kernels=5)
 
-    async def work(unit: UnitOfWork) -> tuple[list[int], KernelCounts, list[list[int]]]:
+    async def work(unit: UnitOfWork) -> tuple[list[int], KernelSummary, list[list[int]]]:
         first = await unit.sessions.get(record.session_id, kernels_max=2)
         [paged] = await unit.sessions.page(SessionFilter(ids=[record.session_id]), limit=1, kernels_max=2)
         [named] = await unit.sessions.named(name, SessionFilter(), kernels_max=2)
@@ -243,7 +243,7 @@ async def a_session_can_be_read_without_all_of_its_kernels(cluster: StoredCluste
 
     first, counts, pages = await cluster.store.read(work)
     expect(first == [0, 1], f"the kernels {first} are not the first two")
-    expect(counts == KernelCounts.of(record.kernels), f"the figures are {counts}")
+    expect(counts == KernelSummary.of(record.kernels), f"the figures are {counts}")
     expect(pages == [[0, 1], [2, 3], [4]], f"the pages have the kernels {pages}")
 
 

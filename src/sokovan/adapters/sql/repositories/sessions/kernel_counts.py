@@ -17,10 +17,10 @@ from sokovan.adapters.sql.schema.tables import KERNELS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.records import KernelCounts, KernelRecord
+from sokovan.domain.records import KernelRecord, KernelSummary
 
 
-async def read_counts(transaction: Transaction, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelCounts]:
+async def read_counts(transaction: Transaction, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
     """The figures of all kernels of each session."""
     counts, agents = _statements(transaction.postgresql)
     bound = bound_ids(transaction, list(session_ids))
@@ -31,12 +31,12 @@ async def read_counts(transaction: Transaction, session_ids: Sequence[SessionId]
     return {SessionId(one): _counts(rows, used.get(one, 0)) for one, rows in groups.items()}
 
 
-def _counts(rows: Sequence[Any], agents: int) -> KernelCounts:
+def _counts(rows: Sequence[Any], agents: int) -> KernelSummary:
     statuses: Counter[KernelStatus] = Counter()
     for row in rows:
         statuses[KernelStatus(row.status)] += row.kernels
     codes = [row.exit_code for row in rows if row.exit_code is not None]
-    return KernelCounts(
+    return KernelSummary(
         statuses=statuses,
         attempt=max(row.attempt for row in rows),
         agents=agents,

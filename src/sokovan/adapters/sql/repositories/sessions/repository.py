@@ -27,9 +27,9 @@ from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.records import (
     Change,
     HistoryEntry,
-    KernelCounts,
     KernelMove,
     KernelRecord,
+    KernelSummary,
     SessionRecord,
     ended_by_user,
 )
@@ -139,7 +139,7 @@ class SqlSessions:
         """See the port."""
         return await session_lists.named(self._transaction, text, wanted, kernels_max=kernels_max)
 
-    async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelCounts]:
+    async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """See the port."""
         return await kernel_counts.read_counts(self._transaction, session_ids) if session_ids else {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
-from sokovan.domain.records import KernelCounts, KernelMove
+from sokovan.domain.records import KernelMove, KernelSummary
 from sokovan.testing.stored_cluster import BY_AGENT, StoredCluster
 
 
@@ -24,8 +24,8 @@ async def test_the_figures_of_a_session_are_those_of_all_its_kernels() -> None:
         ids = [SessionId("gang"), SessionId("waits"), SessionId("unknown")]
         found = await cluster.store.read(lambda unit: unit.sessions.kernel_counts(ids))
         assert found == {
-            "gang": KernelCounts.of(ended.kernels),
-            "waits": KernelCounts.of((await cluster.session("waits")).kernels),
+            "gang": KernelSummary.of(ended.kernels),
+            "waits": KernelSummary.of((await cluster.session("waits")).kernels),
         }
         counts = found[SessionId("gang")]
         assert (counts.agents, counts.exited, counts.exit_codes) == (2, 3, (0, 3))
