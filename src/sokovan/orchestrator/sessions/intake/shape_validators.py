@@ -149,7 +149,7 @@ def priority(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def kernel_limit(query: IntakeQuery) -> Iterator[Problem]:
-    """The number of kernels is within the limits of the owner's policies, or the default."""
+    """The number of kernels is within the limits of the policies, or the default."""
     size = sum(group.size for group in kernel_groups(query.request))
     limits = [(policy.kernels_per_session_max, whose) for whose, policy in query.context.policies]
     given = [(most, whose) for most, whose in limits if most is not None]

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, kernel_counts, session_lists, stored_specs
+from sokovan.adapters.sql.repositories.sessions import enqueueing, kernel_lists, session_lists, stored_specs
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
@@ -141,11 +141,11 @@ class SqlSessions:
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """See the port."""
-        return await kernel_counts.read_counts(self._transaction, session_ids) if session_ids else {}
+        return await kernel_lists.read_counts(self._transaction, session_ids) if session_ids else {}
 
     async def kernels(self, session_id: SessionId, *, limit: int, after: int = -1) -> Sequence[KernelRecord]:
         """See the port."""
-        return await kernel_counts.read_page(self._transaction, session_id, limit=limit, after=after)
+        return await kernel_lists.read_page(self._transaction, session_id, limit=limit, after=after)
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
         """See the port."""

@@ -37,6 +37,8 @@ _STATE_COLUMNS = [
 
 
 NO_PORTS = "{}"
+# Faster than calling the enumeration, for each of the kernels of large sessions.
+_STATUSES = {status.value: status for status in KernelStatus}
 # Above every index of a kernel.
 INDEX_END = 2**31 - 1
 # Rows that are converted before other tasks run, in a few milliseconds.
@@ -344,7 +346,7 @@ def _kernel_state(row: Row[Any]) -> KernelRow:
     return KernelRow(
         kernel_id=KernelId(row.kernel_id),
         index=row.kernel_index,
-        status=KernelStatus(row.status),
+        status=_STATUSES[row.status],
         version=row.version,
         history_sequence=row.history_sequence,
         since_ms=row.since_ms,
