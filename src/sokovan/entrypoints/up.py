@@ -16,14 +16,14 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from sokovan import __version__
-from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
 from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
-from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema.revision import is_newest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
@@ -121,15 +121,17 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         settings = live.current
         log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log", **asdict(settings.log)))
         live.report_to(lambda notice: log(f"settings: {notice.text}"))
-        database = Database(_database_settings(settings, folder), clock=clock)
+        # One clock for both connections to the store: their times are compared.
+        steady = SteadyClock()
+        database = Database(_database_settings(settings, folder), clock=steady)
         stack.push_async_callback(database.close)
-        await migration.upgrade(database)
+        await _upgrade(database)
         store = SqlStore(database, ids=SortableIds(clock))
         token = await _prepare_store(store, folder, settings)
         listener = bound_socket(HOST, settings.api.port)
         telemetry = PrometheusTelemetry()
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
-        manager = _manager_options(settings, folder, telemetry, log)
+        manager = replace(_manager_options(settings, folder, telemetry, log), store_clock=steady)
         plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
@@ -173,6 +175,16 @@ def _database_settings(settings: ServerSettings, folder: DataFolder) -> Database
     return database_settings_of(settings.storage, data_folder_url=folder.store_url)
 
 
+async def _upgrade(database: Database) -> None:
+    """Upgrade the store if it is not at the newest revision."""
+    async with database.reading() as connection:
+        newest = await connection.run_sync(is_newest)
+    if not newest:
+        from sokovan.adapters.sql import migration  # noqa: PLC0415  # slow to load, and rarely needed
+
+        await migration.upgrade(database)
+
+
 def _stop_signal() -> asyncio.Event:
     stopped = asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
@@ -211,8 +223,11 @@ def _manager_options(
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
         return replace(options, hidden=(keys,))
 
+    database = _database_settings(settings, folder)
     return ManagerOptions(
-        database=_database_settings(settings, folder),
+        database=database,
+        # The folder is locked, so no other manager uses the store in it.
+        sole=database.url == folder.store_url,
         agent_token=token,
         link_host=HOST,
         link_port=LINK_PORT if settings.api.port else 0,

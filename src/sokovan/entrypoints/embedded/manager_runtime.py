@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
@@ -14,7 +14,7 @@ from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
-from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
@@ -39,7 +39,7 @@ from sokovan.orchestrator.periodic_tasks import TaskFailure
 from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
-from sokovan.ports.environment import Telemetry
+from sokovan.ports.environment import Clock, Telemetry
 from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.pipeline import schedule
@@ -54,10 +54,13 @@ class ManagerOptions:
     """Options of the manager.
 
     `agent` gives the options of the local agent for an address to connect to;
-    `fake_agents` is the shape of the simulated fleet.
+    `fake_agents` is the shape of the simulated fleet. `sole`: no other manager can use
+    the store.
     """
 
     database: DatabaseSettings
+    sole: bool = False
+    store_clock: Clock = field(default_factory=SteadyClock)
     agent_token: str
     link_host: str
     link_port: int
@@ -92,7 +95,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     """Build and start the manager; closing `stack` stops it."""
     clock = SystemClock()
     ids = SortableIds(clock)
-    database = Database(options.database, clock=clock)
+    database = Database(options.database, clock=options.store_clock)
     stack.push_async_callback(database.close)
     store = SqlStore(database, ids=ids)
     hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
@@ -112,7 +115,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     listener = await _listen(options, stack, linked)
     parts = Dependencies(
         store=notifying,
-        leases=SqlLeases(store),
+        leases=SqlLeases(store, sole=options.sole),
         hints=hints,
         snapshots=SqlSnapshots(store),
         allocator=allocator_named(options.allocator, store),

@@ -32,7 +32,10 @@ class SchedulerSettings:
     )
     allocator: str = kind.name("repository", "The allocator that applies plans.")
     lease_ms: int = kind.whole(
-        3000, "Time after which another manager takes over from one that was killed.", least=100, most=600_000
+        3000,
+        "Time after which another manager takes over from one that was killed; on a data folder, the next one does at once.",
+        least=100,
+        most=600_000,
     )
     dry_runs_max: int = kind.whole(2, "Dry runs (plan, why) that run at once.", least=1, most=1000)
     dry_runs_waiting_max: int = kind.whole(32, "Dry runs that wait for these.", least=0, most=100_000)
