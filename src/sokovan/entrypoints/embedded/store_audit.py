@@ -32,8 +32,7 @@ class StoreAuditor:
 
     async def check(self) -> bool:
         """Check all invariants; returns False, because there is never more to do at once."""
-        # Loaded with the first check: a start does not need it.
-        from sokovan.adapters.sql.invariants.auditor import audit  # noqa: PLC0415
+        from sokovan.adapters.sql.invariants.auditor import audit  # noqa: PLC0415  # a start does not need it
 
         for finding in await audit(self._store):
             self._telemetry.gauge("invariant_violations", finding.count, invariant=finding.invariant.id)

@@ -33,7 +33,7 @@ class SchedulerSettings:
     allocator: str = kind.name("repository", "The allocator that applies plans.")
     lease_ms: int = kind.whole(
         3000,
-        "Time after which another manager takes over from one that was killed; on a data folder, the next one does at once.",
+        "Time after which another manager takes over from one that was killed.",
         least=100,
         most=600_000,
     )

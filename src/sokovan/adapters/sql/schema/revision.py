@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 _MIGRATIONS = Path(__file__).parent.parent / "migrations"
-_FOUND: sa.Select[tuple[str]] = sa.select(sa.column("version_num")).select_from(sa.table("alembic_version"))
+_FOUND = sa.text("SELECT version_num FROM alembic_version")
 
 
 def newest_revision() -> str:
