@@ -48,6 +48,7 @@ from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
+    connection_limits_of,
     database_settings_of,
     dry_run_limits_of,
     timing_of,
@@ -59,6 +60,8 @@ from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import SettingSources, sources_of
 from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups
 from sokovan.entrypoints.upload_collection import collect_uploads
+from sokovan.entrypoints.web.connection_limits import Connections, link_limits
+from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
@@ -115,6 +118,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
     clock = SystemClock()
     began_ms = clock.monotonic_ms()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    open_files = raise_open_files()
     stopped = _stop_signal()
     async with AsyncExitStack() as stack:
         live = await _live_settings(sources, folder, stack)
@@ -131,12 +135,18 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         listener = bound_socket(HOST, settings.api.port)
         telemetry = PrometheusTelemetry()
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
-        manager = replace(_manager_options(settings, folder, telemetry, log), store_clock=steady)
+        limits = connection_limits_of(settings.api).within(open_files)
+        manager = replace(
+            _manager_options(settings, folder, telemetry, log),
+            store_clock=steady,
+            link_limits=link_limits(open_files - limits.total_max),
+        )
         plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
         app = _app(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-        await stack.enter_async_context(served(app, listener))
+        connections = Connections(limits, clock, telemetry=telemetry, log=log)
+        await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         _write_server_info(folder, url, ports, token)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.adapters.agentlink.listener import LinkListener, serve_links
+from sokovan.adapters.agentlink.listener import LinkAccess, LinkListener, serve_links
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
@@ -32,6 +32,7 @@ from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_prev
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.store_audit import StoreAuditor
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
 from sokovan.orchestrator.agent_registry import AgentRegistry
 from sokovan.orchestrator.coordinator import Coordinator
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator
@@ -65,6 +66,7 @@ class ManagerOptions:
     link_host: str
     link_port: int
     link_tries: int = 50
+    link_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     telemetry: Telemetry
     log: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
@@ -155,7 +157,9 @@ async def decide_in_thread(
 
 async def _listen(options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
     """Listen for agents on the configured port, or on the next free one. Raises OSError."""
-    serve = partial(serve_links, linked, host=options.link_host, known=known_token(options.agent_token))
+    bounds = Connections(options.link_limits, SystemClock(), telemetry=options.telemetry, log=options.log)
+    access = LinkAccess(known=known_token(options.agent_token), bounds=bounds)
+    serve = partial(serve_links, linked, host=options.link_host, access=access)
     for port in range(options.link_port, options.link_port + options.link_tries - 1 if options.link_port else 0):
         with contextlib.suppress(OSError):
             return await stack.enter_async_context(serve(port=port))

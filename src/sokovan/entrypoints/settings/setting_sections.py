@@ -164,6 +164,15 @@ class ApiServerSettings:
     failures_per_minute: int = kind.whole(
         10, "Failed authentications a minute from one address.", least=1, most=COUNT_MAX
     )
+    connections_max: int = kind.whole(
+        4096, "Connections at once; fewer if fewer files may be open.", least=1, most=COUNT_MAX
+    )
+    connections_per_address_max: int = kind.whole(
+        2048, "Connections of one address at once; a new one replaces an idle one.", least=1, most=COUNT_MAX
+    )
+    request_timeout_s: int = kind.whole(10, "Time for the head of a connection's first request.", least=1, most=3600)
+    idle_timeout_s: int = kind.whole(40, "Time for the next request of a connection.", least=1, most=3600)
+    body_timeout_s: int = kind.whole(120, "Time for the body of a request.", least=1, most=3600)
     key_cached_ms: int = kind.whole(
         2000, "How long a key is used without being looked up again; a revoked one ends after it.", least=0, most=60_000
     )
