@@ -1,4 +1,4 @@
-"""Servers for whole modules; at their end no kernel is left and the invariants hold."""
+"""Servers for many tests; at their end no kernel is left and the invariants hold."""
 
 from __future__ import annotations
 
@@ -10,9 +10,25 @@ from tests.acceptance.embedded import Embedded
 from tests.acceptance.endings import ended_well
 
 
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """`sokovan up`, with its agent in it, one per worker."""
+    server = Embedded(tmp_path_factory.mktemp("shared"))
+    with ended_well(server):
+        server.start()
+        yield server
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """`sokovan up`, with its agent in it."""
+def server(shared_server: Embedded) -> Iterator[Embedded]:
+    """The shared server: a test names what it makes there, and leaves queues and limits of others as they are."""
+    yield shared_server
+    shared_server.end_all()
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A server for one module, which changes what applies to every session."""
     server = Embedded(tmp_path_factory.mktemp("up"))
     with ended_well(server):
         server.start()

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.acceptance.embedded import Embedded, until
 
 BUSY = "import time; time.sleep(600)"
+
+
+@pytest.fixture(scope="module")
+def server(own_server: Embedded) -> Embedded:
+    """Of this module alone: it changes the scheduler of the default scaling group."""
+    return own_server
 
 
 def as_user(server: Embedded, name: str) -> dict[str, str]:

@@ -9,6 +9,12 @@ from tests.acceptance.embedded import Embedded, until
 LITTLE = ("--cpus", "0.2", "--mem", "64MiB", "--workdir", "none")
 
 
+@pytest.fixture(scope="module")
+def server(own_server: Embedded) -> Embedded:
+    """Of this module alone: it changes the options of the default scaling group."""
+    return own_server
+
+
 def test_the_shares_of_a_queue_are_set_shown_and_kept(server: Embedded) -> None:
     shares = ("--guarantee", "cpu=0.5", "--deserved", "cpu=1", "--max", "cpu=2")
     done = server.cli("queue", "set", "research", *shares, "--not-reclaimable")

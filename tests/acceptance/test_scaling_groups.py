@@ -12,6 +12,12 @@ from tests.acceptance.embedded import Embedded
 SLEEPS = ("--", "python3", "-c", "import time; time.sleep(600)")
 
 
+@pytest.fixture(scope="module")
+def server(own_server: Embedded) -> Embedded:
+    """Of this module alone: it changes who may use scaling groups."""
+    return own_server
+
+
 def done(finished: subprocess.CompletedProcess[str]) -> str:
     """The output of a command that succeeded."""
     assert finished.returncode == 0, finished.stderr

@@ -5,10 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 
+import pytest
+
 from tests.acceptance.embedded import Embedded, until
 
 SMALL = ("--cpus", "0.1", "--mem", "64MiB")
 SLEEPS = ("--", "python3", "-c", "import time; time.sleep(600)")
+
+
+@pytest.fixture(scope="module")
+def server(own_server: Embedded) -> Embedded:
+    """Of this module alone: it changes the limits of the default group."""
+    return own_server
 
 
 def done(finished: subprocess.CompletedProcess[str]) -> str:
