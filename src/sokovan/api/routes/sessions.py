@@ -1,4 +1,4 @@
-"""Sessions and arrays of them: submit, list, show, end."""
+"""Sessions and arrays of them: submit, list, show, release, end."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class SessionRoutes:
 
 
 class ArrayRoutes:
-    """Routes that show and end job arrays."""
+    """Routes that show, release and end job arrays."""
 
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
@@ -181,6 +181,10 @@ class ArrayRoutes:
             ApiOperation(
                 method="DELETE", path=one, endpoint=self.end, tag=tag,
                 answer=ArrayView, status=202, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="POST", path=f"{one}/release", endpoint=self.release, tag=tag,
+                answer=ArrayView, fails=(404, 409),
             ),
         ]  # fmt: skip
 
@@ -218,6 +222,19 @@ class ArrayRoutes:
         array, _ = await self._found(request, ref)
         await self._controller.arrays.end(array, principal_of(request.scope).caller, forced=forced, reason=reason)
         return json_response((await self._found(request, array.array_id))[1], status=202)
+
+    async def release(
+        self,
+        request: Request,
+        ref: Ref,
+        *,
+        gate: Annotated[str, Query(max_length=REASON_MAX, description="Only this gate; by default all.")] = "",
+    ) -> Response:
+        """Release all held sessions of an array, so that they may be scheduled; idempotent."""
+        array, _ = await self._found(request, ref)
+        caller = principal_of(request.scope).caller
+        await self._controller.arrays.release(array, caller, gates=(gate,) if gate else ())
+        return json_response((await self._found(request, array.array_id))[1])
 
     async def _found(self, request: Request, ref: str) -> tuple[ArrayRecord, ArrayView]:
         principal = principal_of(request.scope)

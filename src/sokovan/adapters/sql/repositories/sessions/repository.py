@@ -20,7 +20,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
-from sokovan.domain.errors import IllegalTransition, InvalidSpec, ObjectNotFound, SokovanError, StaleVersion
+from sokovan.domain.errors import Conflict, IllegalTransition, InvalidSpec, ObjectNotFound, SokovanError, StaleVersion
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -176,9 +176,23 @@ class SqlSessions:
 
     async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
         """See the port."""
-        if await stored_specs.open_gates(self._transaction, session_id, gates):
-            await self.note([session_id], change)
-        return await self.get(session_id)
+        await self.release_many([session_id], gates, change)
+        session = await self.get(session_id)
+        if session.status is not SESSION.initial and not set(session.spec.gates).isdisjoint(gates):
+            name = session.spec.name or session_id
+            raise Conflict(
+                f"session {name} is {session.status}; only a pending session can be released", hint="submit it again"
+            )
+        return session
+
+    async def release_many(
+        self, session_ids: Sequence[SessionId], gates: Collection[str], change: Change
+    ) -> Sequence[SessionId]:
+        """See the port."""
+        opened = await stored_specs.open_gates(self._transaction, session_ids, gates)
+        if opened:
+            await self.note(opened, change)
+        return opened
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """See the port."""
