@@ -230,7 +230,7 @@ class ArrayRoutes:
         *,
         gate: Annotated[str, Query(max_length=REASON_MAX, description="Only this gate; by default all.")] = "",
     ) -> Response:
-        """Release all held sessions of an array, so that they may be scheduled; idempotent."""
+        """Release all held sessions of an array; idempotent."""
         array, _ = await self._found(request, ref)
         caller = principal_of(request.scope).caller
         await self._controller.arrays.release(array, caller, gates=(gate,) if gate else ())

@@ -54,7 +54,7 @@ def unit_path(environment: Mapping[str, str]) -> Path:
 
 
 def unit_text(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The unit file of `sokovan up` with these options, and the settings of these variables."""
+    """The unit file of `sokovan up` with these options and variables."""
     variables = {
         name: environment[name] for name in (*PASSED_ON, *setting_variables(environment)) if environment.get(name)
     }

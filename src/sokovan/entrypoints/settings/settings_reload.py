@@ -70,8 +70,8 @@ async def put_groups(
 ) -> None:
     """Store the configured scaling groups that differ from the stored ones.
 
-    What a group names may be created after the start, so that a missing owner, queue or
-    agent of its shard is only logged; `joining` is the shard of the agent that starts now.
+    The owners, queue and agents that a group names may be created after the start, so that
+    a missing one is only logged; `joining` is the shard of the agent that starts now.
     """
 
     async def work(unit: UnitOfWork) -> list[str]:
@@ -89,7 +89,7 @@ async def put_groups(
 
 
 async def _missing(unit: UnitOfWork, group: ScalingGroup, before: ScalingGroup | None, joining: str) -> list[str]:
-    """What a group names and does not exist, as sentences."""
+    """Sentences on the objects that a group names and that do not exist."""
     found = []
     try:
         await require_existing(unit, group)

@@ -59,5 +59,5 @@ class Arrays:
         return self._connection.send(array_calls.stop(ref, forced=forced))
 
     def release(self, ref: str, *, gate: str | None = None) -> ArrayView:
-        """Release all held sessions of an array, so that they may be scheduled; or only one gate of them."""
+        """Release all held sessions of an array, or only one gate of them."""
         return self._connection.send(array_calls.release(ref, gate=gate))

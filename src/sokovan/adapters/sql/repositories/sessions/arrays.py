@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.sessions.enqueueing import PLACES_PER_UNIT
+from sokovan.adapters.sql.repositories.sessions.name_locks import lock_names, require_free_name
 from sokovan.adapters.sql.repositories.sessions.session_lists import (
     AFTER_ALL,
     AMBIGUOUS,
@@ -39,6 +40,8 @@ class SqlArrays:
     async def add(self, array: ArrayRecord) -> None:
         """See the port."""
         transaction, owner = self._transaction, array.owner
+        await lock_names(transaction, [(owner.user, array.name)])
+        await require_free_name(transaction, owner.user, array.name)
         values = {
             "array_id": array.array_id,
             "name": array.name,

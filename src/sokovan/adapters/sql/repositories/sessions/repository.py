@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists, stored_specs
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
+from sokovan.adapters.sql.repositories.sessions.name_locks import lock_names
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
     SessionRow,
@@ -48,6 +49,7 @@ class SqlSessions:
         in_place_of: SessionId | None = None,
     ) -> SessionRecord:
         """See the port."""
+        await self._lock_names([spec])
         [outcome] = await self._enqueue_disjoint([NewSession(spec, change, request)])
         if isinstance(outcome, SokovanError):
             raise outcome
@@ -59,6 +61,7 @@ class SqlSessions:
         """See the port."""
         outcomes: dict[int, SessionRecord | SokovanError] = {}
         left = list(enumerate(wanted))
+        await self._lock_names([one.spec for one in wanted])
         while left:
             now, left = enqueueing.split_conflicting(left)
             results = await self._enqueue_disjoint([new for _, new in now])
@@ -69,6 +72,11 @@ class SqlSessions:
         """See the port."""
         earlier = await enqueueing.find_earlier(self._transaction, request)
         return None if earlier is None else await self.get(enqueueing.replayed_session(earlier, request))
+
+    async def _lock_names(self, specs: Sequence[SessionSpec]) -> None:
+        # The name of an array is locked when it is added.
+        alone = [(spec.owner.user, spec.name) for spec in specs if spec.array is None]
+        await lock_names(self._transaction, alone)
 
     async def _enqueue_disjoint(self, new: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
         """Enqueue sessions that have no id, name or key in common."""
