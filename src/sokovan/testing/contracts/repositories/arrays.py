@@ -172,7 +172,7 @@ async def goals_of_many_sessions_are_set_at_once(cluster: StoredCluster) -> None
 
 
 async def a_name_is_unique_among_live_sessions_and_arrays(cluster: StoredCluster) -> None:
-    """Also if both are stored concurrently; the second is refused, and nothing of it is stored."""
+    """Also if both are stored concurrently; nothing of the second is stored."""
     user, taken = cluster.new("u"), cluster.new("taken")
     await array(cluster, name=taken, user=user)
     session = cluster.submit(cluster.new("s"), name=taken, owner=Owner(user=user))

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.sessions.enqueueing import PLACES_PER_UNIT
-from sokovan.adapters.sql.repositories.sessions.name_locks import lock_names, require_free_name
 from sokovan.adapters.sql.repositories.sessions.session_lists import (
     AFTER_ALL,
     AMBIGUOUS,
@@ -17,6 +16,7 @@ from sokovan.adapters.sql.repositories.sessions.session_lists import (
     has_label,
     without_invalid,
 )
+from sokovan.adapters.sql.repositories.sessions.session_names import lock_names, require_free_name
 from sokovan.adapters.sql.schema.tables import ARRAYS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import AccessKey, ArrayId, is_name

@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.name_locks import array_is_live, name_taken
+from sokovan.adapters.sql.repositories.sessions.session_names import array_is_live, name_taken
 from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
@@ -40,8 +39,6 @@ IndexedSession: TypeAlias = tuple[int, NewSession]
 # Sessions that one unit of work can number, in the order of submission.
 PLACES_PER_UNIT = 1 << 20
 _INSERT_SESSIONS, _INSERT_KERNELS = sa.insert(SESSIONS), sa.insert(KERNELS)
-# Both databases' error texts for a violation of the name index.
-_NAME_SIGNS = ("uq_sessions_user_name", "sessions.user, sessions.name")
 
 
 @dataclass(slots=True)
@@ -243,13 +240,6 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     if arrays:
         await transaction.execute(sa.insert(ARRAY_DEPENDENCIES), arrays)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
-
-
-def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:
-    """The domain error for a constraint violation on insert."""
-    if any(sign in str(error.orig) for sign in _NAME_SIGNS):
-        return name_taken(spec.owner.user, spec.name)
-    return Conflict(f"a session {spec.session_id} or one of its kernels exists already")
 
 
 def _first_row(object_id: str, table: TransitionTable[Any, Any]) -> history.HistoryRow:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists, stored_specs
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
-from sokovan.adapters.sql.repositories.sessions.name_locks import lock_names
+from sokovan.adapters.sql.repositories.sessions.session_names import conflict_of, lock_names
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
     SessionRow,
@@ -106,7 +106,7 @@ class SqlSessions:
             if not self._transaction.postgresql:
                 raise  # SQLite has one writer, so the preconditions still hold: this is a bug
             if len(fresh) == 1 and isinstance(error, IntegrityError):
-                return [enqueueing.conflict_of(fresh[0].spec, error)]
+                return [conflict_of(fresh[0].spec, error)]
         # A concurrent transaction committed after the precheck: check and insert each session again, alone.
         return [outcome for new in fresh for outcome in await self._enqueue_disjoint([new])]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.adapters.sql.repositories.sessions.name_locks import lock_names, require_free_name
+from sokovan.adapters.sql.repositories.sessions.session_names import lock_names, require_free_name
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import Conflict
 from sokovan.testing.stored_cluster import StoredCluster

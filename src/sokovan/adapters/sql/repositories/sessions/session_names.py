@@ -12,20 +12,24 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.rows import WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import ARRAYS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import Conflict, quoted
+from sokovan.domain.session import SessionSpec
 
 NAME_HINT = "choose another name, or end that session first; a name can be reused when its session has ended"
 _KEY_BYTES = 8
+# Both databases' error texts for a violation of the name index.
+_NAME_SIGNS = ("uq_sessions_user_name", "sessions.user, sessions.name")
 
 
 async def lock_names(transaction: Transaction, names: Iterable[tuple[str, str]]) -> None:
-    """Wait for other units of work that store these names of users, and lock them until the end.
+    """Lock names of users until the end of the unit of work.
 
-    SQLite has one writer at a time and needs no lock.
+    Waits for other units of work that store them. SQLite has one writer at a time and needs no lock.
     """
     # In one global order, so that two units of work with the same names do not deadlock.
     keys = sorted({_lock_key(user, name) for user, name in names if name})
@@ -52,6 +56,13 @@ def array_is_live() -> sa.ColumnElement[bool]:
 def name_taken(user: str, name: str, which: str = "") -> Conflict:
     """The error for a name that another live session or array of the user has."""
     return Conflict(f"user {user} has a session {quoted(name)} already{which}", hint=NAME_HINT)
+
+
+def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:
+    """The domain error for a constraint violation on insert."""
+    if any(sign in str(error.orig) for sign in _NAME_SIGNS):
+        return name_taken(spec.owner.user, spec.name)
+    return Conflict(f"a session {spec.session_id} or one of its kernels exists already")
 
 
 def _lock_key(user: str, name: str) -> int:
