@@ -8,9 +8,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, kernel_lists, session_lists, stored_specs
+from sokovan.adapters.sql.repositories.sessions import (
+    enqueueing,
+    kernel_lists,
+    session_lists,
+    session_names,
+    stored_specs,
+)
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
-from sokovan.adapters.sql.repositories.sessions.session_names import conflict_of, lock_names
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
     SessionRow,
@@ -84,7 +89,7 @@ class SqlSessions:
     async def _lock_names(self, specs: Sequence[SessionSpec]) -> None:
         # The name of an array is locked when it is added.
         alone = [(spec.owner.user, spec.name) for spec in specs if spec.array is None]
-        await lock_names(self._transaction, alone)
+        await session_names.lock_names(self._transaction, alone)
 
     async def _enqueue_disjoint(self, new: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
         """Enqueue sessions that have no id, name or key in common."""
@@ -114,7 +119,7 @@ class SqlSessions:
             if not self._transaction.postgresql:
                 raise  # SQLite has one writer, so the preconditions still hold: this is a bug
             if len(fresh) == 1 and isinstance(error, IntegrityError):
-                return [conflict_of(fresh[0].spec, error)]
+                return [session_names.conflict_of(fresh[0].spec, error)]
         # A concurrent transaction committed after the precheck: check and insert each session again, alone.
         return [outcome for new in fresh for outcome in await self._enqueue_disjoint([new])]
 
