@@ -7,19 +7,25 @@ import os
 import signal
 
 ZOMBIE = "ZX"
+# Every process of a kernel has a limit of 0 on file locks, which Linux ignores since 2.4: an unprivileged process
+# passes it on and cannot raise it, so that it identifies processes that hide in every other way.
+MARK_LIMIT = 10  # RLIMIT_LOCKS, for which the standard library has no name
+_MARK_LINE = "Max file locks"
 _STOP_ROUNDS = 50
+_FORKED_ONLY = 0x40  # PF_FORKNOEXEC: a copy of its parent, which runs no program of its own yet
 
 
 class Process:
     """One process, identified by pid and start time."""
 
-    __slots__ = ("child_cpu", "own_cpu", "parent", "pid", "session", "start", "state", "threads")
+    __slots__ = ("child_cpu", "has_executed", "own_cpu", "parent", "pid", "session", "start", "state", "threads")
 
     def __init__(self, pid: int, fields: list[str]) -> None:
         self.pid = pid
         self.state = fields[0]
         self.parent = int(fields[1])
         self.session = int(fields[3])
+        self.has_executed = not int(fields[6]) & _FORKED_ONLY
         # In clock ticks; that of children counts when they have ended.
         self.own_cpu = int(fields[11]) + int(fields[12])
         self.child_cpu = int(fields[13]) + int(fields[14])
@@ -52,6 +58,14 @@ def all_processes() -> list[Process]:
     return [found for found in map(look_up, numbers) if found is not None]
 
 
+def is_marked(pid: int) -> bool:
+    """Whether a process belongs to a kernel of any runtime."""
+    for line in read_text(f"/proc/{pid}/limits").splitlines():
+        if line.startswith(_MARK_LINE):
+            return line.removeprefix(_MARK_LINE).split()[1:2] == ["0"]
+    return False
+
+
 def descendants(root: int) -> list[Process]:
     """Every live process below `root`, without itself."""
     children: dict[int, list[Process]] = {}
@@ -65,6 +79,12 @@ def descendants(root: int) -> list[Process]:
             if child.alive:
                 found.append(child)
     return found
+
+
+def children(pid: int) -> list[Process]:
+    """The processes that the main thread of `pid` has started."""
+    numbers = read_text(f"/proc/{pid}/task/{pid}/children").split()
+    return [found for found in map(look_up, map(int, numbers)) if found is not None]
 
 
 def send(process: Process, number: int) -> bool:
