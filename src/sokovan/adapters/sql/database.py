@@ -6,23 +6,18 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
 
 from sokovan.adapters.sql.schema.columns import server_time
-from sokovan.adapters.sql.sqlite_connections import SqlitePool
-from sokovan.adapters.sql.sqlite_driver import connector
+from sokovan.adapters.sql.sqlite_connections import SqlitePool, sqlite_engine
 from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.ports.environment import Clock
 
@@ -299,21 +294,11 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
 
 
 def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
-    in_memory = url.database in {None, "", ":memory:"}
-    options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {"pool_size": settings.pool_size}
-    if settings.read_only and not in_memory:
-        path = quote(str(Path(url.database or "").absolute()))
-        url = url.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
-    connect = connector(url, timeout_s=settings.statement_timeout_s, pragmas=_pragmas(settings))
-    return create_async_engine(url, hide_parameters=True, async_creator=connect, **options)
-
-
-def _pragmas(settings: DatabaseSettings) -> Sequence[str]:
     writing = () if settings.read_only else ("journal_mode=WAL", f"synchronous={settings.synchronous}")
-    return (
-        *writing,
-        "foreign_keys=ON",
-        "busy_timeout=10000",
-        "temp_store=MEMORY",
-        "cache_size=-65536",
+    return sqlite_engine(
+        url,
+        pool_size=settings.pool_size,
+        timeout_s=settings.statement_timeout_s,
+        pragmas=(*writing, "foreign_keys=ON", "busy_timeout=10000", "temp_store=MEMORY", "cache_size=-65536"),
+        read_only=settings.read_only,
     )

@@ -10,21 +10,37 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import event
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import StaticPool
 
-from sokovan.adapters.sql.sqlite_driver import OneHopConnection
+from sokovan.adapters.sql.sqlite_driver import OneHopConnection, connector
 
 _SAVEPOINT = "SAVEPOINT sokovan_block"
 _KEEP = "RELEASE sokovan_block"
 _UNDO = ("ROLLBACK TO sokovan_block", _KEEP)
+
+
+def sqlite_engine(
+    url: URL, *, pool_size: int, timeout_s: float, pragmas: Sequence[str], read_only: bool
+) -> AsyncEngine:
+    """The engine of a database file, or of one database in memory."""
+    in_memory = url.database in {None, "", ":memory:"}
+    options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {"pool_size": pool_size}
+    if read_only and not in_memory:
+        path = quote(str(Path(url.database or "").absolute()))
+        url = url.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
+    connect = connector(url, timeout_s=timeout_s, pragmas=pragmas)
+    return create_async_engine(url, hide_parameters=True, async_creator=connect, **options)
 
 
 class SqliteConnection(AsyncConnection):
