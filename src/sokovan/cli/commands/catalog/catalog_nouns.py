@@ -258,7 +258,7 @@ _QUOTA_NOUN = CatalogNoun(
             "pending_slot", "Maximum amounts of pending sessions. Repeatable.", "pending_slots_max",
             repeatable=True, read=read_amounts,
         ),
-        CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", read=read_whole),
+        CatalogOption("pending", "Maximum number of pending sessions; 0: none starts.", "pending_sessions_max", read=read_whole),
         CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", read=read_whole),
         CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", read=read_whole),
         CatalogOption(
