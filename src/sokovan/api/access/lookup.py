@@ -81,7 +81,9 @@ async def _referred(
         if len(found) > 1:
             named = [(one.session_id, one.spec.name) for one in sessions] + [(one.array_id, one.name) for one in arrays]
             names = ", ".join(f"{one} ({name})" for one, name in named[:2])
-            raise AmbiguousName(f"{quoted(ref)} is ambiguous: {names}, or others")
+            # More of an exact name cannot be given.
+            hint = "several have exactly this name: give the id of one" if all(name == ref for _, name in named) else ""
+            raise AmbiguousName(f"{quoted(ref)} is ambiguous: {names}, or others", hint=hint)
         if found:
             return found[0]
     return None

@@ -16,7 +16,6 @@ from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.little_cluster import agent, decide, kernel, limits, session, snapshot, started, verdict_of
 
-
 # "huge" waits for it; no other session finds room on it.
 FULL = agent("full", "cpu=99", used="cpu=99")
 

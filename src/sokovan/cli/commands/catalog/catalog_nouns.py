@@ -134,7 +134,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "option",
-            "Scheduler option NAME=VALUE; null removes it. Repeatable.",
+            "Scheduler option NAME=VALUE, lists in JSON; null removes it. Repeatable.",
             "scheduler_opts",
             repeatable=True,
             read=read_scheduler_options,
@@ -165,6 +165,7 @@ _SCALING_GROUP = CatalogNoun(
     removed_example="gpu",
     set_examples=(
         "default --scheduler drf --pending-timeout 2h",
+        """default --option agent_selector=roundrobin --option 'actions=["enqueue", "allocate"]'""",
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
         "gpu --scheduler fair-share --usage-half-life 14d",
@@ -258,7 +259,9 @@ _QUOTA_NOUN = CatalogNoun(
             "pending_slot", "Maximum amounts of pending sessions. Repeatable.", "pending_slots_max",
             repeatable=True, read=read_amounts,
         ),
-        CatalogOption("pending", "Maximum number of pending sessions; 0: none starts.", "pending_sessions_max", read=read_whole),
+        CatalogOption(
+            "pending", "Maximum number of pending sessions; 0: none starts.", "pending_sessions_max", read=read_whole
+        ),
         CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", read=read_whole),
         CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", read=read_whole),
         CatalogOption(
