@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.errors import AmbiguousName, ArrayNamed, Forbidden
-from sokovan.domain.errors import ObjectNotFound, quoted
-from sokovan.domain.ids import AgentId, is_name
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.errors import ObjectNotFound, nearest, quoted
+from sokovan.domain.ids import DEFAULT_QUEUE, AgentId, is_name
 from sokovan.domain.owners.access import (
     UNOWNED,
     AccessDecision,
@@ -43,6 +45,21 @@ def visible_listing(principal: AuthenticatedPrincipal, wanted: SessionFilter, *,
     if wanted.user not in {"", principal.user}:
         return None
     return visible_filter(principal, replace(wanted, user=principal.user))
+
+
+async def require_known(unit: UnitOfWork, wanted: SessionFilter) -> None:
+    """Require that the queue and the scaling group of a filter exist. Raises ObjectNotFound.
+
+    For filters that match nothing: sessions may outlive their queue.
+    """
+    queues = [str(one.name) for one in await unit.catalog.all(Queue)] if wanted.queue else []
+    groups = [str(one.name) for one in await unit.catalog.all(ScalingGroup)] if wanted.scaling_group else []
+    for what, name, known in (
+        ("queue", wanted.queue, [*queues, DEFAULT_QUEUE]),
+        ("scaling group", wanted.scaling_group, groups),
+    ):
+        if name and name not in known:
+            raise ObjectNotFound(what=what, name=name, hint=nearest(name, dict.fromkeys(known)))
 
 
 async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
