@@ -65,18 +65,23 @@ class TinyRuntime:
             raise ImageUnavailable(image=image, problem="the disk is full")
         (self._root / f"image-{image}").touch()
 
-    async def create(self, launch: CreateKernel) -> None:
+    async def create(self, launch: CreateKernel) -> str:
         if not await self.has_image(launch.image):
             raise ImageUnavailable(image=launch.image, problem="it is not here")
         folder = self._folder(launch.kernel_id, launch.attempt)
         try:
             folder.mkdir()
         except FileExistsError:
-            return
+            return ""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-S", "-c", SHIM, str(folder), *launch.command, start_new_session=True
         )
         self._beside(process.wait())
+        return ""
+
+    async def end_remains(self, kernel_id: KernelId, attempt: int, traces: str) -> str:
+        del traces
+        return f"nothing is known of {kernel_id} ({attempt})"
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
         if not self.stops_nothing:

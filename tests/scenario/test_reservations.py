@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.ids import SessionId
 from sokovan.orchestrator.sessions.explain.why import WhyService
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
@@ -41,7 +42,7 @@ async def test_a_waiting_reservation_yields_its_idle_part_to_work_of_higher_prio
     assert (await summary(cluster, "gang")).endswith("best candidate a1 lacks cpu=1")
 
 
-async def test_work_of_equal_or_lower_priority_stays_blocked_and_its_reason_names_the_holder(
+async def test_work_of_equal_or_lower_priority_stays_blocked_by_the_reservation(
     cluster: OrchestratedCluster,
 ) -> None:
     await waiting_gang(cluster)
@@ -51,7 +52,7 @@ async def test_work_of_equal_or_lower_priority_stays_blocked_and_its_reason_name
     for name in ("equal", "lower"):
         assert await cluster.status(name) == "pending"
         assert await summary(cluster, name) == (
-            "RESERVED_FOR_GANG: the room for cpu=1 on a1 is reserved for session gang"
+            "RESERVED_FOR_GANG: the room for cpu=1 on a1 is reserved for a session ahead"
         )
 
 
@@ -60,4 +61,9 @@ async def test_why_gives_the_name_of_the_holder(cluster: OrchestratedCluster) ->
     await cluster.submit("lower", slots={"cpu": 1000})
     await cluster.settle()
     found = await WhyService(cluster.store).why(SessionId("lower"))
-    assert found.summary == "the room for cpu=1 on a1 is reserved for session training (gang)"
+    assert found.summary == "the room for cpu=1 on a1 is reserved for a session ahead"
+    assert [one.detail for one in found.checks if one.name == "reserved-for"] == ["training (gang)"]
+    hidden = await WhyService(cluster.store).why(SessionId("lower"), SessionFilter(user="somebody"))
+    assert [one.detail for one in hidden.checks if one.name == "reserved-for"] == ["a session of another user"]
+    assert "training" not in str(hidden)
+    assert "gang" not in str(hidden).replace("RESERVED_FOR_GANG", "")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeAlias
 
 from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.messages import (
+    EndRemainsInstruction,
     Event,
     ForgetInstruction,
     ImageProgressed,
     PrepareInstruction,
+    RemainsEnded,
     StartFinished,
     StartInstruction,
     StopInstruction,
@@ -19,8 +21,12 @@ from sokovan.agent.messages import (
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.records import DETAIL_MAX
 from sokovan.ports.agent_gateway import ImageReport, ImageState
-from sokovan.ports.runtime import ImageUnavailable, KernelRuntime, RuntimeFailure
+from sokovan.ports.runtime import ImageUnavailable, KernelRemains, KernelRuntime, RuntimeFailure
 from sokovan.wire.frames import CreateKernel
+
+RuntimeInstruction: TypeAlias = (
+    StartInstruction | StopInstruction | ForgetInstruction | EndRemainsInstruction | PrepareInstruction
+)
 
 
 class Executor:
@@ -41,7 +47,7 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._images: set[str] = set()
 
-    def execute(self, instruction: StartInstruction | StopInstruction | ForgetInstruction | PrepareInstruction) -> None:
+    def execute(self, instruction: RuntimeInstruction) -> None:
         """Start executing an instruction, without waiting for it."""
         match instruction:
             case StartInstruction():
@@ -50,6 +56,8 @@ class Executor:
                 self.begin(self._stop(instruction.key, instruction.grace_s))
             case ForgetInstruction():
                 self.begin(self._forget(instruction.key))
+            case EndRemainsInstruction():
+                self.begin(self._end_remains(instruction.key, instruction.traces))
             case PrepareInstruction() if instruction.image not in self._images:
                 self._images.add(instruction.image)
                 self.begin(self._prepare(instruction.image))
@@ -72,19 +80,31 @@ class Executor:
     async def _start(self, launch: CreateKernel) -> None:
         key = KernelKey.of(launch)
         try:
-            await self._runtime.create(launch)
+            traces = await self._runtime.create(launch)
         except RuntimeFailure as failure:
             self._submit(StartFinished(key, problem=failure.message, code=failure.code))
+        except KernelRemains as failure:
+            self._log(f"{key}: {failure.message}")
+            self._submit(StartFinished(key, problem=failure.message, code=failure.code, certain=False))
         except Exception as problem:  # noqa: BLE001  # only an observation shows what runs now
             self._log(f"{key}: {problem!r}")
             self._submit(StartFinished(key, problem=repr(problem)[:DETAIL_MAX], code="runtime-failure", certain=False))
         else:
-            self._submit(StartFinished(key))
+            self._submit(StartFinished(key, traces=traces))
         self._observe_soon()
 
     async def _stop(self, key: KernelKey, grace_s: float) -> None:
         await self._logged(self._runtime.stop(key.kernel_id, key.attempt, grace_s=grace_s), f"stopping {key}")
         self._observe_soon()
+
+    async def _end_remains(self, key: KernelKey, traces: str) -> None:
+        try:
+            left = await self._runtime.end_remains(key.kernel_id, key.attempt, traces)
+        except Exception as problem:  # noqa: BLE001  # not a proof: the next observation repeats it
+            left = f"its remains cannot be ended: {problem!r}"[:DETAIL_MAX]
+        if left:
+            self._log(f"{key}: {left}")
+        self._submit(RemainsEnded(key, left))
 
     async def _forget(self, key: KernelKey) -> None:
         await self._logged(self._runtime.forget(key.kernel_id, key.attempt), f"forgetting {key}")

@@ -53,9 +53,10 @@ class KernelRequested(Struct, frozen=True, tag="asked"):
 
 
 class KernelStarted(Struct, frozen=True, tag="started"):
-    """A kernel was started."""
+    """A kernel was started; `traces` identify its processes without its files."""
 
     key: KernelKey
+    traces: str = ""
 
 
 class KernelWithdrawn(Struct, frozen=True, tag="withdrawn"):
@@ -176,6 +177,7 @@ class RequestedKernel:
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     boot: str = ""
     started: bool = False
+    traces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ def replayed(state: JournalState, records: Iterable[JournalRecord]) -> JournalSt
             case KernelRequested():
                 kernels[record.key] = RequestedKernel(record.slots, record.devices, record.boot)
             case KernelStarted() if record.key in kernels:
-                kernels[record.key] = replace(kernels[record.key], started=True)
+                kernels[record.key] = replace(kernels[record.key], started=True, traces=record.traces)
             case KernelWithdrawn() | KernelForgotten():
                 kernels.pop(record.key, None)
             case KernelEntombed():
@@ -211,7 +213,7 @@ def summary(state: JournalState) -> tuple[JournalRecord, ...]:
     records: list[JournalRecord] = [IncarnationTaken(state.incarnation)]
     for key, requested in state.kernels.items():
         records.append(KernelRequested(key, dict(requested.slots), dict(requested.devices), requested.boot))
-        records.extend([KernelStarted(key)] if requested.started else [])
+        records.extend([KernelStarted(key, requested.traces)] if requested.started else [])
     for key, tombstone in state.tombstones.items():
         records.append(KernelEntombed(key, tombstone.incarnation, tombstone.exit_code))
     return tuple(records)

@@ -44,7 +44,8 @@ class ManagedKernel(Struct, frozen=True):
 
     `stop_grace_s` is set once a stop was requested. An observation that began before tick
     `settled` may have missed the kernel; None while it is being started. `predates_boot`:
-    the machine has rebooted since.
+    the machine has rebooted since. `traces` identify its processes without its files;
+    `ending`: the remains of a vanished kernel are being ended.
     """
 
     slots: ResourceSlot
@@ -58,6 +59,8 @@ class ManagedKernel(Struct, frozen=True):
     predates_boot: bool = False
     waiting: tuple[Token, ...] = ()
     idle_s: int | None = None
+    traces: str = ""
+    ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ def restored(fresh: KernelTable, state: JournalState) -> KernelTable:
             devices=requested.devices,
             started=requested.started,
             settled=0,
+            traces=requested.traces,
             predates_boot=bool(requested.boot and fresh.boot and requested.boot != fresh.boot),
         )
         for key, requested in state.kernels.items()
@@ -157,12 +161,13 @@ def _orphan(key: KernelKey) -> KernelReport:
 
 
 def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
-    over = kernel.phase is KernelPhase.EXITED or kernel.phase is KernelPhase.VANISHED
+    over = kernel.phase is KernelPhase.EXITED
     exit_code = EXIT_UNKNOWN if over and kernel.exit_code is None else kernel.exit_code
     return KernelReport(
         key.kernel_id,
         key.attempt,
-        running=kernel.phase is KernelPhase.RUNNING,
+        # What has vanished may run: it ends with a proof only.
+        running=kernel.phase in {KernelPhase.RUNNING, KernelPhase.VANISHED},
         exit_code=exit_code if over else None,
         reason=kernel.reason if over else "",
         idle_s=kernel.idle_s if kernel.phase is KernelPhase.RUNNING else None,

@@ -64,6 +64,15 @@ class StartFinished:
     problem: str = ""
     code: str = ""
     certain: bool = True
+    traces: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemainsEnded:
+    """The remains of a vanished kernel were ended; `left` is what could not be."""
+
+    key: KernelKey
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,7 @@ Event: TypeAlias = (
     | ForgetRequested
     | PrepareRequested
     | StartFinished
+    | RemainsEnded
     | Observed
     | ImageProgressed
     | ObstacleObserved
@@ -147,6 +157,14 @@ class ForgetInstruction:
     """Remove what the runtime keeps of an ended kernel."""
 
     key: KernelKey
+
+
+@dataclass(frozen=True, slots=True)
+class EndRemainsInstruction:
+    """End what is left of a vanished kernel; RemainsEnded reports the outcome."""
+
+    key: KernelKey
+    traces: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +200,7 @@ Instruction: TypeAlias = (
     StartInstruction
     | StopInstruction
     | ForgetInstruction
+    | EndRemainsInstruction
     | PrepareInstruction
     | SendAnswer
     | SendProblem

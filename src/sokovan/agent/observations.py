@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from sokovan.agent.journal_records import JournalRecord, KernelKey, KernelRequested, KernelStarted
 from sokovan.agent.kernel_table import KernelPhase, KernelTable, ManagedKernel, OrphanKernel
-from sokovan.agent.messages import AgentStep, ForgetInstruction, Instruction, Observed, RuntimeClaim, StopInstruction
+from sokovan.agent.messages import (
+    AgentStep,
+    EndRemainsInstruction,
+    ForgetInstruction,
+    Instruction,
+    Observed,
+    RuntimeClaim,
+    StopInstruction,
+)
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.runtime import KernelState, Observation
 
@@ -45,15 +53,17 @@ class _Reconciliation:
                 self._orphan(key, seen)
         for key, kernel in self._kernels.items():
             if key not in shown:
-                self._kernels[key] = self._missing(kernel)
+                self._kernels[key] = self._missing(key, kernel)
         table = replace(self._table, observed=True, kernels=self._kernels, orphans=self._orphans)
         return AgentStep(table, tuple(self._records), tuple(self._instructions))
 
     def _known(self, key: KernelKey, kernel: ManagedKernel, seen: Observation) -> None:
+        if not kernel.traces and seen.traces:  # from the journal of an earlier release
+            kernel = replace(kernel, traces=seen.traces)
         self._kernels[key] = _as_observed(kernel, seen)
         if not kernel.started and seen.state is not KernelState.STARTING:
             self._kernels[key] = replace(self._kernels[key], started=True)
-            self._records.append(KernelStarted(key))
+            self._records.append(KernelStarted(key, seen.traces))
         if key in self._table.tombstones and seen.state is not KernelState.EXITED:
             self._instructions.append(StopInstruction(key, 0.0))
 
@@ -70,8 +80,8 @@ class _Reconciliation:
         kernel = ManagedKernel(
             slots=ResourceSlot(claim.slots), phase=KernelPhase.REQUESTED, devices=claim.devices, started=True, settled=0
         )
-        self._kernels[key] = _as_observed(kernel, seen)
-        self._records.extend((record, KernelStarted(key)))
+        self._kernels[key] = replace(_as_observed(kernel, seen), traces=seen.traces)
+        self._records.extend((record, KernelStarted(key, seen.traces)))
 
     def _orphan(self, key: KernelKey, seen: Observation) -> None:
         if seen.state is KernelState.EXITED:
@@ -83,14 +93,22 @@ class _Reconciliation:
             self._instructions.append(StopInstruction(key, ORPHAN_GRACE_S))
         self._orphans[key] = known
 
-    def _missing(self, kernel: ManagedKernel) -> ManagedKernel:
+    def _missing(self, key: KernelKey, kernel: ManagedKernel) -> ManagedKernel:
         if kernel.settled is None or kernel.settled > self._event.begun or kernel.phase is KernelPhase.EXITED:
             return kernel
         if kernel.predates_boot:
             return replace(kernel, phase=KernelPhase.EXITED, reason="the machine was restarted")
         if kernel.started:
-            return replace(kernel, phase=KernelPhase.VANISHED, reason="the runtime does not list it any more")
+            return self._vanished(key, kernel)
         return replace(kernel, phase=KernelPhase.UNSTARTED, reason="it was never started")
+
+    def _vanished(self, key: KernelKey, kernel: ManagedKernel) -> ManagedKernel:
+        """It may have removed its own files: only ending what it left proves its end."""
+        if kernel.ending:
+            return kernel
+        self._instructions.append(EndRemainsInstruction(key, kernel.traces))
+        reason = kernel.reason or "the runtime does not list it any more"
+        return replace(kernel, phase=KernelPhase.VANISHED, reason=reason, ending=True)
 
 
 def _as_observed(kernel: ManagedKernel, seen: Observation) -> ManagedKernel:

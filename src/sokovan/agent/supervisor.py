@@ -32,6 +32,7 @@ from sokovan.agent.messages import (
     Observed,
     ObstacleObserved,
     PrepareRequested,
+    RemainsEnded,
     SendAnswer,
     SendHeartbeat,
     SendProblem,
@@ -40,7 +41,9 @@ from sokovan.agent.messages import (
     StopRequested,
 )
 from sokovan.agent.observations import reconciled
+from sokovan.ports.runtime import KILLED
 
+FILES_REMOVED = "its files were removed while it ran"
 # Reported images are limited to the most recent ones.
 IMAGES_MAX = 256
 
@@ -66,6 +69,8 @@ def _apply(table: KernelTable, event: Event) -> AgentStep:  # noqa: PLR0911  # o
             return requests.prepare(table, event)
         case StartFinished():
             return _start_finished(table, event)
+        case RemainsEnded():
+            return _remains_ended(table, event)
         case Observed():
             return reconciled(table, event)
         case ImageProgressed():
@@ -98,8 +103,11 @@ def _start_finished(table: KernelTable, event: StartFinished) -> AgentStep:
         for token in kernel.waiting
     )
     certain = not event.problem
-    records: tuple[JournalRecord, ...] = (KernelStarted(event.key),) if certain and not kernel.started else ()
-    settled = replace(kernel, settled=table.tick, started=kernel.started or certain, waiting=())
+    records: tuple[JournalRecord, ...] = ()
+    if certain and not kernel.started:
+        records = (KernelStarted(event.key, event.traces),)
+        kernel = replace(kernel, started=True, traces=event.traces)
+    settled = replace(kernel, settled=table.tick, waiting=())
     stop: tuple[Instruction, ...] = ()
     if kernel.stop_grace_s is not None and kernel.phase is not KernelPhase.EXITED:
         stop = (StopInstruction(event.key, kernel.stop_grace_s),)
@@ -116,6 +124,20 @@ def _not_started(table: KernelTable, event: StartFinished, kernel: ManagedKernel
         tombstones = tombstones.adding(event.key, Tombstone(table.incarnation), listed=kernels)
     problems = tuple(SendProblem(token, event.code, event.problem) for token in kernel.waiting)
     return AgentStep(replace(table, kernels=kernels, tombstones=tombstones), tuple(records), problems)
+
+
+def _remains_ended(table: KernelTable, event: RemainsEnded) -> AgentStep:
+    """A vanished kernel has ended once nothing of it is left; otherwise it is tried again."""
+    kernel = table.kernels.get(event.key)
+    if kernel is None:
+        return AgentStep(table)
+    ended = replace(kernel, ending=False)
+    if kernel.phase is KernelPhase.VANISHED:
+        phase = KernelPhase.VANISHED if event.left else KernelPhase.EXITED
+        ended = replace(
+            ended, phase=phase, exit_code=None if event.left else KILLED, reason=event.left or FILES_REMOVED
+        )
+    return AgentStep(requests.with_kernel(table, event.key, ended))
 
 
 def _image_progressed(table: KernelTable, event: ImageProgressed) -> AgentStep:

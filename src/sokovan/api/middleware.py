@@ -102,7 +102,8 @@ class RequestMiddleware:
             raise Unauthenticated
         digest, identity = found
         principal = AuthenticatedPrincipal(identity, digest, scope[REQUEST_ID], address)
-        self._requests.require(principal.access_key, what=f"requests with key {principal.access_key}")
+        # By user: more keys give no more requests.
+        self._requests.require(principal.user, what=f"requests of user {principal.user}")
         return principal
 
     async def _lookup(self, token: str, address: str) -> tuple[str, Principal] | None:

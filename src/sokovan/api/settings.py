@@ -21,7 +21,7 @@ class StreamLimits:
     """
 
     streams_max: int = 1_000
-    streams_per_key_max: int = 100
+    streams_per_user_max: int = 100
     queue_max: int = 1_000
     idle_s: float = 15.0
     recheck_s: float = 1.0

@@ -62,10 +62,9 @@ class SessionType(StrEnum):
     INFERENCE = auto()
     SYSTEM = auto()
 
-    @property
-    def is_charged(self) -> bool:
-        """Whether it counts against the quotas of its owner; system sessions do not."""
-        return self is not SessionType.SYSTEM
+    def __init__(self, value: str) -> None:
+        # Whether it counts against the quotas of its owner; system sessions do not. Read for each session of a cycle.
+        self.is_charged = value != "system"
 
 
 class TopologyMode(StrEnum):

@@ -63,6 +63,11 @@ class ResourceSlot(Mapping[str, int]):
     def __contains__(self, slot: object) -> bool:
         return slot in self._amounts
 
+    def row(self, slots: Iterable[str]) -> list[int]:
+        """The amounts of these slots, in their order."""
+        get = self._amounts.get
+        return [get(slot, 0) for slot in slots]
+
     def items(self) -> ItemsView[str, int]:
         """Slots and their amounts, by name."""
         return self._amounts.items()

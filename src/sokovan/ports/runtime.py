@@ -44,6 +44,13 @@ class PathUnavailable(RuntimeFailure):
     hint = "name a folder that every agent has, or bring your files with --upload"
 
 
+class KernelRemains(SokovanError):
+    """A start failed, and processes of it could not be ended."""
+
+    code = "kernel-remains"
+    hint = "its slots stay in use until the processes are gone; see the agent's log for their numbers"
+
+
 class ImageUnavailable(RuntimeFailure):
     """An image is unknown on this machine, or its installation failed."""
 
@@ -70,7 +77,8 @@ class Observation:
 
     `exit_code` is that of the process, or 128 + the signal that ended it. `confinement`
     describes the sandbox and limits in effect. `idle_s` is how long no command ran in it
-    and it used no CPU; None unless its launch asks for that.
+    and it used no CPU; None unless its launch asks for that. `traces` identify its processes
+    without its files, for `end_remains`; empty once it has ended.
     """
 
     kernel_id: KernelId
@@ -82,6 +90,7 @@ class Observation:
     reason: str = ""  # "", OUT_OF_MEMORY, "signal 9", "log disk full", ...
     confinement: str = ""
     idle_s: int | None = None
+    traces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,17 @@ class LogPart:
     end: bool = False  # the kernel has ended, and no more output follows
 
 
-class KernelRuntime(Protocol):
+class RemainsRuntime(Protocol):
+    """Ends kernels whose files are gone."""
+
+    async def end_remains(self, kernel_id: KernelId, attempt: int, traces: str) -> str:
+        """End a kernel that `observe` does not list any more, by its traces.
+
+        Returns an empty text if nothing of it runs, which is a proof; otherwise what is left.
+        """
+
+
+class KernelRuntime(RemainsRuntime, Protocol):
     """Runs kernels. Every call is idempotent."""
 
     async def has_image(self, image: str) -> bool:
@@ -108,11 +127,11 @@ class KernelRuntime(Protocol):
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Install an image; `progress` receives lines of text. Raises ImageUnavailable."""
 
-    async def create(self, launch: CreateKernel) -> None:
-        """Start a kernel, once per (kernel, attempt).
+    async def create(self, launch: CreateKernel) -> str:
+        """Start a kernel, once per (kernel, attempt), and return its traces.
 
-        Raises RuntimeFailure if nothing was started; also for an attempt that was
-        forgotten, which has run before.
+        Raises RuntimeFailure if nothing runs; also for an attempt that was forgotten, which
+        has run before. Raises KernelRemains if something of the start cannot be ended.
         """
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:

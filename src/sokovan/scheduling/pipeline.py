@@ -177,12 +177,14 @@ class SchedulingCycle:
                 pending = self._pending_session(session, batching)
                 sessions[session.session_id] = pending
                 # Sessions that cannot run request no share of the cluster.
-                if pending.reason is None and self._arrays.may_request(session):
+                if pending.reason is None and (session.array_limit is None or self._arrays.may_request(session)):
                     for batch in pending.batches:
                         requested[session.queue, batch.shape] += len(batch.kernels)
         self._settle_queues(requested, used)
         ranked = self._sequenced([pending.session for pending in sessions.values()])
-        ranked.sort(key=lambda session: session.session_type is not SessionType.SYSTEM)
+        system = [session for session in ranked if session.session_type is SessionType.SYSTEM]
+        if system:
+            ranked = [*system, *(session for session in ranked if session.session_type is not SessionType.SYSTEM)]
         for rank, session in enumerate(ranked):
             sessions[session.session_id].rank = rank
         self._order_by_plugins(sessions.values())

@@ -132,6 +132,8 @@ MEANING: dict[Code, tuple[Advice, str]] = {
 
 # The result of a check that the session can never pass, so that it is cancelled.
 NEVER = "never"
+# The check whose detail is the id of the session that the free room is reserved for.
+RESERVED_FOR = "reserved-for"
 
 
 class Check(NamedTuple):

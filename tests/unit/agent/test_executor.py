@@ -10,15 +10,19 @@ import pytest
 
 from sokovan.agent.executor import Executor
 from sokovan.agent.messages import (
+    EndRemainsInstruction,
     Event,
     ForgetInstruction,
     ImageProgressed,
     PrepareInstruction,
+    RemainsEnded,
     StartFinished,
     StartInstruction,
     StopInstruction,
 )
+from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import ImageReport, ImageState
+from sokovan.ports.runtime import KernelRemains
 from sokovan.wire.frames import CreateKernel
 from tests.integration.agent_rig import comes_true
 from tests.integration.tiny_runtime import TinyRuntime
@@ -28,10 +32,18 @@ from tests.unit.agent.supervisor_harness import key, launch
 class Faulty(TinyRuntime):
     """Fails in ways that no port promises."""
 
-    async def create(self, launch: CreateKernel) -> None:
+    async def create(self, launch: CreateKernel) -> str:
         if launch.kernel_id == "odd":
             raise OSError("too many open files")
+        if launch.kernel_id == "undead":
+            raise KernelRemains("pid 7 of the start does not die")
         await super().create(launch)
+        return f"traces of {launch.kernel_id}"
+
+    async def end_remains(self, kernel_id: KernelId, attempt: int, traces: str) -> str:
+        if not traces:
+            raise OSError("no process table")
+        return "" if traces == "killable" else await super().end_remains(kernel_id, attempt, traces)
 
     async def forget(self, kernel_id: str, attempt: int) -> None:
         raise OSError(f"{kernel_id} {attempt} is on a broken disk")
@@ -68,7 +80,28 @@ async def test_a_finished_start_is_reported_and_observed(rig: Rig) -> None:
     rig.executor.execute(StartInstruction(launch()))
     await comes_true(lambda: rig.looks)
 
-    assert rig.events == [StartFinished(key())]
+    assert rig.events == [StartFinished(key(), traces="traces of k1")]
+
+
+async def test_a_start_of_which_something_is_left_is_not_certain_to_have_failed(rig: Rig) -> None:
+    rig.executor.execute(StartInstruction(launch("undead")))
+    await comes_true(lambda: rig.looks)
+
+    problem = "pid 7 of the start does not die"
+    assert rig.events == [StartFinished(key("undead"), problem=problem, code="kernel-remains", certain=False)]
+    assert problem in rig.told[0]
+
+
+async def test_remains_are_ended_or_reported_as_left(rig: Rig) -> None:
+    for name, traces in (("a", "killable"), ("b", "stubborn"), ("c", "")):
+        rig.executor.execute(EndRemainsInstruction(key(name), traces))
+    await comes_true(lambda: len(rig.events) == 3)
+
+    left = {str(event.key.kernel_id): event.left for event in rig.events if isinstance(event, RemainsEnded)}
+    assert left["a"] == ""
+    assert "nothing is known" in left["b"]
+    assert "no process table" in left["c"]
+    assert len(rig.told) == 2
 
 
 async def test_a_start_that_the_runtime_refuses_has_started_nothing_for_certain(rig: Rig) -> None:
@@ -93,7 +126,7 @@ async def test_a_slow_image_delays_no_kernel_and_is_pulled_once(rig: Rig) -> Non
     for _ in range(3):
         rig.executor.execute(PrepareInstruction("slow"))
     rig.executor.execute(StartInstruction(launch()))
-    await comes_true(lambda: StartFinished(key()) in rig.events and len(rig.images()) == 2)
+    await comes_true(lambda: StartFinished(key(), traces="traces of k1") in rig.events and len(rig.images()) == 2)
     assert rig.images() == [
         ("slow", ImageState.PULLING, ""),
         ("slow", ImageState.PULLING, "half of it is here"),

@@ -45,7 +45,7 @@ def test_kernels_of_every_phase_are_reported() -> None:
         KernelReport(KernelId("b"), 1, running=True),
         KernelReport(KernelId("c"), 1, running=False, exit_code=EXIT_UNKNOWN),
         KernelReport(KernelId("d"), 1, running=False),
-        KernelReport(KernelId("e"), 1, running=False, exit_code=EXIT_UNKNOWN),
+        KernelReport(KernelId("e"), 1, running=True),
     )
 
 

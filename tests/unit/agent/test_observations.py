@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from sokovan.agent.journal_records import JournalState, KernelRequested, KernelStarted
 from sokovan.agent.kernel_table import KernelPhase
-from sokovan.agent.messages import ForgetInstruction, RuntimeClaim, SendHeartbeat, StartFinished, StopInstruction
+from sokovan.agent.messages import (
+    EndRemainsInstruction,
+    ForgetInstruction,
+    RemainsEnded,
+    RuntimeClaim,
+    SendHeartbeat,
+    StartFinished,
+    StopInstruction,
+)
 from sokovan.agent.observations import ORPHAN_AFTER_MS
 from sokovan.ports.runtime import KernelState
 from tests.unit.agent.supervisor_harness import SupervisorHarness, key, launch, of_kind, seen
@@ -54,6 +62,49 @@ def test_a_started_kernel_that_is_not_shown_has_vanished_and_that_proves_nothing
     assert gone is not None
     assert not gone.gone
     assert "does not list it" in gone.detail["reason"]
+
+
+def test_what_is_left_of_a_vanished_kernel_is_ended_by_its_traces_until_that_is_proved() -> None:
+    agent = SupervisorHarness()
+    agent.create(launch())
+    agent.apply(StartFinished(key(), traces="shim 7"))
+    agent.observe(RUNNING)
+    assert of_kind(agent.observe(), EndRemainsInstruction) == [EndRemainsInstruction(key(), "shim 7")]
+    assert of_kind(agent.observe(), EndRemainsInstruction) == []  # under way
+
+    agent.apply(RemainsEnded(key(), left="does not die: pid 7"))
+    gone = agent.stop(key())
+    assert gone is not None
+    assert not gone.gone
+    assert gone.detail["reason"] == "does not die: pid 7"
+    assert of_kind(agent.observe(), EndRemainsInstruction) == [EndRemainsInstruction(key(), "shim 7")]
+
+    assert SendHeartbeat() in agent.apply(RemainsEnded(key()))
+    assert (agent.kernel(key()).phase, agent.kernel(key()).exit_code) == (KernelPhase.EXITED, 137)
+    gone = agent.stop(key())
+    assert gone is not None
+    assert gone.gone
+
+
+def test_a_restarted_agent_ends_what_is_left_of_a_kernel_by_the_traces_in_its_journal() -> None:
+    before = SupervisorHarness()
+    before.create(launch())
+    before.apply(StartFinished(key(), traces="shim 7"))
+    agent = SupervisorHarness(journal=before.journal, connected=False)
+
+    assert of_kind(agent.observe(), EndRemainsInstruction) == [EndRemainsInstruction(key(), "shim 7")]
+
+
+def test_an_outcome_for_a_kernel_that_is_shown_again_or_forgotten_changes_nothing() -> None:
+    agent = SupervisorHarness()
+    agent.start(launch())
+    agent.observe()
+    agent.observe(RUNNING)
+    agent.apply(RemainsEnded(key()))
+    agent.apply(RemainsEnded(key("unknown")))
+
+    assert agent.kernel(key()).phase is KernelPhase.RUNNING
+    assert of_kind(agent.observe(), EndRemainsInstruction) != []
 
 
 def test_a_kernel_that_vanished_and_is_shown_again_runs() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.process.shim.main import LOG
-from sokovan.adapters.process.shim_launcher import START_LIMIT_S, light_command, require_started, run_shim
+from sokovan.adapters.process.shim_launcher import START_LIMIT_S, light_command, run_shim, started_record
 from sokovan.ports.runtime import RuntimeFailure
 
 _BOOT = "from sokovan.adapters.process.shim.fork_server import main; main()"
@@ -32,10 +32,10 @@ class ForkServer:
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
 
-    def run_shim(self, plan: dict[str, Any], lock: int) -> None:
-        """Start a shim and wait until its kernel runs; raises RuntimeFailure.
+    def run_shim(self, plan: dict[str, Any], lock: int) -> dict[str, Any]:
+        """Start a shim, wait until its kernel runs and return its record.
 
-        The shim shares `lock` until it has recorded that the kernel runs.
+        Raises RuntimeFailure. The shim shares `lock` until it has recorded that the kernel runs.
         """
         with contextlib.ExitStack() as own_files:
             reader, writer = os.pipe()
@@ -48,9 +48,8 @@ class ForkServer:
             answer = self._answer(reader) if is_sent else b""
             errors = os.pread(errors_file, _READ_BYTES, max(0, os.fstat(errors_file).st_size - _READ_BYTES))
         if answer or errors or (Path(plan["place"]) / LOG).exists():
-            require_started(answer, errors)
-        else:  # no fork server, or it was killed before the shim started
-            run_shim(plan, lock)
+            return started_record(answer, errors)
+        return run_shim(plan, lock)  # no fork server, or it was killed before the shim started
 
     def close(self) -> None:
         """End the fork server; shims keep running."""

@@ -14,8 +14,7 @@ from urllib.parse import unquote
 from sokovan.adapters.process.idle_times import IdleTimes
 from sokovan.adapters.process.launch.environment import marks_of
 from sokovan.adapters.process.layout import LAUNCH, KernelLayout, locked_if_free, opened
-from sokovan.adapters.process.orphan_processes import OrphanProcesses
-from sokovan.adapters.process.shim.control_groups import ControlGroups
+from sokovan.adapters.process.orphan_processes import OrphanProcesses, groups_of, traces_of
 from sokovan.adapters.process.shim.main import LOG, STATE
 from sokovan.adapters.process.shim.processes import Process, boot_id, is_alive, look_up
 from sokovan.adapters.process.shim.state_files import read_record, write_record
@@ -114,7 +113,7 @@ class Observer:
     def remove(self, name: str) -> None:
         """Remove what is kept of a kernel that has ended."""
         folder = self.layout.kernels / name
-        _groups(_read(folder)[0] or {}).remove()
+        groups_of(_read(folder)[0] or {}).remove()
         with locked_if_free(folder):
             self.layout.discard(name)
 
@@ -152,7 +151,7 @@ class Observer:
     def _end_orphans(self, folder: Path, launch: Record, state: Record) -> Record | None:
         """End processes without a shim; returns a record while some are left."""
         kernel_id, attempt = _identity(folder.name, launch)
-        groups = _groups(launch)
+        groups = groups_of(launch)
         marks = marks_of(kernel_id, attempt, root=self.layout.root)
         left = OrphanProcesses(marks, groups=groups, state=state).end()
         if left:
@@ -182,11 +181,6 @@ def _identity(name: str, launch: Record) -> tuple[KernelId, int]:
     return KernelId(launch.get("kernel_id") or unquote(kernel_id)), int(attempt) if attempt.isdigit() else 0
 
 
-def _groups(launch: Record) -> ControlGroups:
-    kept = launch.get("groups") or {}
-    return ControlGroups(int(kept.get("version") or 0), dict(kept.get("folders") or {}))
-
-
 def _observation(name: str, launch: Record, state: Record) -> Observation:
     kernel_id, attempt = _identity(name, launch)
     return Observation(
@@ -198,6 +192,7 @@ def _observation(name: str, launch: Record, state: Record) -> Observation:
         exit_code=state.get("exit_code"),
         reason=state.get("reason") or "",
         confinement=launch.get("confinement") or "",
+        traces="" if "ended_ms" in state else traces_of(launch, state),
     )
 
 

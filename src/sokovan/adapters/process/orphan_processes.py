@@ -1,7 +1,8 @@
-"""Finds and ends the processes of a kernel whose shim is gone."""
+"""Finds and ends the processes of a kernel whose shim or folder is gone."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -14,6 +15,21 @@ from sokovan.adapters.process.shim.control_groups import ControlGroups
 
 END_LIMIT_S = 5.0
 _PAUSE_S = 0.01
+_PAUSE_MAX_S = 0.5
+_SHIM_MODULE = "sokovan.adapters.process.shim."
+_TRACES = ("boot", "shim_pid", "shim_start", "pid", "pid_start", "pipe")
+
+
+def traces_of(launch: Mapping[str, Any], state: Mapping[str, Any]) -> str:
+    """The control groups, shim and output of a kernel, which identify its processes."""
+    kept = {name: state[name] for name in _TRACES if name in state}
+    return json.dumps(kept | {"groups": launch.get("groups") or {}})
+
+
+def groups_of(record: Mapping[str, Any]) -> ControlGroups:
+    """The control groups in the launch record of a kernel, or in its traces."""
+    kept = record.get("groups") or {}
+    return ControlGroups(int(kept.get("version") or 0), dict(kept.get("folders") or {}))
 
 
 class OrphanProcesses:
@@ -65,18 +81,42 @@ class OrphanProcesses:
             return False
 
     def end(self) -> list[processes.Process]:
-        """Kill until nothing is found; returns what cannot be killed."""
-        deadline = time.monotonic() + END_LIMIT_S
+        """Kill until nothing is found, strays included; returns what cannot be killed."""
+        deadline, pause_s = time.monotonic() + END_LIMIT_S, _PAUSE_S
         while True:
             self._groups.kill()
-            found = self.found()
+            found = [*self.found(), *strays()]
             for process in found:
                 processes.send(process, signal.SIGSTOP)
             for process in found:
                 processes.send(process, signal.SIGKILL)
             if not found or time.monotonic() > deadline:
                 return found
-            time.sleep(_PAUSE_S)
+            time.sleep(pause_s)
+            pause_s = min(_PAUSE_MAX_S, 2 * pause_s)  # a scan of all processes is expensive
+
+
+def strays() -> list[processes.Process]:
+    """Processes of some kernel that do not descend from a shim.
+
+    A shim adopts its orphans, so that theirs was killed. They may have left their control group and session and closed
+    their output, but cannot remove the mark of their limits.
+    """
+    if processes.is_marked(os.getpid()):  # this agent runs inside a kernel: all it starts is marked
+        return []
+    all_processes = {process.pid: process for process in processes.all_processes()}
+    marked = {pid for pid in all_processes if processes.is_marked(pid)}
+    found = (all_processes[pid] for pid in marked if not _descends_from_shim(pid, marked, all_processes))
+    return [process for process in found if process.alive]
+
+
+def _descends_from_shim(pid: int, marked: set[int], all_processes: Mapping[int, processes.Process]) -> bool:
+    for _ in range(len(all_processes)):
+        if pid not in marked:
+            break
+        pid = all_processes[pid].parent
+    # The command line cannot be forged: every process of a kernel is marked.
+    return _SHIM_MODULE in processes.read_text(f"/proc/{pid}/cmdline")
 
 
 def _environment(pid: int) -> bytes:

@@ -17,8 +17,8 @@ from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.observer import Observer
 from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
-from sokovan.adapters.process.stopper import Stopper
-from sokovan.adapters.process.threads import Threads, Work
+from sokovan.adapters.process.stopper import RemainsEnder, Stopper
+from sokovan.adapters.process.threads import Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation, RuntimeFailure
@@ -28,7 +28,7 @@ TOMBSTONE_AGE_MS = 7 * 24 * 3600 * 1000
 COLLECT_EVERY_MS = 60 * 1000
 
 
-class ProcessRuntime:
+class ProcessRuntime(RemainsEnder):
     """KernelRuntime port on processes, each kernel under its own shim.
 
     All state is below `root`; several runtimes on one root share the same kernels.
@@ -50,6 +50,7 @@ class ProcessRuntime:
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise RuntimeFailure("kernels run as processes on Linux only", hint="run the agent on Linux")
+        super().__init__(root.absolute())
         self._layout = KernelLayout(root.absolute())
         try:
             self._layout.prepare()
@@ -63,7 +64,6 @@ class ProcessRuntime:
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
         self._uploads, self._collected_ms = uploads or UploadFolders(self._layout.root), 0
-        self._threads = Threads()
         self._confinement: Confinement | None = None
 
     async def confinement(self) -> Confinement:
@@ -86,13 +86,13 @@ class ProcessRuntime:
         """Prepare an image; `progress` takes lines for the operator."""
         await self._images.prepare(image, progress)
 
-    async def create(self, launch: CreateKernel) -> None:
-        """Start a kernel, once per (kernel, attempt)."""
+    async def create(self, launch: CreateKernel) -> str:
+        """Start a kernel, once per (kernel, attempt), and return its traces."""
         starter = Starter(self._layout, self._images, await self.confinement())
         if launch.upload:
             await self._uploads.prepare(launch.session_id, launch.upload)
         # The thread finishes the start even if the caller is cancelled.
-        await self._threads.run(Work.START, starter.start, launch)
+        return await self._threads.run(Work.START, starter.start, launch)
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
         """Stop a kernel, by force after `grace_s`."""

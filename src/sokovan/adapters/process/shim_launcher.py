@@ -26,8 +26,10 @@ def light_command(program: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", set_path + program, _IMPORT_ROOT]
 
 
-def run_shim(plan: dict[str, Any], lock: int) -> None:
-    """Start a shim and wait until its kernel runs; raises RuntimeFailure.
+def run_shim(plan: dict[str, Any], lock: int) -> dict[str, Any]:
+    """Start a shim, wait until its kernel runs and return its record.
+
+    Raises RuntimeFailure.
 
     The shim shares `lock` until it has recorded that the kernel runs.
     """
@@ -51,12 +53,13 @@ def run_shim(plan: dict[str, Any], lock: int) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=END_LIMIT_S)
             raise
-    require_started(answer_text, errors)
+    return started_record(answer_text, errors)
 
 
-def require_started(answer_text: bytes, errors: bytes) -> None:
-    """Raise RuntimeFailure unless the shim has reported that its kernel runs."""
+def started_record(answer_text: bytes, errors: bytes) -> dict[str, Any]:
+    """The record of a shim whose kernel runs; raises RuntimeFailure if it does not."""
     answer = json.loads(answer_text or b"{}")
     if "done" not in answer:
         detail = answer.get("error") or errors.decode(errors="replace").strip()[-2000:] or "its shim ended"
         raise RuntimeFailure(f"the kernel could not be started: {detail}")
+    return dict(answer.get("record") or {})

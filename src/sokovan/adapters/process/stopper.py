@@ -1,19 +1,26 @@
 """Stops a kernel, even if its shim does not answer.
 
-A kernel without a sandbox may suspend its shim or remove its socket. It must be
-possible to stop it nevertheless.
+A kernel without a sandbox may suspend its shim, remove its socket or its whole folder. It
+must be possible to stop it nevertheless.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from sokovan.adapters.process.launch.environment import marks_of
 from sokovan.adapters.process.layout import KernelLayout
 from sokovan.adapters.process.observer import Observer
+from sokovan.adapters.process.orphan_processes import OrphanProcesses, groups_of
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim_client import ShimSilent, request_stop
+from sokovan.adapters.process.threads import Threads, Work
+from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState
 
 # A shim answers within milliseconds, unless it waits for a sandbox or the disk.
@@ -59,3 +66,28 @@ class Stopper:
         if found is None or found.state is KernelState.EXITED:
             return None
         return self.observer.shim(name)
+
+
+class RemainsEnder:
+    """Ends what is left of kernels of one root whose folder is gone."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._threads = Threads()
+
+    async def end_remains(self, kernel_id: KernelId, attempt: int, traces: str) -> str:
+        """End the processes of a kernel; an empty text proves that nothing of it runs."""
+        marks = marks_of(kernel_id, attempt, root=self._root)
+        return await self._threads.run(Work.END, _end_remains, marks, traces)
+
+
+def _end_remains(marks: Mapping[str, str], traces: str) -> str:
+    state = json.loads(traces or "{}")
+    if state.get("boot") not in {None, processes.boot_id()}:
+        return ""
+    groups = groups_of(state)
+    left = OrphanProcesses(marks, groups=groups, state=state).end()
+    if left:
+        return f"does not die: pid {left[0].pid}"
+    groups.remove()
+    return ""

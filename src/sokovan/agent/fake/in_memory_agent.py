@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from sokovan.agent.journal_records import JournalRecord, KernelKey
 from sokovan.agent.kernel_table import KernelTable, Token
 from sokovan.agent.messages import (
+    EndRemainsInstruction,
     Event,
     ForgetInstruction,
     ImageProgressed,
     Instruction,
     PrepareInstruction,
+    RemainsEnded,
     SendAnswer,
     SendHeartbeat,
     SendProblem,
@@ -95,6 +97,8 @@ class InMemoryAgent(ABC):
                 self._stop_kernel(instruction.key, instruction.grace_s)
             case ForgetInstruction():
                 self._forget_kernel(instruction.key)
+            case EndRemainsInstruction():
+                self.apply(RemainsEnded(instruction.key))  # a simulated kernel leaves nothing
             case PrepareInstruction():
                 self._prepare_image(instruction.image)
             case SendProblem():

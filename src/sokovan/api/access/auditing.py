@@ -40,7 +40,7 @@ def audit_entry(
 class Auditor:
     """Records denied requests; changes are recorded in their own transaction.
 
-    Rate-limited per key: further denials are counted, and the next entry has their
+    Rate-limited per user: further denials are counted, and the next entry has their
     number.
     """
 
@@ -52,11 +52,11 @@ class Auditor:
     async def denied(self, request: HTTPConnection, error: SokovanError) -> None:
         """Record a request to change something that was denied."""
         principal = principal_of(request.scope)
-        if self._lines.take(principal.access_key):
-            self._unwritten[principal.access_key] += 1
+        if self._lines.take(principal.user):
+            self._unwritten[principal.user] += 1
             return
         route = getattr(request.scope.get("route"), "path_format", "")
-        unwritten = self._unwritten.pop(principal.access_key, 0)
+        unwritten = self._unwritten.pop(principal.user, 0)
         entry = audit_entry(
             principal,
             f"{request.scope.get('method', 'WEBSOCKET')} {route}",

@@ -63,8 +63,9 @@ class ExplanationRoutes:
 
     async def why(self, request: Request, ref: Ref) -> Response:
         """Explain the status of a session, and what would let it start."""
-        record = await read_session(self._store, ref, principal_of(request.scope))
-        return json_response(why_view(await self._controller.why(record.session_id)))
+        principal = principal_of(request.scope)
+        record = await read_session(self._store, ref, principal)
+        return json_response(why_view(await self._controller.why(record.session_id, visible_filter(principal))))
 
     async def history(self, request: Request, ref: Ref) -> Response:
         """Show the history of a session and of its kernels."""

@@ -57,6 +57,7 @@ class KeyRoutes:
             user = await _user(unit, body.user)
             _require_own(principal, user)
             await _require_few(unit, user)
+            _require_counted_once(principal, user)
             keypair = Keypair(access_key, user.name, policy=_policy_for(principal, body.policy))
             await unit.catalog.put(keypair)
             await unit.credentials.put(access_key, token_digest(token, self._pepper))
@@ -130,6 +131,16 @@ def _require_own(principal: AuthenticatedPrincipal, user: User, *, name: str = "
     # A key of a user with a higher role would raise the caller's own role.
     if not may_act_for(principal.subject, user.name, user.role):
         raise Forbidden(f"user {user.name} is {user.role}, a higher role than {principal.subject.role}")
+
+
+def _require_counted_once(principal: AuthenticatedPrincipal, user: User) -> None:
+    """Raises Forbidden if a second key would give its user the limits of the first again."""
+    limited = principal.identity.keypair.policy is not None and principal.subject.role is not Role.ADMIN
+    if limited and user.name == principal.user:
+        raise Forbidden(
+            f"key {principal.access_key} has limits of its own, which another key of {user.name} would have again; "
+            "only administrators create it"
+        )
 
 
 def _policy_for(principal: AuthenticatedPrincipal, wanted: str | None) -> str | None:

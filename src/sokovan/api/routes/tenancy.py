@@ -52,6 +52,8 @@ async def permit_user(
     if before is not None and before.name == principal.user and (user is None or user.role is not before.role):
         hint = "have another administrator do it, so that at least one remains"
         raise Conflict(f"{before.name} cannot remove or demote their own user", hint=hint)
+    if before is not None and before.role is not Role.USER:
+        _require_same_limits(principal, before, user)
     if user is None:
         return
     if not may_grant(subject, user.role, user.domain):
@@ -61,6 +63,30 @@ async def permit_user(
         # Groups of other domains are hidden.
         if group.domain != user.domain:
             raise ObjectNotFound(what="group", name=name)
+
+
+def _require_same_limits(principal: AuthenticatedPrincipal, before: User, user: User | None) -> None:
+    """Reject new limits of a domain administrator by one: those above set them.
+
+    Raises Forbidden. Groups and weight are limits as well.
+    """
+    if user is None or principal.subject.role is Role.ADMIN:
+        return
+    if (user.policy, user.groups, user.weight) != (before.policy, before.groups, before.weight):
+        raise Forbidden(f"quota, groups and weight of {before.name}, a {before.role}, are set by administrators only")
+
+
+async def _require_same_group_limits(
+    unit: UnitOfWork, principal: AuthenticatedPrincipal, before: Group, group: Group | None
+) -> None:
+    """Reject another policy of a group in which domain administrators are. Raises Forbidden."""
+    if principal.subject.role is Role.ADMIN or before.policy == (None if group is None else group.policy):
+        return
+    users = await unit.catalog.all(User)
+    if any(before.name in one.groups and one.role is not Role.USER for one in users):
+        raise Forbidden(
+            f"the quota of group {before.name} limits its domain administrators too; only administrators change it"
+        )
 
 
 async def remove_keys(unit: UnitOfWork, principal: AuthenticatedPrincipal, user: User) -> None:
@@ -73,12 +99,15 @@ async def remove_keys(unit: UnitOfWork, principal: AuthenticatedPrincipal, user:
 
 
 async def permit_group(
-    _unit: UnitOfWork, principal: AuthenticatedPrincipal, group: Group | None, before: Group | None
+    unit: UnitOfWork, principal: AuthenticatedPrincipal, group: Group | None, before: Group | None
 ) -> None:
     """Reject moving a group to another domain: members and sessions would stay.
 
-    A weight counts against the groups of all domains, so only administrators set it.
+    A weight counts against the groups of all domains, so only administrators set it. They
+    alone set the limits of a group that limits a domain administrator.
     """
+    if before is not None:
+        await _require_same_group_limits(unit, principal, before, group)
     weight = 1 if before is None else before.weight
     if group is not None and group.weight != weight and principal.subject.role is not Role.ADMIN:
         raise Forbidden(f"the weight of group {group.name} is set by administrators only")

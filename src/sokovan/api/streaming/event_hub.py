@@ -104,20 +104,18 @@ class EventHub:
         for listener in self._holders:
             listener.woken.set()
 
-    def require_room(self, key: str) -> None:
-        """Raises StreamsFull if this key has the maximum number of streams."""
-        own = sum(holder == key for holder in self._holders.values())
-        if len(self._holders) >= self._limits.streams_max or own >= self._limits.streams_per_key_max:
-            raise StreamsFull(
-                f"{len(self._holders)} streams are open, {own} of them with this key", wait_s=RETRY_AFTER_S
-            )
+    def require_room(self, user: str) -> None:
+        """Raises StreamsFull if this user has the maximum number of streams."""
+        own = sum(holder == user for holder in self._holders.values())
+        if len(self._holders) >= self._limits.streams_max or own >= self._limits.streams_per_user_max:
+            raise StreamsFull(f"{len(self._holders)} streams are open, {own} of them of {user}", wait_s=RETRY_AFTER_S)
 
     @contextmanager
-    def listening(self, key: str, session_id: SessionId | None = None) -> Iterator[EventListener]:
+    def listening(self, user: str, session_id: SessionId | None = None) -> Iterator[EventListener]:
         """A listener for one stream. Raises StreamsFull."""
-        self.require_room(key)
+        self.require_room(user)
         listener = EventListener(session_id, queue_max=self._limits.queue_max)
-        self._holders[listener] = key
+        self._holders[listener] = user
         self._by_session.setdefault(session_id, set()).add(listener)
         try:
             yield listener

@@ -55,7 +55,7 @@ class Streams:
         session_id: SessionId | None = None,
     ) -> EventStream:
         """The response that streams this source. Raises StreamsFull."""
-        self.hub.require_room(principal.access_key)
+        self.hub.require_room(principal.user)
         return EventStream(self._stream(principal, source, session_id))
 
     async def pause(self, listener: EventListener, seconds: float) -> None:
@@ -82,7 +82,7 @@ class Streams:
         self, principal: AuthenticatedPrincipal, source: Callable[[EventListener], Source], session_id: SessionId | None
     ) -> AsyncGenerator[bytes, None]:
         try:
-            with self.hub.listening(principal.access_key, session_id) as listener:
+            with self.hub.listening(principal.user, session_id) as listener:
                 async with aclosing(self._guarded(principal, listener, source(listener))) as guarded:
                     async for part in guarded:
                         yield part

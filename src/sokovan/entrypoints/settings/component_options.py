@@ -70,7 +70,7 @@ def api_settings_of(server: ServerSettings, *, pepper: bytes, machine: str) -> A
         principal_kept_s=settings.key_cached_ms / 1000,
         streams=StreamLimits(
             streams_max=settings.streams_max,
-            streams_per_key_max=settings.streams_per_key_max,
+            streams_per_user_max=settings.streams_per_user_max,
             queue_max=settings.stream_queue_max,
             idle_s=settings.stream_idle_s,
             lasts_s_max=settings.stream_lifetime_s,
@@ -90,7 +90,12 @@ def database_settings_of(settings: StorageSettings, *, data_folder_url: str) -> 
 
 def dry_run_limits_of(settings: SchedulerSettings) -> DryRunLimits:
     """Limits of dry runs."""
-    return DryRunLimits(settings.dry_runs_max, settings.dry_runs_waiting_max, settings.dry_run_timeout_s)
+    return DryRunLimits(
+        concurrent_max=settings.dry_runs_max,
+        waiting_max=settings.dry_runs_waiting_max,
+        per_user_max=settings.dry_runs_per_user_max,
+        timeout_s=settings.dry_run_timeout_s,
+    )
 
 
 def upload_limits_of(settings: UploadSettings) -> UploadLimits:

@@ -36,6 +36,7 @@ class SchedulerSettings:
     )
     dry_runs_max: int = kind.whole(2, "Dry runs (plan, why) that run at once.", least=1, most=1000)
     dry_runs_waiting_max: int = kind.whole(32, "Dry runs that wait for these.", least=0, most=100_000)
+    dry_runs_per_user_max: int = kind.whole(8, "Dry runs of one user, running or waiting.", least=1, most=100_000)
     dry_run_timeout_s: int = kind.whole(10, "Time limit of a dry run, with the wait.", least=1, most=3600)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
@@ -155,8 +156,8 @@ class ApiServerSettings:
         ("127.0.0.1", "localhost", "[::1]"), "Host names that requests may name."
     )
     body_bytes_max: int = kind.whole(1 << 20, "Maximum size of a request.", least=1024, most=1 << 30)
-    requests_per_s: int = kind.whole(2000, "Requests a second of one key.", least=1, most=COUNT_MAX)
-    requests_burst: int = kind.whole(4000, "Requests of one key at once.", least=1, most=COUNT_MAX)
+    requests_per_s: int = kind.whole(2000, "Requests a second of one user.", least=1, most=COUNT_MAX)
+    requests_burst: int = kind.whole(4000, "Requests of one user at once.", least=1, most=COUNT_MAX)
     failures_per_minute: int = kind.whole(
         10, "Failed authentications a minute from one address.", least=1, most=COUNT_MAX
     )
@@ -164,7 +165,7 @@ class ApiServerSettings:
         2000, "How long a key is used without being looked up again; a revoked one ends after it.", least=0, most=60_000
     )
     streams_max: int = kind.whole(1000, "Streams (logs, watches, commands) open at once.", least=1, most=COUNT_MAX)
-    streams_per_key_max: int = kind.whole(100, "Streams of one key open at once.", least=1, most=COUNT_MAX)
+    streams_per_user_max: int = kind.whole(100, "Streams of one user open at once.", least=1, most=COUNT_MAX)
     stream_queue_max: int = kind.whole(1000, "Events that wait for a slow reader of a stream.", least=1, most=COUNT_MAX)
     stream_idle_s: int = kind.whole(15, "Interval of keep-alives on a stream.", least=1, most=3600)
     stream_lifetime_s: int = kind.whole(DAY_S, "Time after which a stream ends.", least=1, most=YEAR_S)

@@ -136,9 +136,12 @@ class SchedulingController:
             await self._hints.set(SESSIONS_HINT)
         return session
 
-    async def why(self, session_id: SessionId) -> Explanation:
-        """Explain the state of a session, and what would help. Raises NotFound."""
-        return await self._why.why(session_id)
+    async def why(self, session_id: SessionId, scope: SessionFilter | None = None) -> Explanation:
+        """Explain the state of a session, and what would help. Raises NotFound.
+
+        Other sessions are named only if they are in `scope`: without one, those of the owner.
+        """
+        return await self._why.why(session_id, scope)
 
     async def waiting(self, scope: SessionFilter) -> Sequence[WaitingSummary]:
         """Count pending sessions by reason, the most frequent first."""

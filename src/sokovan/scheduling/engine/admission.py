@@ -113,16 +113,17 @@ class SessionAdmission:
     def count(self, pending: PendingSession, slots: Sequence[tuple[ResourceSlot, int]]) -> None:
         """Charge the owner for what a session takes from now on, unless it is not charged."""
         first = pending.starts and not pending.placed and not pending.reserved
-        if first:
-            self._arrays.start(pending.session)
-        if not pending.session.session_type.is_charged:
+        session = pending.session
+        if first and session.array_limit is not None:
+            self._arrays.start(session)
+        if not session.session_type.is_charged:
             return
         entry = pending.ledger_entry
         if entry is None:
-            entry = self._ledger.entry(pending.session.owner)
+            entry = self._ledger.entry(session.owner)
         entry.charge(slots, sessions=int(first))
         if first:
-            self._backlogs.remove(pending.session)
+            self._backlogs.remove(session)
 
 
 def _kernels_by_shape(pending: PendingSession) -> Counter[Shape]:

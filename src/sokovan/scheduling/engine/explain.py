@@ -19,7 +19,7 @@ from sokovan.scheduling.engine.pending_session import PendingReason, PendingSess
 from sokovan.scheduling.engine.shapes import FitError, Shape
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
-from sokovan.scheduling.trace import MEANING, Advice, Check, Code, DecisionTrace, Funnel, Verdict
+from sokovan.scheduling.trace import MEANING, RESERVED_FOR, Advice, Check, Code, DecisionTrace, Funnel, Verdict
 
 AHEAD_SHOWN = 3
 AFFINITY_TEXT = "affinity or anti-affinity to other sessions excludes them now"
@@ -122,7 +122,11 @@ class Explainer:
         if refusal is not None and code is reason.code and self._totals.limit_is_total(refusal):
             queue = Check("queue", "ok", f"queue {refusal.queue} may use all {refusal.slot} of the cluster")
             return queue, Check("room", "short", self._totals.free(refusal.slot))
-        return (Check(_check_name(code), "no" if reason.shape is None else "short", summary),)
+        shortage = Check(_check_name(code), "no" if reason.shape is None else "short", summary)
+        if code is not Code.RESERVED_FOR_GANG or reason.shape is None:
+            return (shortage,)
+        # A check of its own: only callers who may see the holder are shown its id.
+        return shortage, Check(RESERVED_FOR, "short", str(self._fit_error(reason.shape).holder))
 
     def _tier_checks(self, pending: PendingSession, reason: PendingReason) -> Iterator[Check]:
         """A check for each tier that the session may use, with the HyperNodes that are left."""
@@ -197,7 +201,7 @@ class Explainer:
             return Code.FRAGMENTED, f"insufficient resources: {fit} of {need} kernels would fit, {slots} is short"
         if error.held_agent is not None:
             room = f"the room for {slots} on {error.held_agent}"
-            return Code.RESERVED_FOR_GANG, f"{room} is reserved for session {error.holder}"
+            return Code.RESERVED_FOR_GANG, f"{room} is reserved for a session ahead"
         if error.by_affinity and shape.affinity is not None:
             if shape.affinity.problem:
                 return Code.TOPOLOGY_IMPOSSIBLE, f"its affinity cannot be met: {shape.affinity.problem}"

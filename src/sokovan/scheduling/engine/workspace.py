@@ -54,7 +54,7 @@ class Workspace:
         self.agents = [by_id[agent_id] for agent_id in tree.agents]  # type: ignore[index]  # ids are plain text
         self.ids = tree.agents
         self.position = {agent_id: index for index, agent_id in enumerate(tree.agents)}
-        self.slots = tuple(sorted({*slot_names, *(slot for agent in self.agents for slot in agent.available_slots)}))
+        self.slots = tuple(sorted(set(slot_names).union(*(agent.available_slots for agent in self.agents))))
         self.column = {slot: index for index, slot in enumerate(self.slots)}
         self.slot_count = len(self.slots)
         self.ports = tuple(sorted(set(ports)))
@@ -63,16 +63,17 @@ class Workspace:
         self._now_ms = now_ms
         self.capacity = self._capacity()
         self.room = self._room()
-        self.alive: Flags = np.fromiter((agent.schedulable for agent in self.agents), bool, len(self.agents))
+        accepting: Flags = np.array([agent.status in SCHEDULABLE for agent in self.agents], bool)
+        refused: Flags = np.array([agent.health.failing_ms is not None for agent in self.agents], bool)
+        self.alive: Flags = accepting & ~refused
         # Agents that are alive, and get no kernels because sessions could not be started there.
-        failing = (agent.health.is_failing and agent.status in SCHEDULABLE for agent in self.agents)
-        self.failing: Flags = np.fromiter(failing, bool, len(self.agents))
+        self.failing: Flags = accepting & refused
         self.log: list[int] = []
         self.held = 0  # kernels reserved on FutureIdle; with 0, FutureIdle is nowhere below Idle
         # For verdicts: what was taken from Idle for sessions that wait, and the first holder of a reservation, by row.
         self.held_idle: Ints = np.zeros_like(self.capacity)
         self.holders: dict[int, str] = {}
-        self.releases = any(agent.releasing_slots or agent.releasing_count for agent in self.agents)
+        self.releases = any(agent.releasing_count or agent.releasing_slots for agent in self.agents)
         self._shifts = self._share_shifts()
         self._share_rows = self._share_columns()
         self.occupancy: Ints = self._occupancies()
@@ -92,7 +93,7 @@ class Workspace:
 
     def row_of(self, slots: ResourceSlot, *, kernels: int = 1, ports: Sequence[int] = ()) -> list[int]:
         """Slots and ports as a row, in the order of the columns."""
-        return [*(slots[name] for name in self.slots), *(ports.count(port) for port in self.ports), kernels]
+        return [*slots.row(self.slots), *(ports.count(port) for port in self.ports), kernels]
 
     def take(self, agent: int, both: Ints) -> None:
         """Subtract from Idle and FutureIdle of one agent (negative amounts add)."""
@@ -161,15 +162,16 @@ class Workspace:
 
     def _room(self) -> Ints:
         idle, future = self.capacity.copy(), self.capacity.copy()
-        for index, agent in enumerate(self.agents):
-            if self.ports:
-                columns = slice(self.slot_count, self.width - 1)
-                idle[index, columns] = future[index, columns] = self._free_ports(agent)
-            if agent.occupied_slots or agent.kernel_count:
-                used = self.row_of(agent.occupied_slots, kernels=agent.kernel_count)
-                idle[index] -= used
-                releasing = self.row_of(agent.releasing_slots, kernels=agent.releasing_count)
-                future[index] += np.array(releasing) - used
+        if self.ports:
+            columns = slice(self.slot_count, self.width - 1)
+            idle[:, columns] = future[:, columns] = [self._free_ports(agent) for agent in self.agents]
+        busy = [index for index, agent in enumerate(self.agents) if agent.kernel_count or agent.occupied_slots]
+        if busy:
+            agents = [self.agents[index] for index in busy]
+            used = np.array([self.row_of(one.occupied_slots, kernels=one.kernel_count) for one in agents], np.int64)
+            idle[busy] -= used
+            soon = np.array([self.row_of(one.releasing_slots, kernels=one.releasing_count) for one in agents], np.int64)
+            future[busy] += soon - used
         return np.hstack((idle, future))
 
     def _free_ports(self, agent: AgentInfo) -> list[int]:

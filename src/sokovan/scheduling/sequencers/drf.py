@@ -31,4 +31,5 @@ class DRFSequencer(WorkloadSequencer):
     def share(self, session: SessionWorkload, context: SequencingContext) -> int:
         """The user's dominant share; a slot that the group lacks does not count."""
         used, capacity = context.ledger.account_here(session.owner.user).used, context.capacity
-        return max((amount * ONE // capacity[slot] for slot, amount in used.items() if capacity[slot]), default=0)
+        shares = [amount * ONE // capacity[slot] for slot, amount in used.items() if capacity[slot]]
+        return max(shares, default=0)

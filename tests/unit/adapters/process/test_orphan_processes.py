@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sokovan.adapters.process.orphan_processes import OrphanProcesses
+from sokovan.adapters.process.orphan_processes import OrphanProcesses, groups_of, strays, traces_of
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 
@@ -82,5 +82,40 @@ def test_a_shim_that_lives_is_among_what_remains_of_a_start_that_was_given_up() 
         assert remains(shim_pid=shim.pid, shim_start=shim.start).end() == []
 
 
+def test_a_stray_of_a_kernel_is_found_by_its_limits_alone() -> None:
+    limit = f"import resource; resource.setrlimit({processes.MARK_LIMIT}, (0, 0)); "
+    with process(limit + WAITS) as stray, process() as other:
+        assert remains().end() == []
+        assert not processes.is_alive(stray.pid, stray.start)
+        assert processes.is_alive(other.pid, other.start)
+
+
+def test_a_kernel_below_a_shim_is_no_stray() -> None:
+    below = f"""
+import os, resource, subprocess, sys
+"sokovan.adapters.process.shim.main"
+if not os.fork():
+    resource.setrlimit({processes.MARK_LIMIT}, (0, 0))
+    print("up", flush=True)
+sys.stdin.read()
+"""
+    with process(below) as shim:
+        assert numbers(strays()) & {shim.pid, *(one.pid for one in processes.descendants(shim.pid))} == set()
+
+
 def test_nothing_is_found_where_nothing_is_left() -> None:
     assert remains(pid=2**22 + 1, pid_start=1, pipe=1).end() == []
+
+
+GROUPS = {"groups": {"version": 2, "folders": {"pids": "/nowhere/k-1"}}}
+
+
+def test_traces_name_the_shim_and_the_groups_and_nothing_else() -> None:
+    state = {"boot": "b", "shim_pid": 7, "shim_start": 8, "pipe": 9, "reason": "x", "stopping_ms": 5}
+
+    assert traces_of(GROUPS, state) == (
+        '{"boot": "b", "shim_pid": 7, "shim_start": 8, "pipe": 9,'
+        ' "groups": {"version": 2, "folders": {"pids": "/nowhere/k-1"}}}'
+    )
+    assert groups_of(GROUPS).folders == {"pids": "/nowhere/k-1"}
+    assert groups_of({}).folders == {}

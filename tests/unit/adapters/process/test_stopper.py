@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from sokovan.adapters.process import stopper
 from sokovan.adapters.process.observer import SHIM_LOST
+from sokovan.adapters.process.orphan_processes import OrphanProcesses, traces_of
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
+from sokovan.adapters.process.stopper import RemainsEnder
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState
 from tests.kernels import SLEEP, ended, launch, place, relatives, runtime_in, said, seen, until
@@ -92,3 +96,29 @@ async def test_a_kernel_that_has_ended_or_never_was_needs_no_shim(tmp_path: Path
         before = await ended(runtime, "k")
         await runtime.stop(KernelId("k"), 1, grace_s=0)
         assert await seen(runtime, "k") == before
+
+
+async def end_remains(root: Path, traces: str) -> str:
+    return await RemainsEnder(root).end_remains(KernelId("k"), 1, traces)
+
+
+async def test_a_process_is_ended_by_its_traces(tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", "input()", stdin=asyncio.subprocess.PIPE)
+    found = processes.look_up(child.pid)
+    assert found is not None
+    state = {"boot": processes.boot_id(), "shim_pid": found.pid, "shim_start": found.start}
+    assert await end_remains(tmp_path, traces_of({}, state)) == ""
+    assert await child.wait() == -9
+
+
+async def test_nothing_is_left_after_a_reboot_or_of_a_kernel_without_processes(tmp_path: Path) -> None:
+    own = processes.look_up(1)
+    assert own is not None
+    assert await end_remains(tmp_path, traces_of({}, {"boot": "another", "shim_pid": 1, "shim_start": own.start})) == ""
+    assert await end_remains(tmp_path, "") == ""
+
+
+async def test_what_cannot_be_killed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OrphanProcesses, "end", lambda _self: [processes.look_up(1)])
+
+    assert await end_remains(tmp_path, "") == "does not die: pid 1"

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.owners.tenancy import Role, User
+from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.tenancy import Group, Role, User
 from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+PEER = Role.DOMAIN_ADMIN
 NORTH, DOMAIN_ADMIN = member("north"), domain_admin("north")
 
 
@@ -67,6 +69,34 @@ async def test_a_domain_admin_does_not_change_an_administrator_of_the_own_domain
     assert await put_user(api, "chief") == 403
     assert (await api.call("DELETE", "/users/chief", user=DOMAIN_ADMIN)).status_code == 403
     assert (await api.get("/users/chief")).json()["role"] == "admin"
+
+
+async def test_a_domain_admin_does_not_change_the_limits_that_bind_domain_admins(api: ApiHarness) -> None:
+    own = f"/users/{DOMAIN_ADMIN}"
+    await api.cluster.put(ResourcePolicy("bound"), User(DOMAIN_ADMIN, "north", ("north-group",), "bound", PEER))
+    await api.cluster.put(Group("north-group", "north", policy="bound"), User("peer", "north", role=PEER))
+    await add_key(api, "peer")
+    body = {"name": DOMAIN_ADMIN, "domain": "north", "groups": ["north-group"], "role": "domain-admin"}
+    for given in ({"policy": None}, {"policy": "bound", "groups": []}, {"policy": "bound", "weight": 9}):
+        for user in (DOMAIN_ADMIN, "peer"):
+            assert (await api.call("PUT", own, json={**body, **given}, user=user)).status_code == 403
+    group = {"name": "north-group", "domain": "north"}
+    for user in (DOMAIN_ADMIN, "peer"):
+        assert (await api.call("PUT", "/groups/north-group", json=group, user=user)).status_code == 403
+    assert (await api.get(own)).json()["policy"] == "bound"
+    assert (await api.get("/groups/north-group")).json()["policy"] == "bound"
+    assert (await api.call("PUT", own, json={**body, "policy": "bound"}, user=DOMAIN_ADMIN)).status_code == 200
+    assert (await api.call("PUT", "/groups/north-group", json=group)).status_code == 200
+    assert (await api.call("PUT", own, json=body)).status_code == 200
+
+
+async def test_a_user_without_groups_does_not_count_against_the_group_of_another_domain(api: ApiHarness) -> None:
+    await api.cluster.put(User("loner", "north"), User("local", "default"))
+    for name in ("loner", "local"):
+        await add_key(api, name)
+    refused = await api.call("POST", "/sessions", json={"command": ["true"]}, user="loner")
+    assert (refused.status_code, [one["where"] for one in refused.json()["problems"]]) == (422, ["group"])
+    assert (await api.call("POST", "/sessions", json={"command": ["true"]}, user="local")).status_code == 201
 
 
 async def test_a_group_does_not_move_to_another_domain(api: ApiHarness) -> None:

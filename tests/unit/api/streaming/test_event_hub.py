@@ -69,8 +69,8 @@ def test_events_lost_by_the_bus_are_reported_to_every_listener() -> None:
         assert all_of_it.take() == ([], True)
 
 
-def test_streams_are_counted_by_key_and_in_all_and_given_back() -> None:
-    hub = hub_on(VirtualClock(), streams_max=3, streams_per_key_max=2)
+def test_streams_are_counted_by_user_and_in_all_and_given_back() -> None:
+    hub = hub_on(VirtualClock(), streams_max=3, streams_per_user_max=2)
     with hub.listening("a"), hub.listening("a", S1):
         with pytest.raises(StreamsFull):
             hub.require_room("a")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def api() -> AsyncIterator[ApiHarness]:
     """An API whose streams are alive often, and few."""
-    async with api_harness(streams=quick(idle_s=0.05, streams_per_key_max=2)) as made:
+    async with api_harness(streams=quick(idle_s=0.05, streams_per_user_max=2)) as made:
         yield made
 
 
@@ -86,8 +86,9 @@ async def test_streams_end_when_their_user_is_changed(api: ApiHarness) -> None:
         assert (await stream.rest())[-1][1]["code"] == "unauthenticated"
 
 
-async def test_one_key_has_so_many_streams_and_no_more(api: ApiHarness) -> None:
-    async with api.stream("/events") as one, api.stream("/events") as two:
+async def test_one_user_has_so_many_streams_and_no_more_with_another_key(api: ApiHarness) -> None:
+    await add_key(api, ADMIN, named="second")
+    async with api.stream("/events") as one, api.stream("/events", user="second") as two:
         await one.block()
         await two.block()
         answer = await api.get("/events")

@@ -267,7 +267,7 @@ def test_a_reservation_that_still_waits_keeps_its_room_from_other_work(priority:
     assert seats(plan) == {}
     assert reserved(plan) == {"gang": [("gang-0", "a0"), ("gang-1", "a1")]}
     assert code(plan, "other") == "RESERVED_FOR_GANG"
-    assert text(plan, "other") == "the room for cpu=2 on a0 is reserved for session gang"
+    assert text(plan, "other") == "the room for cpu=2 on a0 is reserved for a session ahead"
 
 
 def test_a_reservation_that_cannot_be_kept_where_it_was_is_kept_elsewhere() -> None:

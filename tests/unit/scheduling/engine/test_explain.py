@@ -15,7 +15,7 @@ from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
-from sokovan.scheduling.trace import Advice, Check, Code, Funnel, Verdict
+from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Funnel, Verdict
 from tests.unit.scheduling.engine.builders import (
     agent,
     agents,
@@ -129,10 +129,10 @@ def test_a_gang_of_different_kernels_gets_a_verdict_with_how_many_fitted_when_it
 def test_room_that_is_held_for_another_differs_from_missing_room() -> None:
     half = agent("a", "cpu=4", used="cpu=2", leaving="cpu=2")
     given = snapshot([half, busy("b", "cpu=4", "cpu=4")], gang("first", 1, "cpu=3"), gang("s", 1, "cpu=2"))
-    assert code_and_summary(verdict_of(given)) == (
-        "RESERVED_FOR_GANG",
-        "the room for cpu=2 on a is reserved for session first",
-    )
+    verdict = verdict_of(given)
+    summary = "the room for cpu=2 on a is reserved for a session ahead"
+    assert code_and_summary(verdict) == ("RESERVED_FOR_GANG", summary)
+    assert [one.detail for one in verdict.checks if one.name == RESERVED_FOR] == ["first"]
 
 
 # Unschedulable

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.shim.control_groups import ControlGroups
-from sokovan.adapters.process.shim.processes import all_processes
+from sokovan.adapters.process.shim.processes import MARK_LIMIT, all_processes
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
@@ -76,7 +76,7 @@ def _set(file: Path, text: str) -> None:
 
 def rlimits_for(launch: CreateKernel, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
     """Limits per process: general ones, and those without a control group."""
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX}
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX, MARK_LIMIT: 0}
     memory = launch.slots.get("mem", 0)
     if memory > 0 and "memory" not in hierarchies.controllers:
         # Not RLIMIT_AS: accelerator libraries reserve far more address space than they use.

@@ -25,12 +25,12 @@ from sokovan.adapters.process.layout import (
     open_lock,
     opened,
 )
-from sokovan.adapters.process.orphan_processes import OrphanProcesses
+from sokovan.adapters.process.orphan_processes import OrphanProcesses, traces_of
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import STATE
 from sokovan.adapters.process.shim.state_files import read_record, write_record
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.ports.runtime import KernelRemains, RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
 _ATTEMPTS = 5
@@ -51,17 +51,21 @@ class Starter:
     images: ProcessImages
     confinement: Confinement
 
-    def start(self, launch: CreateKernel) -> None:
-        """Start a kernel unless it was started already; raises RuntimeFailure."""
+    def start(self, launch: CreateKernel) -> str:
+        """Start a kernel unless it was started already, and return its traces.
+
+        Raises RuntimeFailure, or KernelRemains if something of a failed start still runs.
+        """
         check_launch(launch)
         name = folder_name(KernelId(launch.kernel_id), launch.attempt)
         try:
             lock = self._locked_folder(launch, name)
             try:
                 with opened(self.layout.kernels / name) as folder:
-                    if read_record(folder, STATE) is not None:
-                        return
-                self._start_locked(launch, name, lock)
+                    state = read_record(folder, STATE)
+                    if state is not None:
+                        return traces_of(read_record(folder, LAUNCH) or {}, state)
+                return self._start_locked(launch, name, lock)
             finally:
                 os.close(lock)
         except OSError as error:
@@ -121,7 +125,7 @@ class Starter:
             "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
         }
 
-    def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> None:
+    def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> str:
         marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.layout.root)
         limits = KernelLimits()
         try:
@@ -132,13 +136,17 @@ class Starter:
             limits = set_limits(launch, self.confinement.hierarchies, name=f"{marks[RUNTIME]}-{name}")
             plan["groups"] = {"version": limits.version, "folders": limits.folders}
             plan["rlimits"] = limits.rlimits
+            record = self._record(launch, limits, plan["folder"])
             with opened(self.layout.kernels / name) as folder:
-                write_record(folder, LAUNCH, self._record(launch, limits, plan["folder"]))
-            FORK_SERVER.run_shim(plan, lock)
-        except BaseException:
+                write_record(folder, LAUNCH, record)
+            return traces_of(record, FORK_SERVER.run_shim(plan, lock))
+        except BaseException as problem:
             # Nothing may run after a refusal, and the next attempt starts clean.
             groups = ControlGroups(limits.version, limits.folders)
-            OrphanProcesses(marks, groups=groups, state=self._shim_record(name)).end()
+            left = OrphanProcesses(marks, groups=groups, state=self._shim_record(name)).end()
+            if left:  # its folder is kept: observations list the kernel until it has ended
+                cause = problem.message if isinstance(problem, RuntimeFailure) else str(problem)
+                raise KernelRemains(f"{cause}; pid {left[0].pid} of the start does not die") from problem
             groups.remove()
             self.layout.discard(name)
             raise

@@ -349,7 +349,7 @@ def supervise(plan: dict[str, Any], lock: int) -> None:
     signal.alarm(0)
     # The lock marks a start under way; from here on the record does.
     os.close(lock)
-    _detach_streams(folder)
+    _detach_streams(folder, shim.record)
     shim.hold()
 
 
@@ -358,11 +358,12 @@ def _answer(content: dict[str, object]) -> None:
         os.write(1, json.dumps(content).encode())
 
 
-def _detach_streams(folder: int) -> None:
+def _detach_streams(folder: int, record: dict[str, Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     errors = nothing
     with contextlib.suppress(OSError):
         errors = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-    _answer({"done": True})
+    # The record too: its kernel may have removed the file already.
+    _answer({"done": True, "record": record})
     for target, handle in enumerate((nothing, nothing, errors)):
         os.dup2(handle, target)

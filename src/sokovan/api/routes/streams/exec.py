@@ -47,7 +47,7 @@ class ExecSocket:
     async def run(self, websocket: WebSocket) -> None:
         """Run one command, from its request to its exit code."""
         principal = principal_of(websocket.scope)
-        self._streams.hub.require_room(principal.access_key)
+        self._streams.hub.require_room(principal.user)
         try:
             found = await self._running(principal, websocket.path_params["ref"], websocket.path_params["index"])
         except ObjectNotFound as error:
@@ -109,7 +109,7 @@ class ExecSocket:
 
     async def _guard(self, principal: AuthenticatedPrincipal) -> None:
         """Raise once the key is revoked, or the server is stopping."""
-        with self._streams.hub.listening(principal.access_key) as listener:
+        with self._streams.hub.listening(principal.user) as listener:
             while not self._streams.hub.closing:
                 await self._streams.pause(listener, UNTIL_WOKEN)
                 listener.take()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
-from sokovan.scheduling.trace import Advice, Check, Code, Verdict
+from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
 
 
 class DryRunUnavailable(SokovanError):
@@ -39,11 +40,12 @@ class DryRunLimits:
     """Limits that keep dry runs from slowing down scheduling.
 
     `concurrent_max` cycles run at once, `waiting_max` dry runs wait, and each has
-    `timeout_s` in total.
+    `timeout_s` in total. A user has at most `per_user_max` of them.
     """
 
     concurrent_max: int = 2
     waiting_max: int = 32
+    per_user_max: int = 8
     timeout_s: float = 10.0
 
 
@@ -67,13 +69,14 @@ class DryRuns:
     ) -> None:
         self._snapshots, self._decide = snapshots, decide
         self._limits = limits or DryRunLimits()
-        self._semaphore, self._active = asyncio.Semaphore(self._limits.concurrent_max), 0
+        self._semaphore = asyncio.Semaphore(self._limits.concurrent_max)
+        self._active: Counter[str] = Counter()  # dry runs under way, by user
         # A snapshot source serves one task at a time.
         self._snapshot_lock = asyncio.Lock()
 
     async def of_new(self, spec: SessionSpec) -> DryRunOutcome:
         """The outcome for a session submitted now, after all others."""
-        async with self._limited():
+        async with self._limited(spec.owner.user):
             snapshot = await self._snapshot(spec.scaling_group)
             newest = max((session.submitted for session in snapshot.sessions), default=0) + 1
             session = workload_of(spec, submitted=newest)
@@ -81,7 +84,7 @@ class DryRuns:
 
     async def of_changed(self, record: SessionRecord, variants: Sequence[SessionWorkload]) -> list[DryRunOutcome]:
         """The outcome for a pending session with each of these variants."""
-        async with self._limited():
+        async with self._limited(record.spec.owner.user):
             snapshot = await self._snapshot(record.spec.scaling_group)
             others = tuple(one for one in snapshot.sessions if one.session_id != record.session_id)
             if len(others) == len(snapshot.sessions):
@@ -89,18 +92,21 @@ class DryRuns:
             return [await self._outcome(replace(snapshot, sessions=(*others, one)), one) for one in variants]
 
     @asynccontextmanager
-    async def _limited(self) -> AsyncIterator[None]:
-        limits = self._limits
-        if self._active >= limits.concurrent_max + limits.waiting_max:
-            raise DryRunBusy(f"{self._active} dry runs are under way already")
-        self._active += 1
+    async def _limited(self, user: str) -> AsyncIterator[None]:
+        limits, active = self._limits, self._active.total()
+        if active >= limits.concurrent_max + limits.waiting_max:
+            raise DryRunBusy(f"{active} dry runs are under way already")
+        if self._active[user] >= limits.per_user_max:
+            raise DryRunBusy(f"{self._active[user]} dry runs of user {user} are under way already")
+        self._active[user] += 1
         try:
             async with asyncio.timeout(limits.timeout_s):
                 yield
         except TimeoutError as error:
             raise DryRunBusy(f"the dry run took more than {limits.timeout_s:g} s") from error
         finally:
-            self._active -= 1
+            self._active[user] -= 1
+            self._active += Counter()  # users without dry runs are not kept
 
     async def _snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         async with self._snapshot_lock:
@@ -136,7 +142,8 @@ def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str
         queue=spec.queue,
         image=spec.kernels[0].image,
         placements=outcome.agents,
-        checks=(*group_check(why_group), *verdict.checks),
+        # The id of a session that holds a reservation may belong to another user.
+        checks=(*group_check(why_group), *(one for one in verdict.checks if one.name != RESERVED_FOR)),
         funnel={} if verdict.funnel is None else dict(verdict.funnel._asdict()),
         position=verdict.position,
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -35,6 +37,8 @@ from sokovan.scheduling.trace import Advice, Check, Code, Funnel, Verdict
 # A problem that was not noted again for this long counts as resolved.
 PROBLEM_S = 60
 SHOWN_MAX = 8
+# Stands for a session that the caller may not see, of which neither name nor id is told.
+HIDDEN = "a session of another user"
 # The exit code of a process killed by a signal is this plus the signal number.
 SIGNALLED = 128
 SIGNAL_MAX = 64
@@ -83,23 +87,28 @@ def read_verdict(stored: StoredVerdict | None) -> Verdict | None:
         return Verdict(stored.session_id, Code(stored.code), stored.summary)
 
 
-def explain_waiting(
-    session: SessionRecord,
-    verdict: Verdict,
-    *,
-    as_of_ms: int,
-    ahead: Sequence[SessionRecord] = (),
-    awaited: Sequence[SessionRecord] = (),
-    arrays: Sequence[ArrayRecord] = (),
-) -> Explanation:
-    """Explain a pending session by its last verdict.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelatedSessions:
+    """The sessions that a pending session waits behind.
 
-    `awaited` are the sessions it depends on or whose reservation it waits for, and `arrays`
-    the arrays.
+    `awaited` are those it depends on or whose reservation it waits for, and `arrays` the
+    arrays. Of the sessions only those in `visible` are named.
     """
-    names: dict[str, str] = {other.session_id: _name_for(session, other) for other in awaited}
-    names |= {array.array_id: array.name for array in arrays if array.owner.user == session.spec.owner.user}
-    blocked = verdict.code is Code.DEPENDENCY and any(map(_has_failed, awaited))
+
+    ahead: Sequence[SessionRecord] = ()
+    awaited: Sequence[SessionRecord] = ()
+    arrays: Sequence[ArrayRecord] = ()
+    visible: Collection[SessionId] = ()
+
+
+def explain_waiting(
+    session: SessionRecord, verdict: Verdict, *, as_of_ms: int, related: RelatedSessions | None = None
+) -> Explanation:
+    """Explain a pending session by its last verdict."""
+    related = related or RelatedSessions()
+    names: dict[str, str] = {other.session_id: _name_for(other, related.visible) for other in related.awaited}
+    names |= {one.array_id: one.name for one in related.arrays if one.owner.user == session.spec.owner.user}
+    blocked = verdict.code is Code.DEPENDENCY and any(map(_has_failed, related.awaited))
     return Explanation(
         session_id=session.session_id,
         status=session.status,
@@ -112,7 +121,7 @@ def explain_waiting(
         ),
         funnel=funnel_view(verdict.funnel),
         position=verdict.position,
-        ahead=tuple(_ahead(session, other) for other in ahead),
+        ahead=tuple(_ahead(session, other, related.visible) for other in related.ahead),
         as_of_ms=as_of_ms,
     )
 
@@ -178,25 +187,25 @@ def _is_note(entry: HistoryEntry) -> bool:
     return entry.before == entry.after and entry.change.by is not Cause.CONTROLLER and entry.change.code != ""
 
 
-def _ahead(session: SessionRecord, other: SessionRecord) -> Ahead:
+def _ahead(session: SessionRecord, other: SessionRecord, visible: Collection[SessionId]) -> Ahead:
     if other.spec.priority > session.spec.priority:
         why = f"has priority {other.spec.priority}, this one {session.spec.priority}"
     elif other.place < session.place:
         why = f"is earlier in queue {other.spec.queue}"
     else:
         why = f"comes first in queue {other.spec.queue} by the order of its scheduler"
-    return Ahead(session=_name_for(session, other), why=why)
+    return Ahead(session=_name_for(other, visible), why=why)
 
 
-def _name_for(session: SessionRecord, other: SessionRecord) -> str:
-    """The name of another session, for the same owner only; else its id, for privacy."""
-    same_owner = other.spec.owner.user == session.spec.owner.user
-    return other.spec.name if same_owner and other.spec.name else other.session_id
+def _name_for(other: SessionRecord, visible: Collection[SessionId]) -> str:
+    """The name of another session, or its id; neither if the caller may not see it."""
+    return other.spec.name or other.session_id if other.session_id in visible else HIDDEN
 
 
 def _with_names(text: str, names: Mapping[str, str]) -> str:
     for session_id, name in names.items():
-        text = text.replace(session_id, f"{name} ({session_id})") if name != session_id else text
+        shown = {HIDDEN: HIDDEN, session_id: session_id}.get(name, f"{name} ({session_id})")
+        text = text.replace(session_id, shown)
     return text
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import ArrayRecord, HistoryEntry, SessionRecord
+from sokovan.domain.records import HistoryEntry, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
@@ -20,6 +20,7 @@ from sokovan.orchestrator.sessions.explain.explanations import (
 )
 from sokovan.orchestrator.sessions.explain.plan import DryRunBusy, DryRuns, group_check
 from sokovan.orchestrator.sessions.explain.reasons import (
+    RelatedSessions,
     explain_stage,
     explain_waiting,
     past_reasons,
@@ -34,7 +35,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.snapshot import workload_of
-from sokovan.scheduling.trace import Check, Code, Verdict
+from sokovan.scheduling.trace import RESERVED_FOR, Check, Verdict
 
 _ALL = SessionFilter()
 _WHEN = {When.NOW: "now", When.WAITS: "later", When.NEVER: "never"}
@@ -48,11 +49,9 @@ class _StoredFacts:
     history: Sequence[HistoryEntry]
     now_ms: int
     stored: StoredVerdict | None = None
-    ahead: Sequence[SessionRecord] = ()
-    awaited: Sequence[SessionRecord] = ()
+    related: RelatedSessions | None = None
     times_out_ms: int | None = None
     order: tuple[Check, ...] = ()
-    arrays: Sequence[ArrayRecord] = ()
 
 
 @dataclass(slots=True)
@@ -70,9 +69,12 @@ class WhyService:
     def __init__(self, store: Store, dry_runs: DryRuns | None = None) -> None:
         self._store, self._dry_runs = store, dry_runs
 
-    async def why(self, session_id: SessionId) -> Explanation:
-        """Explain the state of a session. Raises NotFound."""
-        facts = await self._store.read(lambda unit: _read_facts(unit, session_id))
+    async def why(self, session_id: SessionId, scope: SessionFilter | None = None) -> Explanation:
+        """Explain the state of a session. Raises NotFound.
+
+        Other sessions are named only if they are in `scope`: without one, those of the owner.
+        """
+        facts = await self._store.read(lambda unit: _read_facts(unit, session_id, scope))
         session, verdict = facts.session, read_verdict(facts.stored)
         chosen = group_check(why_group(facts.history))
         reasons = past_reasons(facts.history)
@@ -90,9 +92,7 @@ class WhyService:
             session,
             verdict,
             as_of_ms=facts.stored.last_ms,
-            ahead=facts.ahead,
-            awaited=facts.awaited,
-            arrays=facts.arrays,
+            related=facts.related,
         )
         waiting = replace(waiting, checks=(*chosen, *waiting.checks, *facts.order))
         return replace(
@@ -137,7 +137,7 @@ class WhyService:
         )
 
 
-async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
+async def _read_facts(unit: UnitOfWork, session_id: SessionId, scope: SessionFilter | None) -> _StoredFacts:
     session = await unit.sessions.get(session_id)
     history = [entry for _, entry in await unit.sessions.history(session_id)]
     if session.status is not SessionStatus.PENDING:
@@ -151,27 +151,30 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId) -> _StoredFacts:
     before = (*session.spec.dependencies, *_reserved_for(verdict))
     awaited = await unit.sessions.page(SessionFilter(ids=before), limit=len(before)) if before else []
     ordered = sorted(waiting, key=lambda one: order[one.session_id])
+    seen = scope or SessionFilter(user=session.spec.owner.user)
     group = await unit.catalog.get(ScalingGroup, session.spec.scaling_group)
     times_out_ms = group.times_out_ms(None if stored is None else stored.eligible_ms)
     used = await usage_check(unit, session, group)
-    return _StoredFacts(
-        session,
-        history,
-        unit.now_ms,
-        stored,
+    related = RelatedSessions(
         ahead=ordered,
         awaited=awaited,
-        times_out_ms=times_out_ms,
-        order=used,
         arrays=[one for array in session.spec.array_dependencies for one in await unit.arrays.named(array, _ALL)],
+        visible=await _visible(unit, [one.session_id for one in (*ordered, *awaited)], seen),
     )
+    return _StoredFacts(session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used)
 
 
 def _reserved_for(verdict: Verdict | None) -> tuple[SessionId, ...]:
-    """The session for which the room is reserved; its id ends the summary."""
-    if verdict is None or verdict.code is not Code.RESERVED_FOR_GANG:
-        return ()
-    return (SessionId(verdict.summary.rpartition(" ")[2]),)
+    """The session for which the room is reserved."""
+    checks = () if verdict is None else verdict.checks
+    return tuple(SessionId(check.detail) for check in checks if check.name == RESERVED_FOR)
+
+
+async def _visible(unit: UnitOfWork, ids: Sequence[SessionId], scope: SessionFilter) -> frozenset[SessionId]:
+    """Those of these sessions that are in the scope."""
+    wanted = tuple(dict.fromkeys(ids))
+    found = await unit.sessions.page(replace(scope, ids=wanted), limit=len(wanted)) if wanted else ()
+    return frozenset(one.session_id for one in found)
 
 
 def _name(session: SessionRecord) -> str:

@@ -9,6 +9,7 @@ from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState, QueueTre
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import DEFAULT_QUEUE
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem
 from sokovan.domain.records import ArrayRecord, SessionRecord, SessionResult
 from sokovan.orchestrator.sessions.intake.validation_context import AwaitedArray, IntakeQuery, group_of, is_member
@@ -38,6 +39,15 @@ def membership(query: IntakeQuery) -> Iterator[Problem]:
         # Only members may learn whether a group exists.
         mine = listed({caller.owner.group, *caller.groups})
         yield Problem("group", f"there is no group {quoted(group)} that you are a member of; yours: {mine}")
+    elif _is_foreign(query):
+        problem = f"user {caller.owner.user} is in no group of domain {caller.owner.domain}"
+        yield Problem("group", f"{problem}; an administrator adds users to groups")
+
+
+def _is_foreign(query: IntakeQuery) -> bool:
+    """Whether the group is of another domain: its limits are not for this user."""
+    group, caller = query.context.group, query.caller
+    return group is not None and group.domain != caller.owner.domain and caller.role is not Role.ADMIN
 
 
 def queue_of(query: IntakeQuery) -> str:

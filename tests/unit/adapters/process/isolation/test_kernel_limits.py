@@ -10,6 +10,7 @@ import pytest
 
 from sokovan.adapters.process.isolation.cgroup_hierarchies import CONTROLLERS, Hierarchies
 from sokovan.adapters.process.isolation.kernel_limits import limits_in_words, rlimits_for, set_limits
+from sokovan.adapters.process.shim.processes import MARK_LIMIT
 from sokovan.ports.runtime import RuntimeFailure
 from tests.kernels import launch
 
@@ -83,7 +84,7 @@ def test_without_control_groups_rlimits_hold_what_they_can(monkeypatch: pytest.M
 def test_with_control_groups_the_description_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = Hierarchies(2, dict.fromkeys(CONTROLLERS, Path("/x")))
     kinds = {kind for kind, _, _ in rlimits_for(launch("k", "pass", slots=ASKED), everything)}
-    assert kinds == {resource.RLIMIT_CORE, resource.RLIMIT_NOFILE}
+    assert kinds == {resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, MARK_LIMIT}
     assert limits_in_words(everything) == "limits by cgroup v2: memory, pids, cpu"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert limits_in_words(Hierarchies(1, {"memory": Path("/x")})) == (

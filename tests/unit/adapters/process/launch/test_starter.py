@@ -22,9 +22,10 @@ from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
 from sokovan.adapters.process.launch.starter import KernelTombstoned, Starter
 from sokovan.adapters.process.layout import KernelLayout, open_lock
 from sokovan.adapters.process.observer import UNFINISHED_AGE_MS, Observer
+from sokovan.adapters.process.orphan_processes import OrphanProcesses
 from sokovan.adapters.process.shim import processes
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.ports.runtime import KernelRemains, KernelState, RuntimeFailure
 from sokovan.testing.clock import VirtualClock
 from tests.kernels import SLEEP, launch, relatives, runtime_in
 
@@ -50,6 +51,22 @@ async def test_what_is_kept_of_a_launch_is_enough_to_find_it_and_no_more(starter
     assert '"kernel_id": "k"' in text
     assert "secret" not in text
     assert SLEEP not in text
+
+
+async def test_a_failed_start_of_which_something_is_left_is_not_reported_as_nothing(
+    starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise RuntimeFailure("no answer")
+
+    undead = processes.look_up(os.getpid())
+    monkeypatch.setattr(FORK_SERVER, "run_shim", fail)
+    monkeypatch.setattr(OrphanProcesses, "end", lambda _self: [undead])
+    with pytest.raises(KernelRemains, match=f"no answer; pid {os.getpid()}"):
+        starter.start(launch("k", SLEEP))
+
+    found = Observer(KernelLayout(tmp_path), VirtualClock()).all()
+    assert [(one.state, one.reason) for one in found] == [(KernelState.STOPPING, f"does not die: pid {os.getpid()}")]
 
 
 @pytest.mark.parametrize("trouble", [OSError(24, "Too many open files"), RuntimeFailure("no"), KeyboardInterrupt()])

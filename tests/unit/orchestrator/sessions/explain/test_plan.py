@@ -11,9 +11,9 @@ import pytest
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue, QueueState
-from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.owners.policy import ResourcePolicy
-from sokovan.domain.owners.tenancy import User
+from sokovan.domain.owners.tenancy import Owner, User
 from sokovan.domain.session import SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, When
@@ -199,6 +199,24 @@ async def test_few_are_tried_at_a_time_and_not_too_many_wait_for_that(harness: C
     assert {outcome.when for outcome in await asyncio.gather(*runs_under_way)} == {When.NOW}
     assert slow.most == 2
     assert (await runs.of_new(another(harness, session.spec))).when is When.NOW
+
+
+async def test_a_user_has_few_dry_runs_under_way_whatever_the_key(harness: ControllerHarness) -> None:
+    session, slow = await harness.submit(), Slow()
+    runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(waiting_max=9, per_user_max=2))
+    owner = session.spec.owner
+    under_way = [
+        asyncio.ensure_future(runs.of_new(replace(another(harness, session.spec), owner=one)))
+        for one in (owner, replace(owner, access_key=AccessKey("second")), Owner(user="bob"))
+    ]
+    await asyncio.wait(under_way, timeout=0.2)
+
+    with pytest.raises(DryRunBusy, match="2 dry runs of user alice"):
+        await runs.of_new(replace(session.spec, owner=replace(owner, access_key=AccessKey("third"))))
+
+    slow.may.set()
+    await asyncio.gather(*under_way)
+    assert await answered(runs, another(harness, session.spec)) is When.NOW
 
 
 async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_done(harness: ControllerHarness) -> None:

@@ -17,6 +17,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.explain.reasons import (
     PROBLEM_S,
     SHOWN_MAX,
+    RelatedSessions,
     explain_stage,
     explain_waiting,
     past_reasons,
@@ -213,7 +214,7 @@ def test_a_verdict_is_explained_completely() -> None:
     assert found.as_of_ms == NOW
 
 
-def test_sessions_ahead_have_a_reason_and_those_of_others_only_an_id() -> None:
+def test_sessions_ahead_have_a_reason_and_those_of_others_neither_name_nor_id() -> None:
     session = record(SessionStatus.PENDING)
 
     def other(name: str, *, place: int = 1, **options: Any) -> SessionRecord:
@@ -224,16 +225,19 @@ def test_sessions_ahead_have_a_reason_and_those_of_others_only_an_id() -> None:
         session,
         Verdict(S1, Code.NOT_ENOUGH_FREE, ""),
         as_of_ms=NOW,
-        ahead=[
-            other("s-mine", priority=5),
-            other("s-foreign", owner=Owner(user="bob")),
-            other("s-young", place=99),
-        ],
+        related=RelatedSessions(
+            ahead=[
+                other("s-mine", priority=5),
+                other("s-foreign", owner=Owner(user="bob")),
+                other("s-young", place=99),
+            ],
+            visible=[SessionId("s-mine"), SessionId("s-young")],
+        ),
     )
 
     assert [(one.session, one.why) for one in found.ahead] == [
         ("name-of-s-mine", "has priority 5, this one 0"),
-        ("s-foreign", "is earlier in queue default"),
+        ("a session of another user", "is earlier in queue default"),
         ("name-of-s-young", "comes first in queue default by the order of its scheduler"),
     ]
 
@@ -250,7 +254,9 @@ def test_dependencies_are_named_and_a_failed_one_needs_a_change(options: dict[st
     before = replace(session, session_id=SessionId("s-0"), spec=session_spec("s-0", name="prepare"), **options)
     verdict = Verdict(S1, Code.DEPENDENCY, "s-0 is not done", checks=(Check("dependencies", "no", "s-0 is not done"),))
 
-    found = explain_waiting(session, verdict, as_of_ms=NOW, awaited=[before])
+    found = explain_waiting(
+        session, verdict, as_of_ms=NOW, related=RelatedSessions(awaited=[before], visible=[before.session_id])
+    )
 
     assert (found.verdict, found.summary) == (advice, "prepare (s-0) is not done")
     assert found.checks == (Check("dependencies", "no", "prepare (s-0) is not done"),)
