@@ -48,9 +48,9 @@ def visible_listing(principal: AuthenticatedPrincipal, wanted: SessionFilter, *,
 
 
 async def require_known(unit: UnitOfWork, wanted: SessionFilter) -> None:
-    """Require that the queue and the scaling group of a filter exist. Raises ObjectNotFound.
+    """Require that the queue and the scaling group of a filter exist.
 
-    For filters that match nothing: sessions may outlive their queue.
+    For filters that match nothing: sessions may outlive their queue. Raises ObjectNotFound.
     """
     queues = [str(one.name) for one in await unit.catalog.all(Queue)] if wanted.queue else []
     groups = [str(one.name) for one in await unit.catalog.all(ScalingGroup)] if wanted.scaling_group else []

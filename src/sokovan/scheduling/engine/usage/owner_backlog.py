@@ -121,7 +121,10 @@ class OwnerBacklogs:
         self._removed: set[SessionId] = set()
 
     def count_at_start(self, scope: Scope, name: str) -> int:
-        """How many sessions wait at the start of the cycle, held ones included; the number only falls."""
+        """How many sessions wait at the start of the cycle; the number only falls.
+
+        Includes held sessions: a session beyond a limit by itself is refused although held.
+        """
         return len(self._waiting(scope, name))
 
     def slots_at_start(self, scope: Scope, name: str) -> ResourceSlot:
