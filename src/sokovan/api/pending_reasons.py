@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sokovan.api.mapping.sessions import session_view
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.sessions.explain.reasons import with_names
+from sokovan.orchestrator.sessions.session_cache import PAGE
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
+from sokovan.scheduling.trace import Code
 from sokovan.wire.api.sessions import SessionView
 
 # The number of sessions per list with image progress; each costs a query.
@@ -27,6 +32,7 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
         for one in sessions
         if one.session_id in reasons
     }
+    reasons |= await _named_dependencies(unit, sessions, reasons)
     pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
     for session_id in pulling[:PROGRESS_MAX]:
         reasons |= await _progress(unit, session_id)
@@ -34,6 +40,33 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
         session_view(one, reasons.get(one.session_id), times_out_ms=times_out_ms.get(one.session_id))
         for one in sessions
     ]
+
+
+async def _named_dependencies(
+    unit: UnitOfWork, sessions: Sequence[SessionRecord], reasons: Mapping[SessionId, StoredVerdict]
+) -> dict[SessionId, StoredVerdict]:
+    """The reasons of sessions that wait for others, with names beside the ids of those.
+
+    Only those of the session's own user are named, which every caller sees who sees it.
+    """
+    waiting = [
+        one
+        for one in sessions
+        if one.session_id in reasons and reasons[one.session_id].code == Code.DEPENDENCY and one.spec.dependencies
+    ]
+    wanted = tuple(dict.fromkeys(name for one in waiting for name in one.spec.dependencies))[:PAGE]
+    found = await unit.sessions.page(SessionFilter(ids=wanted), limit=len(wanted)) if wanted else ()
+    names: dict[str, dict[str, str]] = {}
+    for other in found:
+        if other.spec.name:
+            names.setdefault(other.spec.owner.user, {})[other.session_id] = other.spec.name
+    named = {}
+    for one in waiting:
+        own = names.get(one.spec.owner.user, {})
+        reason = reasons[one.session_id]
+        mine = {name: own[name] for name in one.spec.dependencies if name in own}
+        named[one.session_id] = replace(reason, summary=with_names(reason.summary, mine))
+    return named
 
 
 async def _progress(unit: UnitOfWork, session_id: SessionId) -> dict[SessionId, StoredVerdict]:

@@ -19,7 +19,7 @@ from sokovan.cli.commands.catalog.catalog_options import (
     read_slot_weights,
     read_whole,
 )
-from sokovan.cli.commands.catalog.quota_owners import assign_quota, policy_of, require_owner
+from sokovan.cli.commands.catalog.quota_owners import assign_quota, owners_of, policy_of, require_owner
 from sokovan.cli.formatting import NONE, or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import ImageBody, QueueBody, ScalingGroupBody
@@ -54,6 +54,8 @@ class CatalogNoun:
     after_set: Callable[[Client, str], None] | None = None
     # The names of what the server removes with an object.
     removed_with: Callable[[Client, str], Sequence[str]] | None = None
+    # Lines of `show` beside the columns, which cost further requests.
+    shown_with: Callable[[Client, str], Sequence[tuple[str, str]]] | None = None
 
     @property
     def title(self) -> str:
@@ -284,6 +286,7 @@ _QUOTA_NOUN = CatalogNoun(
     stored_name=policy_of,
     before_set=require_owner,
     after_set=assign_quota,
+    shown_with=lambda client, name: [("assigned_to", ", ".join(owners_of(client, name)) or NONE)],
 )  # fmt: skip
 
 _IMAGE = CatalogNoun(
