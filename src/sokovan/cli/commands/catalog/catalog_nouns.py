@@ -167,7 +167,7 @@ _SCALING_GROUP = CatalogNoun(
     removed_example="gpu",
     set_examples=(
         "default --scheduler drf --pending-timeout 2h",
-        """default --option agent_selector=roundrobin --option 'actions=["enqueue", "allocate"]'""",
+        """default --option 'actions=["enqueue", "allocate"]'""",
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
         "gpu --scheduler fair-share --usage-half-life 14d",
