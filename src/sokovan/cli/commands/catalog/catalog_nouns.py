@@ -136,7 +136,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "option",
-            "Scheduler option NAME=VALUE, lists in JSON; null removes it. Repeatable.",
+            "Scheduler option NAME=VALUE, lists as JSON; null: remove.",
             "scheduler_opts",
             repeatable=True,
             read=read_scheduler_options,

@@ -214,7 +214,7 @@ def _name_for(other: SessionRecord, visible: Collection[SessionId]) -> str:
 
 
 def _port_checks(related: RelatedSessions, now_ms: int) -> tuple[Check, ...]:
-    """Who has the ports that it needs, or when they are free again."""
+    """The holders of the ports that it needs, or when a port is free again."""
     names = {one.session_id: _name_for(one, related.visible) for one in related.holders}
     checks = []
     for held in related.ports[:SHOWN_MAX]:
