@@ -64,7 +64,7 @@ async def _named_dependencies(
     for one in waiting:
         own = names.get(one.spec.owner.user, {})
         reason = reasons[one.session_id]
-        mine = {name: own[name] for name in one.spec.dependencies if name in own}
+        mine: dict[str, str] = {name: own[name] for name in one.spec.dependencies if name in own}
         named[one.session_id] = replace(reason, summary=with_names(reason.summary, mine))
     return named
 
