@@ -20,7 +20,7 @@ from sokovan.domain.ids import AccessKey, is_name
 from sokovan.domain.owners.access import Action, ObjectKind, Ownership, may, may_act_for
 from sokovan.domain.owners.tenancy import Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.tenancy import KeyChange, KeyPage, KeyRequest, KeyView, NewKeyView
+from sokovan.wire.api.tenancy import KeyPage, KeyPolicyBody, KeyRequest, KeyView, NewKeyView
 
 KEYS_MAX = 100
 
@@ -44,7 +44,7 @@ class KeyRoutes:
             ApiOperation(method="GET", path=every, endpoint=self.list, tag=tag, answer=KeyPage),
             ApiOperation(
                 method="PUT", path=f"{every}/{{access_key:path}}", endpoint=self.change, tag=tag,
-                body=KeyChange, answer=KeyView, fails=(404,),
+                body=KeyPolicyBody, answer=KeyView, fails=(404,),
             ),
             ApiOperation(
                 method="DELETE", path=f"{every}/{{access_key:path}}", endpoint=self.remove, tag=tag,
@@ -96,7 +96,7 @@ class KeyRoutes:
 
     async def change(self, request: Request, access_key: Name) -> Response:
         """Change the policy of a key; sessions that run are not ended by it."""
-        principal, body = principal_of(request.scope), body_of(request, KeyChange)
+        principal, body = principal_of(request.scope), body_of(request, KeyPolicyBody)
 
         async def work(unit: UnitOfWork) -> Keypair:
             keypair, user = await _key(unit, access_key)

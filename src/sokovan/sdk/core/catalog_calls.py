@@ -25,8 +25,8 @@ from sokovan.wire.api.tenancy import (
     DomainPage,
     GroupBody,
     GroupPage,
-    KeyChange,
     KeyPage,
+    KeyPolicyBody,
     KeyRequest,
     KeyView,
     NewKeyView,
@@ -149,7 +149,7 @@ def usage(*, scaling_group: str | None, limit: int = PAGE_MAX, cursor: str | Non
 
 def set_key(access_key: str, policy: str | None) -> Call[KeyView]:
     """Change the policy of a key."""
-    body = sparse(KeyChange(policy=policy))
+    body = sparse(KeyPolicyBody(policy=policy))
     return Call(method="PUT", path=api_path("keys", access_key), answer=KeyView, body=body)
 
 

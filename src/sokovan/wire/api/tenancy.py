@@ -73,7 +73,7 @@ class KeyRequest(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyChange(StrictBody):
+class KeyPolicyBody(StrictBody):
     """The policy of a key from now on; null for none."""
 
     policy: str | None = None
