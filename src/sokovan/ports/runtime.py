@@ -30,6 +30,13 @@ class RuntimeFailure(SokovanError):
     hint = "see the detail; fix the machine, or let the session run on another agent"
 
 
+class SandboxFailed(RuntimeFailure):
+    """The sandbox of a kernel could not be set up on this machine."""
+
+    code = "sandbox-failed"
+    hint = "the agent's machine is at fault: run `sokovan doctor` there; the session is tried on another agent"
+
+
 class ProgramNotFound(RuntimeFailure):
     """The program of a command does not exist in the kernel's environment."""
 

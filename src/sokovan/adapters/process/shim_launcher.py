@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import sokovan
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.adapters.process.shim.main import PROGRAM_FAILED, SANDBOX_FAILED
+from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure, SandboxFailed
 
 START_LIMIT_S = 60.0
 END_LIMIT_S = 5.0
 _BOOT = "from sokovan.adapters.process.shim.main import main; main()"
+_FAILURES = {SANDBOX_FAILED: SandboxFailed, PROGRAM_FAILED: ProgramNotFound}
 _IMPORT_ROOT = str(Path(sokovan.__file__).parent.parent)
 
 
@@ -61,5 +63,6 @@ def started_record(answer_text: bytes, errors: bytes) -> dict[str, Any]:
     answer = json.loads(answer_text or b"{}")
     if "done" not in answer:
         detail = answer.get("error") or errors.decode(errors="replace").strip()[-2000:] or "its shim ended"
-        raise RuntimeFailure(f"the kernel could not be started: {detail}")
+        failure = _FAILURES.get(answer.get("code", ""), RuntimeFailure)
+        raise failure(f"the kernel could not be started: {detail}")
     return dict(answer.get("record") or {})

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies, probe_hierarchies
 from sokovan.adapters.process.isolation.kernel_limits import limits_in_words
-from sokovan.adapters.process.isolation.sandbox import Sandbox, probe_sandbox
+from sokovan.adapters.process.isolation.sandbox import PROGRAM, Sandbox, probe_sandbox
 from sokovan.domain.checks import LABEL_TEXT_MAX
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_IN_PLACE, MOUNTS_LABEL
 
-BUBBLEWRAP = "bwrap"
+BUBBLEWRAP = PROGRAM
 SANDBOX_LABEL = "sokovan.sandbox"
 LIMITS_LABEL = "sokovan.limits"
 CONFINEMENT_LABEL = "sokovan.confinement"

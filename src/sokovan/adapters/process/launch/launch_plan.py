@@ -10,6 +10,7 @@ from typing import Any
 
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.sandbox import Sandbox
+from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.adapters.process.launch.environment import check_command, environment_of
 from sokovan.adapters.process.launch.work_files import (
     check_mounts,
@@ -63,7 +64,12 @@ def plan_of(
     _check_program(launch, environment, folder)
     shown = [image for image in [images.folder(launch.image)] if image is not None]
     options = sandbox.options(launch, work=work, folder=folder, shown=shown, output=output) if sandbox.program else []
-    wrapped = {"program": sandbox.program, "options": options, "environment": {"PATH": os.defpath, **marks}}
+    wrapped = {
+        "program": sandbox.program,
+        "options": options,
+        "environment": {"PATH": os.defpath, **marks},
+        "filter": system_call_filter().hex(),
+    }
     return {
         "place": str(place),
         "arguments": list(launch.command),

@@ -25,7 +25,14 @@ _CHILD_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 class NotStarted(Exception):
-    """A program could not be started; the message is the reason."""
+    """A program could not be started; the message is the reason.
+
+    `code` tells whose fault it is: that of the sandbox, or that of the program's name.
+    """
+
+    def __init__(self, reason: str, code: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class Child:
@@ -37,7 +44,10 @@ class Child:
         self.folder: str = plan["folder"]
         self.rlimits: list[list[int]] = plan["rlimits"]
         self.sandbox: dict[str, Any] | None = plan["sandbox"]
+        self.filter = bytes.fromhex(self.sandbox["filter"]) if self.sandbox else b""
         self.groups = groups
+        # The sandbox reports the exit code of the kernel here, and nothing if it failed itself.
+        self.sandbox_status, self._status_end = os.pipe() if self.sandbox else (-1, -1)
 
     def start_kernel(self, output: int) -> int:
         """Start the kernel and return its pid; raises NotStarted."""
@@ -56,7 +66,10 @@ class Child:
                 self._run(self.arguments, self.environment)
             self._run_in_sandbox(self.sandbox)
 
-        return _forked(become)
+        pid = _forked(become)
+        if self.sandbox is not None:
+            os.close(self._status_end)
+        return pid
 
     def start_command(self, arguments: list[str], streams: tuple[int, int, int], *, terminal: bool, inside: int) -> int:
         """Start a command and return its pid; it enters the namespaces of `inside`."""
@@ -88,6 +101,8 @@ class Child:
     def _run(self, arguments: list[str], environment: dict[str, str]) -> NoReturn:
         os.chdir(self.folder)
         system_calls.forbid_new_privileges()
+        if self.filter:
+            system_calls.filter_calls(self.filter)
         _execute_program(arguments, environment)
 
     def _run_in_sandbox(self, sandbox: dict[str, Any]) -> NoReturn:
@@ -99,9 +114,11 @@ class Child:
         options = list(sandbox["options"])
         for name, value in self.environment.items():
             options += ["--setenv", name, value]
-        handle = os.memfd_create("options", 0)
-        _write_all(handle, b"".join(os.fsencode(option) + b"\0" for option in options))
-        os.lseek(handle, 0, os.SEEK_SET)
+        if self.filter:
+            options += ["--seccomp", str(_anonymous_file(self.filter))]
+        os.set_inheritable(self._status_end, True)  # noqa: FBT003  # the standard library's own signature
+        options += ["--json-status-fd", str(self._status_end)]
+        handle = _anonymous_file(b"".join(os.fsencode(option) + b"\0" for option in options))
         os.chdir("/")
         program = sandbox["program"]
         arguments = [program, "--args", str(handle), "--", *self.arguments]
@@ -172,6 +189,13 @@ def _execute_program(arguments: list[str], environment: dict[str, str]) -> NoRet
         except OSError as error:
             failure = error
     raise failure
+
+
+def _anonymous_file(content: bytes) -> int:
+    handle = os.memfd_create("sandbox", 0)
+    _write_all(handle, content)
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
 
 
 def _write_all(handle: int, content: bytes) -> None:

@@ -34,6 +34,11 @@ _UNKILLABLE_AFTER_S = 10.0
 _RETRY_S = 1.0
 _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
+_SANDBOX_PAUSE_S = 0.001
+_NO_PROGRAM = "bwrap: execvp "
+# Codes of a start that failed, also those of the agent's errors.
+SANDBOX_FAILED = "sandbox-failed"
+PROGRAM_FAILED = "program-not-found"
 # A start that takes longer is aborted; the agent waits a little longer than this.
 START_LIMIT_S = 50
 _IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -75,6 +80,9 @@ class Shim:
         write_record(self.folder, STATE, self.record, lasting=False)
         try:
             self.pid = self.child.start_kernel(self._output_end)
+            os.close(self._output_end)
+            if self.sandboxed:
+                self._await_sandbox()
         except NotStarted as error:
             self.record.update(
                 ended_ms=_now_ms(), exit_code=NOT_STARTED, signal=None, reason=f"could not start: {error}"[:400]
@@ -83,10 +91,20 @@ class Shim:
             self.groups.remove()
             self.listener.close(self.folder)
             raise
-        os.close(self._output_end)
         first = processes.look_up(self.pid)
         self.record.update(pid=self.pid, pid_start=first.start if first else 0, started_ms=_now_ms())
         self._write_state()
+
+    def _await_sandbox(self) -> None:
+        """Wait until the program of the kernel runs; raises NotStarted if it never does."""
+        while not any(inner.has_executed for outer in processes.children(self.pid) for inner in _children(outer)):
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                time.sleep(_SANDBOX_PAUSE_S)
+            elif b"exit-code" in _read_all(self.child.sandbox_status):
+                return  # it has run and ended already
+            else:
+                os.waitpid(self.pid, 0)
+                raise _sandbox_failure(_read_all(self.output))
 
     def hold(self) -> None:
         """Supervise the kernel until nothing of it is left, and record its end."""
@@ -299,6 +317,23 @@ class Shim:
         return LOG_DISK_FULL if self.ring.dropped else ""
 
 
+def _children(process: processes.Process) -> list[processes.Process]:
+    return processes.children(process.pid)
+
+
+def _read_all(handle: int) -> bytes:
+    """The content of a pipe without writers, up to a limit."""
+    return os.read(handle, _READ_BYTES)
+
+
+def _sandbox_failure(said: bytes) -> NotStarted:
+    """The failure of a sandbox that ended before its program ran."""
+    lines = said.decode(errors="replace").strip().splitlines() or ["it ended without a message"]
+    if _NO_PROGRAM in lines[-1]:
+        return NotStarted(lines[-1].partition(_NO_PROGRAM)[2].strip(), PROGRAM_FAILED)
+    return NotStarted(lines[-1], SANDBOX_FAILED)
+
+
 def _exit_code(status: int) -> int:
     return status if status >= 0 else _SIGNALLED - status
 
@@ -344,7 +379,7 @@ def supervise(plan: dict[str, Any], lock: int) -> None:
         shim = Shim(plan, folder)
         shim.start()
     except (NotStarted, OSError) as error:
-        _answer({"error": str(error)})
+        _answer({"error": str(error), "code": getattr(error, "code", "")})
         return
     signal.alarm(0)
     # The lock marks a start under way; from here on the record does.

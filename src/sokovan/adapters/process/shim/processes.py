@@ -12,18 +12,20 @@ ZOMBIE = "ZX"
 MARK_LIMIT = 10  # RLIMIT_LOCKS, for which the standard library has no name
 _MARK_LINE = "Max file locks"
 _STOP_ROUNDS = 50
+_FORKED_ONLY = 0x40  # PF_FORKNOEXEC: a copy of its parent, which runs no program of its own yet
 
 
 class Process:
     """One process, identified by pid and start time."""
 
-    __slots__ = ("child_cpu", "own_cpu", "parent", "pid", "session", "start", "state", "threads")
+    __slots__ = ("child_cpu", "has_executed", "own_cpu", "parent", "pid", "session", "start", "state", "threads")
 
     def __init__(self, pid: int, fields: list[str]) -> None:
         self.pid = pid
         self.state = fields[0]
         self.parent = int(fields[1])
         self.session = int(fields[3])
+        self.has_executed = not int(fields[6]) & _FORKED_ONLY
         # In clock ticks; that of children counts when they have ended.
         self.own_cpu = int(fields[11]) + int(fields[12])
         self.child_cpu = int(fields[13]) + int(fields[14])
@@ -77,6 +79,12 @@ def descendants(root: int) -> list[Process]:
             if child.alive:
                 found.append(child)
     return found
+
+
+def children(pid: int) -> list[Process]:
+    """The processes that the main thread of `pid` has started."""
+    numbers = read_text(f"/proc/{pid}/task/{pid}/children").split()
+    return [found for found in map(look_up, map(int, numbers)) if found is not None]
 
 
 def send(process: Process, number: int) -> bool:

