@@ -17,7 +17,7 @@ from tests.acceptance.endings import ended_well
 from tests.acceptance.fast_timings import FastTimings
 from tests.kernels import kernels_alive
 
-# A killed server does not give its lease back; its successor waits for the end of it.
+# Short enough that a second server on the same store would take over at once.
 LEASE_S = 0.6
 
 

@@ -34,6 +34,9 @@ METRICS: Mapping[str, Metric] = {
     "allocations_refused_total": Metric("counter", "Placements refused at the commit, by reason.", ("code",)),
     "api_failures_total": Metric("counter", "Requests that failed with an internal error."),
     "api_seconds": Metric("histogram", "Response time of a request.", ("method", "route", "status")),
+    "connections_closed_total": Metric(
+        "counter", "Connections closed as idle, displaced by others, or refused.", ("reason",)
+    ),
     "cycle_seconds": Metric("histogram", "Duration of one cycle of a coordinator.", ("coordinator",)),
     "decide_seconds": Metric("histogram", "Duration of one decision of the scheduling core."),
     "handler_failures_total": Metric(

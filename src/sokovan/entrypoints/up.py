@@ -16,14 +16,14 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from sokovan import __version__
-from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
 from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
-from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema.revision import is_newest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
@@ -48,6 +48,7 @@ from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
+    connection_limits_of,
     database_settings_of,
     dry_run_limits_of,
     timing_of,
@@ -59,6 +60,8 @@ from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import SettingSources, sources_of
 from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups
 from sokovan.entrypoints.upload_collection import collect_uploads
+from sokovan.entrypoints.web.connection_limits import Connections, link_limits
+from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
@@ -115,26 +118,35 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
     clock = SystemClock()
     began_ms = clock.monotonic_ms()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    open_files = raise_open_files()
     stopped = _stop_signal()
     async with AsyncExitStack() as stack:
         live = await _live_settings(sources, folder, stack)
         settings = live.current
         log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log", **asdict(settings.log)))
         live.report_to(lambda notice: log(f"settings: {notice.text}"))
-        database = Database(_database_settings(settings, folder), clock=clock)
+        # One clock for both connections to the store: their times are compared.
+        steady = SteadyClock()
+        database = Database(_database_settings(settings, folder), clock=steady)
         stack.push_async_callback(database.close)
-        await migration.upgrade(database)
+        await _upgrade(database)
         store = SqlStore(database, ids=SortableIds(clock))
         token = await _prepare_store(store, folder, settings)
         listener = bound_socket(HOST, settings.api.port)
         telemetry = PrometheusTelemetry()
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
-        manager = _manager_options(settings, folder, telemetry, log)
+        limits = connection_limits_of(settings.api).within(open_files)
+        manager = replace(
+            _manager_options(settings, folder, telemetry, log),
+            store_clock=steady,
+            link_limits=link_limits(open_files - limits.total_max),
+        )
         plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
         app = _app(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-        await stack.enter_async_context(served(app, listener))
+        connections = Connections(limits, clock, telemetry=telemetry, log=log)
+        await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         _write_server_info(folder, url, ports, token)
@@ -171,6 +183,16 @@ async def _live_settings(sources: SettingSources, folder: DataFolder, stack: Asy
 
 def _database_settings(settings: ServerSettings, folder: DataFolder) -> DatabaseSettings:
     return database_settings_of(settings.storage, data_folder_url=folder.store_url)
+
+
+async def _upgrade(database: Database) -> None:
+    """Upgrade the store if it is not at the newest revision."""
+    async with database.reading() as connection:
+        newest = await connection.run_sync(is_newest)
+    if not newest:
+        from sokovan.adapters.sql import migration  # noqa: PLC0415  # slow to load, and rarely needed
+
+        await migration.upgrade(database)
 
 
 def _stop_signal() -> asyncio.Event:
@@ -211,8 +233,11 @@ def _manager_options(
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
         return replace(options, hidden=(keys,))
 
+    database = _database_settings(settings, folder)
     return ManagerOptions(
-        database=_database_settings(settings, folder),
+        database=database,
+        # The folder is locked, so no other manager uses the store in it.
+        sole=database.url == folder.store_url,
         agent_token=token,
         link_host=HOST,
         link_port=LINK_PORT if settings.api.port else 0,

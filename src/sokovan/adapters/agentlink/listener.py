@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
+from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -157,6 +158,48 @@ async def _sent(socket: ServerConnection, content: bytes | str) -> None:
         raise ConnectionError(str(problem)) from None
 
 
+class ConnectionBounds(Protocol):
+    """Counts connections and closes those that take the room of others."""
+
+    def admit(self, link: asyncio.Transport, address: str) -> bool:
+        """Admit a new connection, or close it."""
+
+    def serve(self, link: asyncio.Transport) -> None:
+        """Its handshake is complete."""
+
+    def release(self, link: asyncio.Transport) -> None:
+        """The connection has ended."""
+
+
+class _BoundedConnection(ServerConnection):
+    """A connection that is counted from its first moment, before any handshake."""
+
+    def __init__(self, *args: Any, bounds: ConnectionBounds, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._bounds = bounds
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._bounds.admit(self.transport, str(self.remote_address[0]))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._bounds.release(self.transport)
+        super().connection_lost(exc)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAccess:
+    """The names, credentials and number of connections that are accepted.
+
+    `names` are further host names of this manager. `known` says whether a credential can
+    be valid at all; it must take constant time.
+    """
+
+    names: Collection[str] = ()
+    known: Callable[[str], bool] = bool
+    bounds: ConnectionBounds | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LinkListener:
     """A listening server at `port`."""
@@ -172,17 +215,14 @@ async def serve_links(
     host: str,
     port: int,
     tls: ssl.SSLContext | None = None,
-    names: Collection[str] = (),
-    known: Callable[[str], bool] = bool,
+    access: LinkAccess | None = None,
 ) -> AsyncIterator[LinkListener]:
-    """Accept agents until left; port 0 uses any free port. Raises OSError.
-
-    `names` are further host names of this manager. `known` says whether a credential can
-    be valid at all; it must take constant time.
-    """
-    door = LinkEndpoint(agents, frozenset(name.lower() for name in ("localhost", host, *names)), known)
+    """Accept agents until left; port 0 uses any free port. Raises OSError."""
+    access = access or LinkAccess()
+    bounds = access.bounds
+    door = LinkEndpoint(agents, frozenset(name.lower() for name in ("localhost", host, *access.names)), access.known)
     async with serve(
-        partial(_handle, agents),
+        partial(_handle, agents, bounds),
         host,
         port,
         process_request=door.answer,
@@ -195,6 +235,7 @@ async def serve_links(
         close_timeout=CLOSE_S,
         server_header=None,
         logger=_logger,
+        create_connection=None if bounds is None else cast("Any", partial(_BoundedConnection, bounds=bounds)),
     ) as server:
         try:
             yield LinkListener(next(iter(server.sockets)).getsockname()[1], server)
@@ -202,7 +243,9 @@ async def serve_links(
             agents.close()
 
 
-async def _handle(agents: LinkedAgents, socket: ServerConnection) -> None:
+async def _handle(agents: LinkedAgents, bounds: ConnectionBounds | None, socket: ServerConnection) -> None:
+    if bounds is not None:
+        bounds.serve(socket.transport)
     if socket.request is None:
         return
     reference = upload_of(socket.request.path)

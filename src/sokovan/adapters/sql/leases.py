@@ -20,16 +20,20 @@ _EXTEND = sa.update(LEASES).where(_NAMED).values(expires_ms=sa.bindparam("until_
 
 
 class SqlLeases:
-    """Leases as rows. A new holder waits for the writes of the previous one."""
+    """Leases as rows. A new holder waits for the writes of the previous one.
 
-    def __init__(self, store: SqlStore) -> None:
-        self._store = store
+    `sole` says that no other process can use the store, as the lock of a data folder
+    proves: any other holder has ended, whatever the clock says, and its lease is taken.
+    """
+
+    def __init__(self, store: SqlStore, *, sole: bool = False) -> None:
+        self._store, self._sole = store, sole
 
     async def acquire(self, name: str, *, holder: str, ttl_s: float) -> Lease | None:
         """See the port."""
 
         async def work(unit: SqlUnitOfWork) -> Lease | None:
-            return await _acquire(unit.transaction, name, holder=holder, ttl_s=ttl_s)
+            return await _acquire(unit.transaction, name, holder=holder, ttl_s=ttl_s, sole=self._sole)
 
         return await self._store.run_sql(work)
 
@@ -68,7 +72,7 @@ class SqlLeases:
         return await self._store.read(work)
 
 
-async def _acquire(transaction: Transaction, name: str, *, holder: str, ttl_s: float) -> Lease | None:
+async def _acquire(transaction: Transaction, name: str, *, holder: str, ttl_s: float, sole: bool) -> Lease | None:
     now, expires = transaction.now_ms, transaction.now_ms + int(ttl_s * 1000)
     first = {"name": name, "holder": holder, "epoch": 1, "expires_ms": expires}
     if await transaction.insert_new(LEASES, first):
@@ -77,8 +81,10 @@ async def _acquire(transaction: Transaction, name: str, *, holder: str, ttl_s: f
     row = await _locked(transaction, name)
     if row is None:
         return None
-    if row.expires_ms > now:
-        return await _extend(transaction, name, row, ttl_s=ttl_s) if row.holder == holder else None
+    if row.expires_ms > now and row.holder == holder:
+        return await _extend(transaction, name, row, ttl_s=ttl_s)
+    if row.expires_ms > now and not sole:
+        return None
     # Expired, even if it was ours: others may have seen it free, so a new epoch begins.
     epoch = row.epoch + 1
     await transaction.execute(

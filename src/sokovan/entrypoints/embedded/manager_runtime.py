@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.adapters.agentlink.listener import LinkListener, serve_links
+from sokovan.adapters.agentlink.listener import LinkAccess, LinkListener, serve_links
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
-from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
@@ -32,6 +32,7 @@ from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_prev
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.store_audit import StoreAuditor
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
 from sokovan.orchestrator.agent_registry import AgentRegistry
 from sokovan.orchestrator.coordinator import Coordinator
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator
@@ -39,7 +40,7 @@ from sokovan.orchestrator.periodic_tasks import TaskFailure
 from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
-from sokovan.ports.environment import Telemetry
+from sokovan.ports.environment import Clock, Telemetry
 from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.pipeline import schedule
@@ -54,14 +55,18 @@ class ManagerOptions:
     """Options of the manager.
 
     `agent` gives the options of the local agent for an address to connect to;
-    `fake_agents` is the shape of the simulated fleet.
+    `fake_agents` is the shape of the simulated fleet. `sole`: no other manager can use
+    the store.
     """
 
     database: DatabaseSettings
+    sole: bool = False
+    store_clock: Clock = field(default_factory=SteadyClock)
     agent_token: str
     link_host: str
     link_port: int
     link_tries: int = 50
+    link_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     telemetry: Telemetry
     log: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
@@ -92,7 +97,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     """Build and start the manager; closing `stack` stops it."""
     clock = SystemClock()
     ids = SortableIds(clock)
-    database = Database(options.database, clock=clock)
+    database = Database(options.database, clock=options.store_clock)
     stack.push_async_callback(database.close)
     store = SqlStore(database, ids=ids)
     hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
@@ -112,7 +117,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     listener = await _listen(options, stack, linked)
     parts = Dependencies(
         store=notifying,
-        leases=SqlLeases(store),
+        leases=SqlLeases(store, sole=options.sole),
         hints=hints,
         snapshots=SqlSnapshots(store),
         allocator=allocator_named(options.allocator, store),
@@ -152,7 +157,9 @@ async def decide_in_thread(
 
 async def _listen(options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
     """Listen for agents on the configured port, or on the next free one. Raises OSError."""
-    serve = partial(serve_links, linked, host=options.link_host, known=known_token(options.agent_token))
+    bounds = Connections(options.link_limits, SystemClock(), telemetry=options.telemetry, log=options.log)
+    access = LinkAccess(known=known_token(options.agent_token), bounds=bounds)
+    serve = partial(serve_links, linked, host=options.link_host, access=access)
     for port in range(options.link_port, options.link_port + options.link_tries - 1 if options.link_port else 0):
         with contextlib.suppress(OSError):
             return await stack.enter_async_context(serve(port=port))

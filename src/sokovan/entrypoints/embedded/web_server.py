@@ -7,17 +7,23 @@ import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.web.api_connections import BoundedHttp, BoundedSockets
+from sokovan.entrypoints.web.connection_limits import Connections
 
 # Number of consecutive ports to try.
 PORTS_TRIED = 50
 STREAMS_END_S = 2
+# Connections that are accepted at once, before any can be refused; far fewer than the descriptors kept in reserve.
+BACKLOG = 256
+OVERDUE_CHECK_S = 1.0
 
 
 class NoFreePort(SokovanError):
@@ -42,7 +48,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, candidate))
-            found.listen(1024)
+            found.listen(BACKLOG)
         except OSError as error:
             found.close()
             if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
@@ -61,23 +67,17 @@ class _Server(uvicorn.Server):
         yield
 
 
-class _Sockets(WebSocketsSansIOProtocol):
-    """uvicorn's WebSockets, with an HTTP response to the handshake counted as its end."""
-
-    async def send(self, message: Any) -> None:
-        """Send a message; without this, uvicorn logs a refused handshake as incomplete."""
-        await super().send(message)
-        self.handshake_complete = self.handshake_complete or self.close_sent
-
-
 @contextlib.asynccontextmanager
-async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
+async def served(app: FastAPI, listener: socket.socket, connections: Connections) -> AsyncIterator[None]:
     """Serve the app while the context is open; then end its streams."""
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
-        ws=_Sockets,
+        # uvicorn calls these two with its own arguments, as it would the classes.
+        http=cast("Any", partial(BoundedHttp, connections=connections)),
+        ws=cast("Any", partial(BoundedSockets, connections=connections)),
+        backlog=BACKLOG,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=30,
@@ -88,8 +88,17 @@ async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
+    watching = asyncio.create_task(_close_overdue(connections))
     try:
         yield
     finally:
+        watching.cancel()
         server.should_exit = True
         await serving
+
+
+async def _close_overdue(connections: Connections) -> None:
+    clock = SystemClock()
+    while True:
+        await clock.sleep(OVERDUE_CHECK_S)
+        connections.close_overdue()

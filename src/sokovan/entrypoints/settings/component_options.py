@@ -12,10 +12,12 @@ from sokovan.domain.owners.outputs import CopyLimits, OutputLimits
 from sokovan.domain.owners.uploads import UploadLimits
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sections import (
+    ApiServerSettings,
     SchedulerSettings,
     StorageSettings,
     UploadSettings,
 )
+from sokovan.entrypoints.web.connection_limits import ConnectionLimits
 from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.quarantine import QuarantineLimits
 from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, MassFailureGuard, Retention, Timing
@@ -77,6 +79,17 @@ def api_settings_of(server: ServerSettings, *, pepper: bytes, machine: str) -> A
             lasts_s_max=settings.stream_lifetime_s,
         ),
         copies=CopyLimits(**asdict(server.copies)),
+    )
+
+
+def connection_limits_of(settings: ApiServerSettings) -> ConnectionLimits:
+    """Limits of the API's connections."""
+    return ConnectionLimits(
+        total_max=settings.connections_max,
+        per_address_max=settings.connections_per_address_max,
+        head_s=settings.request_timeout_s,
+        idle_s=settings.idle_timeout_s,
+        body_s=settings.body_timeout_s,
     )
 
 

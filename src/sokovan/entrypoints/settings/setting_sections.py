@@ -32,7 +32,10 @@ class SchedulerSettings:
     )
     allocator: str = kind.name("repository", "The allocator that applies plans.")
     lease_ms: int = kind.whole(
-        3000, "Time after which another manager takes over from one that was killed.", least=100, most=600_000
+        3000,
+        "Time after which another manager takes over from one that was killed.",
+        least=100,
+        most=600_000,
     )
     dry_runs_max: int = kind.whole(2, "Dry runs (plan, why) that run at once.", least=1, most=1000)
     dry_runs_waiting_max: int = kind.whole(32, "Dry runs that wait for these.", least=0, most=100_000)
@@ -165,6 +168,15 @@ class ApiServerSettings:
     failures_per_minute: int = kind.whole(
         10, "Failed authentications a minute from one address.", least=1, most=COUNT_MAX
     )
+    connections_max: int = kind.whole(
+        4096, "Connections at once; fewer if fewer files may be open.", least=1, most=COUNT_MAX
+    )
+    connections_per_address_max: int = kind.whole(
+        2048, "Connections of one address at once; a new one replaces an idle one.", least=1, most=COUNT_MAX
+    )
+    request_timeout_s: int = kind.whole(10, "Time for the head of a connection's first request.", least=1, most=3600)
+    idle_timeout_s: int = kind.whole(40, "Time for the next request of a connection.", least=1, most=3600)
+    body_timeout_s: int = kind.whole(120, "Time for the body of a request.", least=1, most=3600)
     key_cached_ms: int = kind.whole(
         2000, "How long a key is used without being looked up again; a revoked one ends after it.", least=0, most=60_000
     )

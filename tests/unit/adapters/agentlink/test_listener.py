@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from socket import socket as plain_socket
 
 import pytest
 from websockets.asyncio.client import connect
@@ -12,15 +13,17 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from sokovan.adapters.agentlink.connection import LinkLimits
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.adapters.agentlink.listener import LinkListener, serve_links
+from sokovan.adapters.agentlink.listener import LinkAccess, LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.domain.ids import AgentId
+from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.wire.frames import LINK_PATH, STREAM_PATH, Welcome
 from sokovan.wire.link_codec import FRAME_BYTES_MAX, decode, encode
 from tests.integration.agent_rig import comes_true
 from tests.unit.adapters.agentlink.lines import HELLO, Door
+from tests.unit.api.api_harness import RecordedTelemetry
 
 SHOWN = {"Authorization": "Bearer secret"}
 
@@ -52,7 +55,9 @@ class Rig:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     made = Rig()
-    async with serve_links(made.agents, host="127.0.0.1", port=0, names=["manager.example.org"]) as made.listener:
+    async with serve_links(
+        made.agents, host="127.0.0.1", port=0, access=LinkAccess(names=["manager.example.org"])
+    ) as made.listener:
         yield made
 
 
@@ -76,7 +81,9 @@ async def test_a_credential_is_required(rig: Rig, path: str, shown: str) -> None
 @pytest.mark.parametrize("path", [LINK_PATH, f"{STREAM_PATH}x", "/"])
 async def test_a_credential_that_is_not_known_opens_no_socket(path: str) -> None:
     rig = Rig()
-    async with serve_links(rig.agents, host="127.0.0.1", port=0, known="secret".__eq__) as rig.listener:
+    async with serve_links(
+        rig.agents, host="127.0.0.1", port=0, access=LinkAccess(known="secret".__eq__)
+    ) as rig.listener:
         assert await rig.status(path, Authorization="Bearer another") == 401
         assert rig.door.tokens == []
         async with connect(rig.url(), additional_headers=SHOWN, proxy=None) as socket:
@@ -194,3 +201,25 @@ async def test_a_port_that_is_taken_is_an_error_at_once(rig: Rig) -> None:
     with pytest.raises(OSError, match="address already in use"):
         async with serve_links(rig.agents, host="127.0.0.1", port=rig.listener.port):
             pass
+
+
+async def test_idle_connections_keep_no_agent_out() -> None:
+    made, telemetry = Rig(), RecordedTelemetry()
+    limits = ConnectionLimits(total_max=8, per_address_max=8)
+    bounds = Connections(limits, SystemClock(), telemetry=telemetry, log=lambda _line: None)
+    async with (
+        serve_links(made.agents, host="127.0.0.1", port=0, access=LinkAccess(bounds=bounds)) as made.listener,
+        AsyncExitStack() as stack,
+    ):
+        async with connect(made.url(), additional_headers=SHOWN, proxy=None) as first:
+            for _ in range(50):
+                idle = stack.enter_context(plain_socket())
+                idle.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(idle, ("127.0.0.1", made.listener.port))
+            async with connect(made.url(), additional_headers=SHOWN, proxy=None) as second:
+                for agent in (first, second):
+                    await agent.send(encode(HELLO))
+                    content = await agent.recv()
+                    assert isinstance(content, bytes)
+                    assert isinstance(decode(content), Welcome)
+        assert len(telemetry.counted) > 40

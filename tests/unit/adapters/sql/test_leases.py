@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.schema.tables import LEASE_TERMS
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts.leases import taken
@@ -55,3 +56,20 @@ async def test_a_holder_may_renew_an_expired_lease_that_is_free() -> None:
         renewed = await cluster.leases.renew(lease, ttl_s=1)
         assert renewed is not None
         assert renewed.epoch == 1
+
+
+async def test_the_sole_process_of_a_store_takes_the_lease_of_one_that_ended_at_once() -> None:
+    """A killed server leaves a lease; with the clock set back it lies far in the future."""
+    clock = VirtualClock(now_ms=9_000_000_000_000)
+    async with StoredCluster.open(clock=clock) as cluster:
+        left = await taken(cluster, "scheduler", "killed", ttl_s=3600)
+        assert await cluster.leases.acquire("scheduler", holder="next", ttl_s=10) is None
+        sole = SqlLeases(cluster.store, sole=True)
+        lease = await sole.acquire("scheduler", holder="next", ttl_s=10)
+        assert lease is not None
+        assert (lease.holder, lease.epoch) == ("next", left.epoch + 1)
+        assert lease.expires_ms < left.expires_ms
+        assert await sole.renew(left, ttl_s=10) is None
+        again = await sole.acquire("scheduler", holder="next", ttl_s=10)
+        assert again is not None
+        assert again.epoch == lease.epoch

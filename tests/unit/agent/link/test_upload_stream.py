@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.adapters.agentlink.listener import serve_links
+from sokovan.adapters.agentlink.listener import LinkAccess, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.agent.link.manager_link import ManagerAddress
@@ -27,7 +27,9 @@ async def ignore(*_report: object) -> None:
 
 async def fetched(store: LocalUploads | None, reference: str, key: str = "right") -> list[UploadFile | bytes]:
     agents = LinkedAgents(SystemClock(), admit=refuse, on_heartbeat=ignore, uploads=store)
-    async with serve_links(agents, host="127.0.0.1", port=0, known=lambda given: given == "right") as listener:
+    async with serve_links(
+        agents, host="127.0.0.1", port=0, access=LinkAccess(known=lambda given: given == "right")
+    ) as listener:
         receiver = UploadReceiver(ManagerAddress(f"ws://127.0.0.1:{listener.port}", key))
         return [part async for part in receiver.parts(reference)]
 

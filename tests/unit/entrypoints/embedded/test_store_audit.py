@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.entrypoints.embedded.store_audit import StoreAuditor
+from sokovan.entrypoints.embedded.store_audit import FIRST_AFTER_S, StoreAuditor
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -35,3 +35,15 @@ async def test_a_violated_invariant_is_counted_and_logged() -> None:
         await StoreAuditor(cluster.store, telemetry, logged.append, every_s=300).check()
         assert b'sokovan_invariant_violations{invariant="I1"} 1.0' in telemetry.exposition()
         assert any("I1" in line for line in logged)
+
+
+async def test_the_first_check_comes_some_time_after_the_start() -> None:
+    async with StoredCluster.open() as cluster:
+        telemetry = PrometheusTelemetry()
+        (task,) = StoreAuditor(cluster.store, telemetry, lambda _: None, every_s=300).tasks()
+        assert await task.work() is False
+        assert b'invariant="I1"' not in telemetry.exposition()
+        assert task.due() == FIRST_AFTER_S
+        await task.work()
+        assert b'invariant="I1"' in telemetry.exposition()
+        assert task.due() is None

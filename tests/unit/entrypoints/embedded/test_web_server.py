@@ -13,7 +13,14 @@ from starlette.responses import Response
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.entrypoints.embedded.web_server import NoFreePort, bound_socket, served
+from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
+from tests.unit.api.api_harness import RecordedTelemetry
+
+
+def unlimited() -> Connections:
+    return Connections(ConnectionLimits(), SystemClock(), telemetry=RecordedTelemetry(), log=lambda _line: None)
 
 
 def test_a_taken_port_gives_the_next_free_one() -> None:
@@ -44,7 +51,7 @@ async def test_small_answers_are_sent_at_once() -> None:
         await Response("ok")(scope, receive, send)
 
     listener = bound_socket("127.0.0.1", 0)
-    async with served(app, listener), httpx2.AsyncClient(trust_env=False) as client:  # type: ignore[arg-type]  # any ASGI app will do
+    async with served(app, listener, unlimited()), httpx2.AsyncClient(trust_env=False) as client:  # type: ignore[arg-type]  # any ASGI app will do
         await client.get(f"http://127.0.0.1:{listener.getsockname()[1]}/")
     assert seen == [1]
 
@@ -55,7 +62,7 @@ async def test_an_app_answers_while_it_is_served_and_not_afterwards() -> None:
     listener = bound_socket("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/livez"
     async with httpx2.AsyncClient(trust_env=False) as client:
-        async with served(app, listener):
+        async with served(app, listener, unlimited()):
             assert (await client.get(url)).json() == {"status": "ok"}
         with pytest.raises(httpx2.ConnectError):
             await client.get(url)
@@ -71,7 +78,7 @@ async def test_a_socket_that_is_refused_with_an_answer_is_no_failure(caplog: pyt
     app.add_middleware(lambda _app: refusing)
     listener = bound_socket("127.0.0.1", 0)
     with caplog.at_level(logging.WARNING):
-        async with served(app, listener):
+        async with served(app, listener, unlimited()):
             with pytest.raises(InvalidStatus) as caught:
                 await connect(f"ws://127.0.0.1:{listener.getsockname()[1]}/exec", proxy=None)
     assert caught.value.response.status_code == 401

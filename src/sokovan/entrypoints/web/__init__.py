@@ -1,0 +1,1 @@
+"""Connections of the API: their limits, and the protocols that enforce them."""
