@@ -44,7 +44,7 @@ class EnrolmentRequest:
     """The request of an agent to be admitted.
 
     `incarnation` is the one it was admitted with before, 0 for a new process. `kernels` are
-    those found on its machine, with their attempt. `identity` distinguishes it from other
+    those found on its machine, with their attempt, not all of them if `partial`. `identity` distinguishes it from other
     agents of the same name; it may be empty. `images` are those that it can use at once.
     """
 
@@ -58,6 +58,7 @@ class EnrolmentRequest:
     labels: Mapping[str, str] = field(default_factory=dict)
     kernels_max: int | None = None
     kernels: tuple[tuple[KernelId, int], ...] = ()
+    partial: bool = False
     shard: str | None = None
     images: tuple[str, ...] = ()
 
@@ -147,11 +148,10 @@ class AgentRegistry:
     async def _rejoin_if_away(self, agent_id: AgentId, incarnation: int) -> bool:
         """Move back an agent that was declared SUSPECT or LOST; whether it was.
 
-        Reads before it writes: after a pause of the manager many agents are overdue at once.
+        After a pause of the manager many agents are overdue at once: they share a transaction.
         """
-        if not await self._store.read(lambda unit: _is_away(unit, agent_id, incarnation)):
-            return False
-        return await self._store.run(lambda unit: _rejoin(unit, agent_id, incarnation))
+        found: bool = await self._store.run_batched(_rejoin_batch, (agent_id, incarnation))
+        return found
 
 
 async def _store_batch(
@@ -160,6 +160,15 @@ async def _store_batch(
     for agent_id, incarnation, images in sorted(cached, key=lambda one: one[0]):
         await unit.fleet.add_images(agent_id, incarnation, images)
     return [None] * len(cached)
+
+
+async def _rejoin_batch(unit: UnitOfWork, overdue: Sequence[tuple[AgentId, int]]) -> list[bool | Exception]:
+    # In the order of their ids, so that two managers lock the same agents in the same order.
+    back = {
+        (agent_id, incarnation): await _rejoin(unit, agent_id, incarnation)
+        for agent_id, incarnation in sorted(set(overdue))
+    }
+    return [back[one] for one in overdue]
 
 
 async def _admit_batch(
@@ -247,10 +256,13 @@ async def _adopted(unit: UnitOfWork, request: EnrolmentRequest) -> list[tuple[Ke
     """The kernels that the new incarnation adopts.
 
     Those that the agent found, and those that have not started: a late request to the
-    earlier incarnation is refused, and is repeated to the new one.
+    earlier incarnation is refused, and is repeated to the new one. A partial report may
+    leave out any other one.
     """
     held = await unit.ledger.kernels_on(request.agent_id)
-    waiting = [(kernel.kernel_id, kernel.attempt) for kernel in held if kernel.status in _NOT_STARTED]
+    waiting = [
+        (kernel.kernel_id, kernel.attempt) for kernel in held if request.partial or kernel.status in _NOT_STARTED
+    ]
     return list(dict.fromkeys((*request.kernels, *waiting)))
 
 

@@ -64,6 +64,11 @@ class AgentReports:
         known = self._known.get(agent_id)
         return None if known is None else known.state
 
+    def is_newer(self, state: AgentState) -> bool:
+        """Whether a report is newer than the last one of its agent here."""
+        known = self._known.get(state.agent_id)
+        return known is None or _mark(state) > _mark(known.state)
+
     def heard_ms(self, agent_id: AgentId) -> int | None:
         """When the last report arrived."""
         known = self._known.get(agent_id)
@@ -77,7 +82,8 @@ class AgentReports:
     def fenced(self, kernel: KernelRecord) -> bool:
         """Whether a later incarnation of its agent reports and does not list it."""
         state = None if kernel.agent_id is None else self.state(kernel.agent_id)
-        return state is not None and state.incarnation > (kernel.incarnation or 0) and self.listed(kernel) is None
+        later = state is not None and state.incarnation > (kernel.incarnation or 0) and not state.partial
+        return later and self.listed(kernel) is None
 
     def current(self, kernel: KernelRecord) -> bool:
         """Whether the last report is of the incarnation that the kernel belongs to."""
