@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import array_named, read_session, session_named, visible_listing
+from sokovan.api.access.lookup import array_named, read_session, require_known, session_named, visible_listing
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
@@ -101,6 +101,8 @@ class SessionRoutes:
             found = await unit.sessions.page(
                 chosen, limit=query.limit + 1, after=after, newest=True, kernels_max=KERNELS_LISTED
             )
+            if not found:
+                await require_known(unit, chosen)
             page = found[: query.limit]
             return SessionPage(
                 items=await session_views(unit, page),
@@ -190,7 +192,9 @@ class ArrayRoutes:
         """The operations of this resource."""
         tag, one = "arrays", "/api/v1/arrays/{ref}"
         return [
-            ApiOperation(method="GET", path="/api/v1/arrays", endpoint=self.list, tag=tag, answer=ArrayPage),
+            ApiOperation(
+                method="GET", path="/api/v1/arrays", endpoint=self.list, tag=tag, answer=ArrayPage, fails=(404,)
+            ),
             ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=ArrayView, fails=(404, 409)),
             ApiOperation(
                 method="DELETE", path=one, endpoint=self.end, tag=tag,
@@ -211,6 +215,8 @@ class ArrayRoutes:
 
         async def work(unit: UnitOfWork) -> ArrayPage:
             found = await unit.arrays.page(scope, limit=query.limit + 1, after=after)
+            if not found:
+                await require_known(unit, scope)
             page = found[: query.limit]
             counts = await unit.arrays.counts([one.array_id for one in page])
             return ArrayPage(
