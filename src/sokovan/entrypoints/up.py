@@ -131,7 +131,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         stack.push_async_callback(database.close)
         await _upgrade(database)
         store = SqlStore(database, ids=SortableIds(clock))
-        token = await _prepare_store(store, folder, settings)
+        token = await _prepare_store(store, folder, settings, log)
         listener = bound_socket(HOST, settings.api.port)
         telemetry = PrometheusTelemetry()
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
@@ -202,10 +202,12 @@ def _stop_signal() -> asyncio.Event:
     return stopped
 
 
-async def _prepare_store(store: SqlStore, folder: DataFolder, settings: ServerSettings) -> str:
+async def _prepare_store(
+    store: SqlStore, folder: DataFolder, settings: ServerSettings, log: Callable[[str], None]
+) -> str:
     """Create defaults and configured scaling groups; returns the administrator's token."""
     await bootstrap(store)
-    await put_groups(store, settings.scaling_groups)
+    await put_groups(store, settings.scaling_groups, log=log, joining=settings.agent.shard)
     pepper = folder.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
     if key.fresh:
@@ -274,6 +276,8 @@ def _app(
             SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
         ),
     )
+    if settings.api.allow_several_users_without_isolation:
+        controller.allow_sharing()
     parts = ApiDependencies(
         store=notifying,
         controller=controller,
