@@ -106,9 +106,9 @@ def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:
 
 def _limited(processes_max: int) -> Callable[..., Sequence[CreateKernel]]:
     def limited(
-        session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits
+        session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits | None, **which: Any
     ) -> Sequence[CreateKernel]:
-        found = launches(session, addresses, *outputs)
+        found = launches(session, addresses, *outputs, **which)
         return [msgspec.structs.replace(one, processes_max=processes_max) for one in found]
 
     return limited

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -29,11 +29,11 @@ R = TypeVar("R")
 
 
 def poisonous(
-    session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits
+    session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits | None, **which: Any
 ) -> Sequence[CreateKernel]:
     if session.session_id == "poison":
         raise ValueError("this session cannot be launched")
-    return launches(session, addresses, *outputs)
+    return launches(session, addresses, *outputs, **which)
 
 
 async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_no_other(
