@@ -23,6 +23,7 @@ from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.schema.revision import is_newest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
@@ -125,15 +126,16 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         settings = live.current
         log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log", **asdict(settings.log)))
         live.report_to(lambda notice: log(f"settings: {notice.text}"))
+        telemetry = PrometheusTelemetry()
         # One clock for both connections to the store: their times are compared.
         steady = SteadyClock()
         database = Database(_database_settings(settings, folder), clock=steady)
         stack.push_async_callback(database.close)
         await _upgrade(database)
-        store = SqlStore(database, ids=SortableIds(clock))
+        report = partial(_report_writes, log=log, echo=echo, telemetry=telemetry)
+        store = SqlStore(database, ids=SortableIds(clock), report=report)
         token = await _prepare_store(store, folder, settings)
         listener = bound_socket(HOST, settings.api.port)
-        telemetry = PrometheusTelemetry()
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
         limits = connection_limits_of(settings.api).within(open_files)
         manager = replace(
@@ -183,6 +185,16 @@ async def _live_settings(sources: SettingSources, folder: DataFolder, stack: Asy
 
 def _database_settings(settings: ServerSettings, folder: DataFolder) -> DatabaseSettings:
     return database_settings_of(settings.storage, data_folder_url=folder.store_url)
+
+
+def _report_writes(
+    cause: str, *, log: Callable[[str], None], echo: Callable[[str], None], telemetry: PrometheusTelemetry
+) -> None:
+    """Tell that writes to the store fail or work again: in the terminal too, as the log may be on a full disk."""
+    line = f"the store cannot be written: {cause}; it is tried again" if cause else "the store can be written again"
+    telemetry.gauge("store_writable", 0 if cause else 1)
+    echo(line)
+    log(line)
 
 
 async def _upgrade(database: Database) -> None:
@@ -276,6 +288,7 @@ def _app(
     )
     parts = ApiDependencies(
         store=notifying,
+        leases=SqlLeases(store),
         controller=controller,
         hints=ports.hints,
         events=ports.events,
