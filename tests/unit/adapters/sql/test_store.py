@@ -29,6 +29,8 @@ from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import StoredCluster
 
+# For faults that pass; a busy machine needs time for some attempts.
+PATIENT = TransactionRetry(give_up_s=30, pause_first_s=0.001, pause_max_s=0.01)
 QUICK = TransactionRetry(give_up_s=0.2, pause_first_s=0.001, pause_max_s=0.01)
 
 
@@ -58,12 +60,12 @@ class FlakyDatabase(Database):
 
 
 @asynccontextmanager
-async def flaky(url: str) -> AsyncIterator[tuple[StoredCluster, FlakyDatabase]]:
+async def flaky(url: str, retry: TransactionRetry = PATIENT) -> AsyncIterator[tuple[StoredCluster, FlakyDatabase]]:
     clock = SystemClock()
     database = FlakyDatabase(DatabaseSettings(url), clock=clock)
     try:
         await migration.upgrade(database)
-        yield StoredCluster(SqlStore(database, ids=SortableIds(clock), retry=QUICK)), database
+        yield StoredCluster(SqlStore(database, ids=SortableIds(clock), retry=retry)), database
     finally:
         await database.close()
 
@@ -134,7 +136,7 @@ async def test_both_faults_one_after_the_other_do_it_once(url: str) -> None:
 
 
 async def test_an_unavailable_database_is_reported_in_time(url: str) -> None:
-    async with flaky(url) as (cluster, database):
+    async with flaky(url, QUICK) as (cluster, database):
         database.breaks_before_commit = 10**6
         with pytest.raises(StoreUnavailable, match=r"0\.2 s"):
             await cluster.store.run(counted([]))
@@ -301,7 +303,7 @@ async def test_a_full_disk_is_given_up_soon_reported_and_then_fails_at_once(tmp_
 
 
 async def test_while_writes_fail_one_attempt_at_a_time_probes_the_database(url: str) -> None:
-    async with flaky(url) as (cluster, database):
+    async with flaky(url, QUICK) as (cluster, database):
         database.breaks_before_commit = 10**6
         with pytest.raises(StoreUnavailable):
             await cluster.store.run(counted([]))
