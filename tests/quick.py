@@ -7,9 +7,12 @@ server. A test that takes seconds of processor time is marked `slow`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+
+T = TypeVar("T")
 
 SERVER_FIXTURES = frozenset(
     {"postgres_server", "postgres_url", "valkey_server", "valkey_url", "etcd_server", "etcd_url"}
@@ -45,7 +48,7 @@ def at_most(examples: int) -> settings:
     return settings(max_examples=min(examples, settings().max_examples))
 
 
-def sampled(values: Iterable[str], *, every: int) -> list[object]:
+def sampled(values: Iterable[T], *, every: int) -> list[object]:
     """Parameters of a test with many alike cases: `--quick` runs one in `every`."""
     return [
         value if place % every == 0 else pytest.param(value, marks=pytest.mark.slow)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -15,6 +15,7 @@ from sokovan.domain.records import Change, KernelMove, SessionRecord
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster
+from tests.quick import at_most
 
 KERNELS = 4
 CPU = {"cpu": 100}
@@ -88,7 +89,7 @@ async def run(steps: Sequence[tuple[str, int]]) -> None:
             check(await cluster.session("s"))
 
 
-@settings(max_examples=25, deadline=None)
+@at_most(25)
 @given(
     st.lists(
         st.tuples(st.sampled_from(("place", "retry", "alone", "give up")), st.integers(1, 2**KERNELS - 1)), max_size=8

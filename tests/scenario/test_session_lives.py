@@ -12,9 +12,11 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
+from tests.quick import sampled
 
 ONCE = RetryPolicy(attempts=1)
 
+STATES = ("pending", "scheduled", "preparing", "pulling", "prepared", "creating", "running", "terminating")
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
 
@@ -172,9 +174,7 @@ async def test_a_stopped_kernel_leaves_the_code_that_its_agent_saw(cluster: Orch
 
 
 @pytest.mark.parametrize("forced", [False, True])
-@pytest.mark.parametrize(
-    "state", ["pending", "scheduled", "preparing", "pulling", "prepared", "creating", "running", "terminating"]
-)
+@pytest.mark.parametrize("state", sampled(STATES, every=3))
 async def test_a_session_can_be_ended_in_every_state(cluster: OrchestratedCluster, state: str, forced: bool) -> None:
     agent = await _brought_to(cluster, state)
     assert await cluster.status("s") == state

@@ -78,7 +78,7 @@ async def test_a_stored_scenario_gives_the_plans_of_the_simulator(name: str) -> 
             assert await stored.agents_of_kernels() == agents
 
 
-@pytest.mark.parametrize("name", CANNOT_BE_STORED)
+@pytest.mark.parametrize("name", sampled(CANNOT_BE_STORED, every=3))
 async def test_the_store_refuses_the_first_state_of_a_scenario(name: str) -> None:
     with pytest.raises(CANNOT_BE_STORED[name]):
         async with StoredScenario.open(RUNNABLE[name]):

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from sokovan.agent.journal_records import JournalState, KernelKey, Tombstones
 from sokovan.domain.ids import AgentId
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import KernelReport
 
@@ -176,7 +176,4 @@ def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
 
 def used_slots(table: KernelTable) -> ResourceSlot:
     """The slots of the kernels that run or are being started."""
-    used = NO_SLOTS
-    for _, kernel in table.live():
-        used += kernel.slots
-    return used
+    return total(kernel.slots for _, kernel in table.live())

@@ -33,7 +33,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
         title="Sokovan",
         version=__version__,
         description=_DESCRIPTION,
-        routes=[route for route in routes if isinstance(route, OperationRoute)],
+        routes=[route.described() for route in routes if isinstance(route, OperationRoute)],
         separate_input_output_schemas=False,
     )
     components = schema.setdefault("components", {})

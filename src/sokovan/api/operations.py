@@ -82,9 +82,12 @@ class OperationRoute(APIRoute):
 
     FastAPI reads path, query and headers. The body is read here, strictly, and unknown
     parameters are rejected: a misspelt filter must not match everything.
+
+    Only a `described` route has the types of its responses. The OpenAPI document needs
+    them and no request does; their schemas would take most of the start of a server.
     """
 
-    def __init__(self, operation: ApiOperation, *, denied: Denied) -> None:
+    def __init__(self, operation: ApiOperation, *, denied: Denied, described: bool = False) -> None:
         self.operation, self._denied = operation, denied
         text = (operation.endpoint.__doc__ or "").strip()
         is_json = operation.answer is not None and operation.media == JSON_MEDIA
@@ -92,15 +95,19 @@ class OperationRoute(APIRoute):
             operation.path,
             operation.endpoint,
             methods=[operation.method],
-            response_model=operation.answer if is_json else None,
+            response_model=operation.answer if is_json and described else None,
             status_code=operation.status,
             tags=[operation.tag],
             summary=text.partition("\n")[0].rstrip("."),
-            responses=operation.responses(),
+            responses=operation.responses() if described else None,
             operation_id=operation.name,
             openapi_extra=_request_body(operation),
             response_class=JSONResponse if is_json else Response,
         )
+
+    def described(self) -> OperationRoute:
+        """The same route with the types of its responses."""
+        return OperationRoute(self.operation, denied=self._denied, described=True)
 
     def get_route_handler(self) -> Handler:
         """FastAPI's handler, called after the request was read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from sokovan.api.mapping.sessions import session_view
@@ -15,10 +16,16 @@ from sokovan.wire.api.sessions import SessionView
 
 # The number of sessions per list with image progress; each costs a query.
 PROGRESS_MAX = 20
+# Views that are built before other tasks run, in a few milliseconds.
+_CHUNK = 25
 
 
 async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
-    """Views of sessions; waiting ones with their last reason and their timeout."""
+    """Views of sessions; waiting ones with their last reason and their timeout.
+
+    The sessions may have been read without all of their kernels.
+    """
+    counts_of = await unit.sessions.kernel_counts([one.session_id for one in sessions])
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
     reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
     groups = {group.name: group for group in await unit.catalog.all(ScalingGroup)} if reasons else {}
@@ -30,10 +37,13 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
     pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
     for session_id in pulling[:PROGRESS_MAX]:
         reasons |= await _progress(unit, session_id)
-    return [
-        session_view(one, reasons.get(one.session_id), times_out_ms=times_out_ms.get(one.session_id))
-        for one in sessions
-    ]
+    views: list[SessionView] = []
+    for one in sessions:
+        reason, counts = reasons.get(one.session_id), counts_of[one.session_id]
+        views.append(session_view(one, reason, counts=counts, times_out_ms=times_out_ms.get(one.session_id)))
+        if len(views) % _CHUNK == 0:
+            await asyncio.sleep(0)  # noqa: TID251  # yields, so that a long page does not block the event loop
+    return views
 
 
 async def _progress(unit: UnitOfWork, session_id: SessionId) -> dict[SessionId, StoredVerdict]:

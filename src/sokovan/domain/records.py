@@ -6,7 +6,8 @@ Every record carries the version it was read at. A write names that version
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
@@ -161,6 +162,29 @@ class SessionRecord:
     def is_retried(self) -> bool:
         """Whether it waits for the end of a failed attempt, to start anew."""
         return is_retried(self.status, self.goal, self.cause)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSummary:
+    """All kernels of a session in figures; `exit_codes` in the order of the kernels."""
+
+    statuses: Mapping[KernelStatus, int]
+    attempt: int = 1
+    agents: int = 0
+    exited: int = 0
+    exit_codes: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, kernels: Sequence[KernelRecord]) -> KernelSummary:
+        """The figures of these kernels."""
+        codes = [one.exit_code for one in kernels if one.exit_code is not None]
+        return cls(
+            statuses=Counter(one.status for one in kernels),
+            attempt=max((one.attempt for one in kernels), default=1),
+            agents=len({one.agent_id for one in kernels} - {None}),
+            exited=len(codes),
+            exit_codes=tuple(dict.fromkeys(codes)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ class UnloadablePlugin(InvalidInput):
 
 def installed_plugins() -> PluginRegistry:
     """The built-in plugins and all installed ones."""
-    return registry_of(point for group in GROUPS for point in entry_points(group=group))
+    installed = entry_points()  # reads the metadata of every package, so once for all groups
+    return registry_of(point for group in GROUPS for point in installed.select(group=group))
 
 
 def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:

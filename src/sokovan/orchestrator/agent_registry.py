@@ -147,11 +147,10 @@ class AgentRegistry:
     async def _rejoin_if_away(self, agent_id: AgentId, incarnation: int) -> bool:
         """Move back an agent that was declared SUSPECT or LOST; whether it was.
 
-        Reads before it writes: after a pause of the manager many agents are overdue at once.
+        After a pause of the manager many agents are overdue at once: they share a transaction.
         """
-        if not await self._store.read(lambda unit: _is_away(unit, agent_id, incarnation)):
-            return False
-        return await self._store.run(lambda unit: _rejoin(unit, agent_id, incarnation))
+        found: bool = await self._store.run_batched(_rejoin_batch, (agent_id, incarnation))
+        return found
 
 
 async def _store_batch(
@@ -160,6 +159,15 @@ async def _store_batch(
     for agent_id, incarnation, images in sorted(cached, key=lambda one: one[0]):
         await unit.fleet.add_images(agent_id, incarnation, images)
     return [None] * len(cached)
+
+
+async def _rejoin_batch(unit: UnitOfWork, overdue: Sequence[tuple[AgentId, int]]) -> list[bool | Exception]:
+    # In the order of their ids, so that two managers lock the same agents in the same order.
+    back = {
+        (agent_id, incarnation): await _rejoin(unit, agent_id, incarnation)
+        for agent_id, incarnation in sorted(set(overdue))
+    }
+    return [back[one] for one in overdue]
 
 
 async def _admit_batch(

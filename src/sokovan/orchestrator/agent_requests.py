@@ -21,6 +21,8 @@ from sokovan.ports.environment import Clock
 
 # A request whose effect was not reported is repeated after this.
 REPEAT_S = 10.0
+# Requests of one kind that a session begins in a round: the others begin theirs in the same round.
+REQUESTS_PER_ROUND = 2_000
 # How long after its end an unused backoff is kept.
 _STALE_MS = 600_000
 
@@ -151,10 +153,14 @@ class AgentRequests:
 
         After success it is held for `hold_s`.
         """
-        if key in self._under_way or not self.backoff.due(key):
+        if not self.may_begin(key):
             return False
         self._under_way[key] = asyncio.ensure_future(self._run(key, work, notify, hold_s))
         return True
+
+    def may_begin(self, key: AgentRequestKey) -> bool:
+        """Whether `begin` would start a request with this key."""
+        return key not in self._under_way and self.backoff.due(key)
 
     async def settle(self) -> None:
         """Wait up to `settle_s` for replies to the requests under way."""

@@ -170,6 +170,11 @@ class ManagerEnd:
         """Drop a request whose answer is no longer needed."""
         self._due_ms.pop(number, None)
 
+    def postpone(self, milliseconds: int) -> None:
+        """Extend all deadlines by the time in which the manager read no frames."""
+        self._idle_deadline_ms += milliseconds
+        self._due_ms = {number: due_ms + milliseconds for number, due_ms in self._due_ms.items()}
+
     def expire(self, *, now_ms: int) -> tuple[ManagerEvent, ...]:
         """Requests that have timed out, and the end of a link without frames."""
         if self.phase is LinkPhase.CLOSED:

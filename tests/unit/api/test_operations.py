@@ -102,6 +102,14 @@ def test_the_first_line_of_the_docstring_is_the_summary() -> None:
     assert "All of them" in route.description
 
 
+def test_only_a_described_route_has_the_types_of_its_responses() -> None:
+    route = OperationRoute(replace(LIST, also={202: QueueBody}), denied=Client()._note)
+    assert (route.response_field, route.response_fields) == (None, {})
+    described = route.described()
+    assert described.response_model is QueueBody
+    assert list(described.response_fields) == [202]
+
+
 async def test_a_parameter_that_is_not_there_is_refused_and_not_ignored() -> None:
     client = Client(LIST, CHANGE)
     assert (await client.call("GET", "/things", params={"color": "blue"})).json() == {"color": "blue"}

@@ -12,6 +12,7 @@ import pytest
 from sokovan.cli.app import make_app, run_command
 from sokovan.cli.command_table import COMMANDS
 from sokovan.cli.errors import CommandError
+from tests.quick import sampled
 
 
 @cache
@@ -23,7 +24,7 @@ def help_of(words: str) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("words", sorted(COMMANDS))
+@pytest.mark.parametrize("words", sampled(sorted(COMMANDS), every=4))
 def test_every_command_has_help_with_a_summary_and_examples(words: str) -> None:
     out = help_of(words)
     place, summary = COMMANDS[words]
@@ -35,7 +36,7 @@ def test_every_command_has_help_with_a_summary_and_examples(words: str) -> None:
     assert (getattr(import_module(module), name).__doc__ or "").partition("\n")[0] == summary
 
 
-@pytest.mark.parametrize("words", sorted(COMMANDS))
+@pytest.mark.parametrize("words", sampled(sorted(COMMANDS), every=4))
 def test_help_fits_a_terminal_of_80_columns(words: str) -> None:
     assert [line for line in help_of(words).splitlines() if len(line) > 80] == []
 

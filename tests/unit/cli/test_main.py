@@ -56,6 +56,7 @@ def test_running_a_scenario_loads_no_database() -> None:
     assert heavy_modules_after("import sokovan.cli.local.simulate") == ["numpy", "yaml"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["audit", "db"])
 def test_looking_into_the_store_does_load_one(command: str) -> None:
     assert {"alembic", "sqlalchemy"} <= set(heavy_modules_after(f"import sokovan.cli.local.{command}"))

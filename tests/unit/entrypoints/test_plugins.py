@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from sokovan.entrypoints import plugins
 from sokovan.entrypoints.plugins import GROUPS, UnloadablePlugin, installed_plugins, registry_of
 from sokovan.scheduling.registry import BUILT_IN, DuplicatePlugin
 from sokovan.scheduling.selectors.dispersed import DispersedSelector
@@ -26,6 +28,13 @@ def test_what_is_installed_has_everything_that_is_built_in() -> None:
     assert BUILT_IN.validators.items() <= installed.validators.items()
     assert BUILT_IN.sequencers.items() <= installed.sequencers.items()
     assert BUILT_IN.selectors.items() <= installed.selectors.items()
+
+
+def test_the_metadata_of_the_packages_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Mock(wraps=entry_points)
+    monkeypatch.setattr(plugins, "entry_points", read)
+    installed_plugins()
+    read.assert_called_once_with()
 
 
 def test_without_entry_points_there_is_what_is_built_in() -> None:

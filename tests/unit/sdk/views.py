@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -78,8 +79,14 @@ ARRAY = ArrayView(
 
 
 def session(**changes: Any) -> SessionView:
-    """A running session with changes."""
-    return replace(SESSION, **changes)
+    """A running session with changes; the figures of its kernels follow from them."""
+    kernels: list[KernelView] = changes.get("kernels", SESSION.kernels)
+    figures = {
+        "kernel_counts": dict(Counter(one.status for one in kernels)),
+        "agents": len({one.agent for one in kernels} - {None}),
+        "exited": sum(one.exit_code is not None for one in kernels),
+    }
+    return replace(SESSION, **{**figures, **changes})
 
 
 def pending(**changes: Any) -> SessionView:

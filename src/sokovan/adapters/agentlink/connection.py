@@ -32,6 +32,8 @@ from sokovan.wire.link_session import (
 )
 
 WATCH_S = 0.5
+# A wait that takes longer than this shows that the event loop was busy.
+LATE_MS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +166,14 @@ class AgentConnection:
 
     async def _watch(self) -> None:
         while self._session.phase is not LinkPhase.CLOSED:
-            left_ms = self._session.next_due_ms - self._clock.monotonic_ms()
-            await self._clock.sleep(min(WATCH_S, max(0.001, left_ms / 1000)))
-            self._apply(self._session.expire(now_ms=self._clock.monotonic_ms()))
+            began_ms = self._clock.monotonic_ms()
+            wait_s = min(WATCH_S, max(0.001, (self._session.next_due_ms - began_ms) / 1000))
+            await self._clock.sleep(wait_s)
+            now_ms = self._clock.monotonic_ms()
+            late_ms = now_ms - began_ms - round(wait_s * 1000)
+            if late_ms > LATE_MS:  # the event loop was busy: frames may have arrived that it has not read
+                self._session.postpone(late_ms)
+            self._apply(self._session.expire(now_ms=now_ms))
 
     def _apply(self, events: Iterable[ManagerEvent]) -> None:
         for event in events:

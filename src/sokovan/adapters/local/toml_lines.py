@@ -9,6 +9,8 @@ from sokovan.ports.config import setting_path
 
 # After a value over more lines than this no line is known: each of its lines is parsed with all before it.
 _STATEMENT_LINES_MAX = 1_000
+# What the last line of a value over several lines contains.
+_ENDS = ("]", "}", '"""', "'''")
 
 
 def key_lines(text: str) -> dict[str, int]:
@@ -34,17 +36,25 @@ def _statements(text: str) -> Iterator[tuple[int, str, Mapping[str, object]]]:
     """Each key or header with its first line: a statement ends where it can be parsed."""
     begun, first = "", 1
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
+        may_end = not begun or any(end in line for end in _ENDS)
         first = number if not begun else first
         begun = f"{begun}\n{line}" if begun else line
-        try:
-            values = tomllib.loads(begun)
-        except (tomllib.TOMLDecodeError, RecursionError):
+        values = _parsed(begun) if may_end else None
+        if values is None:
             if number - first >= _STATEMENT_LINES_MAX:
                 return
             continue
         if values:
             yield first, begun, values
         begun = ""
+
+
+def _parsed(text: str) -> Mapping[str, object] | None:
+    """The values of a text, or None if it is not complete."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
 
 
 def _paths(above: tuple[str, ...], values: Mapping[str, object]) -> Iterator[tuple[str, ...]]:

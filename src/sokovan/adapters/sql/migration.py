@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ async def upgrade(database: Database) -> None:
     An empty database gets the current tables directly, which is faster than running
     all migrations and has the same result.
     """
-    script = ScriptDirectory.from_config(_config())
+    script = _script()
 
     def create(connection: Connection) -> bool:
         if sa.inspect(connection).get_table_names():
@@ -80,7 +81,7 @@ async def revisions(database: Database) -> Revisions:
     """Read the revision of a database."""
     async with database.reading() as connection:
         found = await connection.run_sync(_revision)
-    script = ScriptDirectory.from_config(_config())
+    script = _script()
     steps = {step.revision for step in script.walk_revisions()}
     return Revisions(found, newest=str(script.get_current_head()), known=found is None or found in steps)
 
@@ -93,7 +94,7 @@ async def check(database: Database) -> None:
 
 
 async def _run(database: Database, steps: Callable[[ScriptDirectory, Any], Any]) -> None:
-    script = ScriptDirectory.from_config(_config())
+    script = _script()
 
     def migrate(connection: Connection) -> None:
         # One transaction for all steps, so that an upgrade is applied as a whole or not at all.
@@ -118,6 +119,12 @@ async def _exclusive(database: Database) -> AsyncIterator[AsyncConnection]:
 
 def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
+
+
+@cache
+def _script() -> ScriptDirectory:
+    """The migrations, whose modules are loaded once."""
+    return ScriptDirectory.from_config(_config())
 
 
 def _config() -> Config:

@@ -8,6 +8,9 @@ Inside a write transaction there is no switch: all other writers wait for its en
 its statements run inline, in the caller's thread. BEGIN and COMMIT, which may wait
 for the disk or for another process, still run in the connection's thread. Short reads
 may run inline as well.
+
+A database in memory waits for neither a disk nor another process: all of its
+statements run inline.
 """
 
 from __future__ import annotations
@@ -103,6 +106,8 @@ class OneHopConnection(aiosqlite.Connection):
     _abandoned_call = False
     # Whether statements run in the caller's thread until the transaction ends.
     inline = False
+    # The same for the whole life of the connection.
+    in_memory = False
 
     # The `synchronous` level in effect.
     _level = ""
@@ -122,7 +127,7 @@ class OneHopConnection(aiosqlite.Connection):
 
     async def rollback(self) -> None:
         """Roll back; without a transaction there is no thread switch."""
-        inline, self.inline = self.inline, False
+        inline, self.inline = self.inline or self.in_memory, False
         if inline and not self._abandoned_call:
             self._conn.rollback()
         elif self.in_transaction or self._abandoned_call:
@@ -132,11 +137,16 @@ class OneHopConnection(aiosqlite.Connection):
     async def commit(self) -> None:
         """Commit in the connection's thread, because it waits for the disk."""
         self.inline = False
+        if self.in_memory:
+            self._conn.commit()
+            # Other tasks run at every commit, as they do while it waits for a disk.
+            await asyncio.sleep(0)
+            return
         await super().commit()
 
     async def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in the connection's thread, or here if `inline` is set."""
-        if self.inline and not self._abandoned_call:
+        """Call a function in the connection's thread, or here if it need not wait."""
+        if (self.inline or self.in_memory) and not self._abandoned_call:
             return work(*arguments)
         try:
             return await self._execute(work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
@@ -165,6 +175,7 @@ def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable
 
     async def opened() -> OneHopConnection:
         connection = OneHopConnection(connect, ROWS_AT_ONCE)
+        connection.in_memory = path == ":memory:"
         # An unclosed connection must not keep the process alive.
         connection._thread.daemon = True
         try:

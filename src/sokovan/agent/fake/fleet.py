@@ -161,8 +161,9 @@ class FakeFleet:
                 agent.observe()
                 if agent.is_report_due:
                     self._to_report[agent_id] = agent
-            while self._to_report:
-                await self._report(self._to_report.pop(next(iter(self._to_report))))
+            due, self._to_report = self._to_report, {}
+            # Together, as agents on machines of their own do: one that waits for the store delays no other.
+            await asyncio.gather(*[self._report(agent) for agent in due.values()])
             await self._queue.wait()
 
     async def _report(self, agent: FakeAgent) -> None:

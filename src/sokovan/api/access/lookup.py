@@ -45,12 +45,15 @@ def visible_listing(principal: AuthenticatedPrincipal, wanted: SessionFilter, *,
     return visible_filter(principal, replace(wanted, user=principal.user))
 
 
-async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
+async def session_named(
+    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int | None = None
+) -> SessionRecord:
     """The session that a reference means to the caller; own sessions first.
 
-    Raises ObjectNotFound, AmbiguousName, ArrayNamed.
+    It has its first `kernels_max` kernels only. Raises ObjectNotFound, AmbiguousName,
+    ArrayNamed.
     """
-    found = await _referred(unit, ref, principal)
+    found = await _referred(unit, ref, principal, kernels_max=kernels_max)
     if isinstance(found, ArrayRecord):
         raise ArrayNamed(name=found.name, size=found.size)
     if found is None:
@@ -63,20 +66,22 @@ async def array_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrinci
 
     Raises ObjectNotFound, AmbiguousName.
     """
-    found = await _referred(unit, ref, principal)
+    found = await _referred(unit, ref, principal, kernels_max=0)
     if not isinstance(found, ArrayRecord):
         raise ObjectNotFound(what="array", name=ref)
     return found
 
 
 async def _referred(
-    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal
+    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int | None
 ) -> SessionRecord | ArrayRecord | None:
     scopes = [visible_filter(principal)]
     if principal.subject.role is not Role.USER:
         scopes.insert(0, visible_filter(principal, SessionFilter(user=principal.user)))
     for scope in scopes:
-        sessions, arrays = await sessions_or_arrays(unit, ref, scope) if scope is not None else ((), ())
+        if scope is None:
+            continue
+        sessions, arrays = await sessions_or_arrays(unit, ref, scope, kernels_max=kernels_max)
         found: list[SessionRecord | ArrayRecord] = [*sessions, *arrays]
         if len(found) > 1:
             named = [(one.session_id, one.spec.name) for one in sessions] + [(one.array_id, one.name) for one in arrays]
@@ -87,9 +92,11 @@ async def _referred(
     return None
 
 
-async def read_session(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
+async def read_session(
+    store: Store, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int | None = None
+) -> SessionRecord:
     """Like `session_named`, in its own read transaction."""
-    return await store.read(lambda unit: session_named(unit, ref, principal))
+    return await store.read(lambda unit: session_named(unit, ref, principal, kernels_max=kernels_max))
 
 
 async def agent_named(unit: UnitOfWork, name: str) -> AgentRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
@@ -14,6 +15,7 @@ from sokovan.domain.records import (
     FailedStart,
     HistoryEntry,
     KernelRecord,
+    KernelSummary,
     SessionRecord,
     SessionResult,
 )
@@ -38,6 +40,9 @@ from sokovan.wire.api.sessions import (
     SessionView,
 )
 
+# Kernels of a session that its view has, and each one of a list: the first of them.
+KERNELS_SHOWN = 100
+KERNELS_LISTED = 8
 # The result of what users ended.
 CANCELLED = "cancelled"
 
@@ -66,20 +71,26 @@ _SAME = tuple(
     sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
 )
 
+# Options that are shown as texts.
+_TEXTS = ("where", "tolerations", "affinity", "anti_affinity", "gates")
+
 
 def session_view(
-    record: SessionRecord, verdict: StoredVerdict | None = None, *, times_out_ms: int | None = None
+    record: SessionRecord,
+    verdict: StoredVerdict | None = None,
+    *,
+    counts: KernelSummary | None = None,
+    times_out_ms: int | None = None,
 ) -> SessionView:
-    """The view of a session, with its pending reason or its first end cause."""
-    spec, first = record.spec, record.spec.kernels[0]
+    """The view of a session, with its pending reason or its first end cause.
+
+    Without `counts`, the record has all of its kernels.
+    """
+    spec, first, kernels = record.spec, record.spec.kernels[0], counts or KernelSummary.of(record.kernels)
     waits = verdict if record.status in WAITING else None
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
-        where=[str(one) for one in spec.where],
-        tolerations=[str(one) for one in spec.tolerations],
-        affinity=[str(one) for one in spec.affinity],
-        anti_affinity=[str(one) for one in spec.anti_affinity],
-        gates=list(spec.gates),
+        **_texts(spec),
         partitions=[_partition_view(one) for one in spec.partitions],
         group_minimums=dict(spec.group_minimums),
         preemption=spec.preemption.value,
@@ -105,7 +116,10 @@ def session_view(
         slots=dict(spec.requested_slots()),
         size=len(spec.kernels),
         minimum=spec.gang_size,
-        kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels],
+        kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels[:KERNELS_SHOWN]],
+        kernel_counts={status.value: count for status, count in kernels.statuses.items()},
+        agents=kernels.agents,
+        exited=kernels.exited,
         depends_on=list(spec.awaited),
         topology=topology_text(spec.topology) if spec.topology is not None else None,
         hypernode=record.hypernode,
@@ -117,14 +131,18 @@ def session_view(
         starts_at=time_text_or_none(spec.starts_at_ms),
         reason=waits.code if waits is not None else record.cause,
         reason_detail=waits.summary if waits is not None else record.cause_detail,
-        exit_code=exit_code_of(record),
-        attempt=record.attempt,
+        exit_code=exit_code_of(record, kernels),
+        attempt=kernels.attempt,
         retry=RetryBody(attempts=spec.retry.attempts, backoff=spec.retry.backoff_s, elsewhere=spec.retry.elsewhere),
         failed_starts=[_failed_start_view(failed) for failed in record.failed_starts],
         version=record.version,
         times_out_at=time_text_or_none(times_out_ms),
         array=_member_view(spec),
     )
+
+
+def _texts(spec: SessionSpec) -> dict[str, Any]:
+    return {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
 
 
 def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
@@ -191,7 +209,7 @@ def is_final(record: SessionRecord) -> bool:
     return record.status in SESSION.terminal
 
 
-def exit_code_of(record: SessionRecord) -> int | None:
+def exit_code_of(record: SessionRecord, counts: KernelSummary | None = None) -> int | None:
     """The exit code of a session; None until it has ended.
 
     It agrees with the result: a success is 0, whatever other kernels ended with.
@@ -199,7 +217,7 @@ def exit_code_of(record: SessionRecord) -> int | None:
     of a kernel before the codes of those that were stopped for it, and any failure before
     success; of equals, the first kernel's.
     """
-    codes = [kernel.exit_code for kernel in record.kernels if kernel.exit_code is not None]
+    codes = (counts or KernelSummary.of(record.kernels)).exit_codes
     if not is_final(record) or not codes:
         return None
     if record.result is SessionResult.SUCCESS:

@@ -14,16 +14,16 @@ from sokovan.api.access.lookup import array_named, read_session, session_named, 
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
-from sokovan.api.mapping.sessions import kernel_view, session_view
+from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_view, session_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
-from sokovan.api.pagination import cursor_of, number_of
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.pending_reasons import session_views
-from sokovan.api.routes.parameters import ArrayQuery, Ref, SessionQuery
+from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, Ref, SessionQuery
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.arrays import ArrayPage, ArrayView
-from sokovan.wire.api.sessions import KernelView, SessionBody, SessionPage, SessionView
+from sokovan.wire.api.sessions import KernelPage, SessionBody, SessionPage, SessionView
 
 KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
 REASON_MAX = 500
@@ -64,7 +64,7 @@ class SessionRoutes:
             ),
             ApiOperation(
                 method="GET", path=f"{one}/kernels", endpoint=self.kernels, tag=tag,
-                answer=list[KernelView], fails=(404, 409),
+                answer=KernelPage, fails=(404, 409),
             ),
         ]  # fmt: skip
 
@@ -98,7 +98,9 @@ class SessionRoutes:
         async def work(unit: UnitOfWork) -> SessionPage:
             array = "" if query.array is None else (await array_named(unit, query.array, principal)).array_id
             chosen = replace(scope, array_id=array)
-            found = await unit.sessions.page(chosen, limit=query.limit + 1, after=after, newest=True)
+            found = await unit.sessions.page(
+                chosen, limit=query.limit + 1, after=after, newest=True, kernels_max=KERNELS_LISTED
+            )
             page = found[: query.limit]
             return SessionPage(
                 items=await session_views(unit, page),
@@ -112,7 +114,8 @@ class SessionRoutes:
         principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> SessionView:
-            [view] = await session_views(unit, [await session_named(unit, ref, principal)])
+            found = await session_named(unit, ref, principal, kernels_max=KERNELS_SHOWN)
+            [view] = await session_views(unit, [found])
             return view
 
         return json_response(await self._store.read(work))
@@ -150,10 +153,21 @@ class SessionRoutes:
         released = await self._controller.release(record.session_id, caller, gates=(gate,) if gate else ())
         return json_response(session_view(released))
 
-    async def kernels(self, request: Request, ref: Ref) -> Response:
-        """List the kernels of a session."""
-        record = await self._found(request, ref)
-        return json_response([kernel_view(one, record.spec.kernels[one.index]) for one in record.kernels])
+    async def kernels(self, request: Request, ref: Ref, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
+        """List the kernels of a session, by their index."""
+        principal, after = principal_of(request.scope), number_of(cursor)
+
+        async def work(unit: UnitOfWork) -> KernelPage:
+            record = await session_named(unit, ref, principal, kernels_max=0)
+            first = -1 if after is None else min(after, INDEX_MAX)
+            found = await unit.sessions.kernels(record.session_id, limit=limit + 1, after=first)
+            page = found[:limit]
+            return KernelPage(
+                items=[kernel_view(one, record.spec.kernels[one.index]) for one in page],
+                next=cursor_of(page[-1].index) if len(found) > limit else None,
+            )
+
+        return json_response(await self._store.read(work))
 
     async def _use_upload(self, user: str, upload: str) -> None:
         """Note the use of an upload. Raises ObjectNotFound for one that is not the caller's."""
@@ -162,7 +176,7 @@ class SessionRoutes:
         await self._uploads.use(user, upload)
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
-        return await read_session(self._store, ref, principal_of(request.scope))
+        return await read_session(self._store, ref, principal_of(request.scope), kernels_max=0)
 
 
 class ArrayRoutes:

@@ -104,7 +104,7 @@ def files(name: str, path: str = OUTPUT, /, *, kernel: int | None = None, output
     fmt = output.format()
     with output.client() as client:
         view = client.sessions.get(name)
-        kernels = [kernel] if kernel is not None else [one.index for one in view.kernels]
+        kernels = [kernel] if kernel is not None else list(range(view.size))
         found, kept = _listed(client, view.id, path, kernels)
     show_all(found, _columns(several=len(kernels) > 1), fmt, name=lambda one: one.path)
     for line in kept:

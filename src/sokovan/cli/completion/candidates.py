@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -106,7 +106,7 @@ class _CommandLine:
         given = dict(pairwise(joined))
         return {"context": given.get("--context"), "url": given.get("--url")}
 
-    def _options(self) -> dict[str, CommandOption]:
+    def _options(self) -> Mapping[str, CommandOption]:
         from sokovan.cli.completion.command_options import command_options  # noqa: PLC0415  # the parser loads only here
 
         return command_options(self.command)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from sokovan.cli.app import make_app
 
@@ -17,7 +19,8 @@ class CommandOption:
     help: str = ""
 
 
-def command_options(command: str) -> dict[str, CommandOption]:
+@cache
+def command_options(command: str) -> Mapping[str, CommandOption]:
     """The options of a command, by each of their names."""
     app = make_app()
     for word in command.split():

@@ -9,6 +9,9 @@ from sokovan.domain.checks import require_int, require_limits
 from sokovan.domain.ids import checked_name
 from sokovan.domain.slots import NO_LIMITS, SlotLimits
 
+# The limit of owners none of whose policies has one: a large gang takes much of the manager's time.
+KERNELS_PER_SESSION_DEFAULT = 256
+
 
 class Scope(StrEnum):
     """The kind of owner that a limit applies to."""
@@ -27,7 +30,8 @@ class ResourcePolicy:
     """The concurrent usage that an owner is limited to; None means no limit.
 
     `slots_max` limits only the slots it names: an owner limited to eight devices may use
-    any amount of memory.
+    any amount of memory. Without `kernels_per_session_max` in any policy of an owner,
+    KERNELS_PER_SESSION_DEFAULT applies.
     """
 
     name: str

@@ -64,6 +64,11 @@ class AgentReports:
         known = self._known.get(agent_id)
         return None if known is None else known.state
 
+    def is_newer(self, state: AgentState) -> bool:
+        """Whether a report is newer than the last one of its agent here."""
+        known = self._known.get(state.agent_id)
+        return known is None or _mark(state) > _mark(known.state)
+
     def heard_ms(self, agent_id: AgentId) -> int | None:
         """When the last report arrived."""
         known = self._known.get(agent_id)

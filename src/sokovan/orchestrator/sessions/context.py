@@ -20,6 +20,7 @@ from sokovan.orchestrator.sessions.session_cache import SessionCache, SessionCac
 from sokovan.orchestrator.sessions.session_writer import SessionWriter, by_coordinator
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.agent_gateway import AgentGateway, AgentUnreachable
+from sokovan.ports.agent_states import AgentStateCache
 from sokovan.ports.environment import Clock, Telemetry
 from sokovan.ports.storage import Store
 
@@ -52,6 +53,7 @@ class HandlerContext:
     reader: SessionCacheReader
     batches: BatchWriter
     writer: SessionWriter
+    agents: AgentStateCache
     reports: AgentReports
     requests: AgentRequests
     backoff: RequestBackoff
@@ -86,6 +88,7 @@ class HandlerContext:
             reader=SessionCacheReader(sessions, store),
             batches=batches,
             writer=SessionWriter(batches, sessions, quarantine),
+            agents=dependencies.agents,
             reports=AgentReports(),
             requests=requests,
             backoff=requests.backoff,

@@ -141,7 +141,7 @@ class ScheduleCoordinator:
             self._backoff.retry_all(set(diff.restarted))
             # Kernels that were adopted now belong to the new incarnation.
             self._sessions.mark_stale(
-                session for agent_id in diff.enrolled for session in self._sessions.sessions_on(agent_id)
+                kernel.session_id for agent_id in diff.enrolled for kernel in self._sessions.kernels_on(agent_id)
             )
             await self._reader.refresh()
         return CycleInput(long=long, diff=diff, agents=await self._scheduler.agents())

@@ -80,12 +80,14 @@ def _joins(session: SessionRecord, kernels: Collection[KernelId]) -> bool:
     if session.status is not SessionStatus.RUNNING:
         return False
     main = session.kernels[0].kernel_id if session.spec.ends_with is EndPolicy.MAIN else None
-    return not any(one.rank == 0 or one.kernel_id == main for one in session.kernels if one.kernel_id in kernels)
+    joining = frozenset(kernels)
+    return not any(one.rank == 0 or one.kernel_id == main for one in session.kernels if one.kernel_id in joining)
 
 
 def _failed_alone(session: SessionRecord, step: SessionStep) -> SessionStep:
     policy = session.spec.retry
-    attempts = {one.kernel_id: one.attempt for one in session.kernels if one.kernel_id in step.kernels}
+    failed = frozenset(step.kernels)
+    attempts = {one.kernel_id: one.attempt for one in session.kernels if one.kernel_id in failed}
     last = max(attempts.values())
     given_up = policy.verdict(last) is RetryVerdict.GIVE_UP
     fate = "it is given up, and the session goes on" if given_up else f"it is retried {policy.verdict(last)}"
@@ -123,16 +125,16 @@ def end_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[S
     decisive = decisive_exits(session, exits)
     if not decisive:
         return ()
-    first = [kernel for kernel in session.kernels if kernel.kernel_id in decisive]
-    rest = {kernel: one for kernel, one in exits.items() if kernel not in decisive}
+    deciding = frozenset(decisive)
+    first = [kernel for kernel in session.kernels if kernel.kernel_id in deciding]
+    rest = {kernel: one for kernel, one in exits.items() if kernel not in deciding}
     return _exited(first, exits, *_reason(first, exits)), *exit_steps(session, rest)
 
 
 def exit_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
     """The steps of exited kernels, without a decision about the session."""
     exited = [kernel for kernel in session.kernels if kernel.kernel_id in exits]
-    oom = _out_of_memory(exited, exits)
-    others = [kernel for kernel in exited if kernel not in oom]
+    oom, others = _by_memory(exited, exits)
     return _exited(oom, exits, OUT_OF_MEMORY, _summary(oom, exits)), _exited(others, exits, EXITED)
 
 
@@ -147,14 +149,21 @@ def _reason(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> 
     bad = [kernel for kernel in kernels if exits[kernel.kernel_id].code != 0]
     if not bad:
         return COMPLETED, ""
-    oom = _out_of_memory(bad, exits)
+    oom, others = _by_memory(bad, exits)
     # Kernels out of memory first: the others usually failed because of them.
-    summary = _summary([*oom, *(kernel for kernel in bad if kernel not in oom)], exits)
+    summary = _summary([*oom, *others], exits)
     return OUT_OF_MEMORY if oom else FAILED, summary
 
 
-def _out_of_memory(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> list[KernelRecord]:
-    return [kernel for kernel in kernels if exits[kernel.kernel_id].reason in _MEMORY_REASONS]
+def _by_memory(
+    kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]
+) -> tuple[list[KernelRecord], list[KernelRecord]]:
+    """The kernels that ran out of memory, and the others."""
+    oom: list[KernelRecord] = []
+    others: list[KernelRecord] = []
+    for kernel in kernels:
+        (oom if exits[kernel.kernel_id].reason in _MEMORY_REASONS else others).append(kernel)
+    return oom, others
 
 
 def _summary(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> str:

@@ -49,16 +49,21 @@ RESERVED = frozenset(
 
 
 def launches(
-    session: SessionRecord, addresses: Mapping[AgentId, str], outputs: OutputLimits | None = None
+    session: SessionRecord,
+    addresses: Mapping[AgentId, str],
+    outputs: OutputLimits | None = None,
+    *,
+    only: Sequence[KernelRecord] | None = None,
 ) -> Sequence[CreateKernel]:
-    """The creation requests of all placed kernels, in the order of their rank.
+    """The creation requests of these kernels; by default of all placed ones, by rank.
 
     `addresses` are where other machines reach the kernels of an agent; an agent without
     one counts as this machine; `outputs` are the limits of what is kept after the end.
     """
     neighbours = _Neighbours(session, addresses)
     terms = _output_terms(session, outputs or OutputLimits())
-    return [_launch(session, kernel, neighbours, terms) for kernel in neighbours.kernels]
+    wanted = neighbours.kernels if only is None else only
+    return [_launch(session, kernel, neighbours, terms) for kernel in wanted]
 
 
 def _output_terms(session: SessionRecord, limits: OutputLimits) -> OutputTerms:

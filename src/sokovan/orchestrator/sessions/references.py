@@ -12,17 +12,17 @@ from sokovan.ports.storage import UnitOfWork
 
 
 async def sessions_or_arrays(
-    unit: UnitOfWork, text: str, scope: SessionFilter
+    unit: UnitOfWork, text: str, scope: SessionFilter, *, kernels_max: int | None = None
 ) -> tuple[Sequence[SessionRecord], Sequence[ArrayRecord]]:
     """The sessions or arrays that a text refers to; several if ambiguous.
 
     A full id or name is preferred to a prefix, one that has not ended to one that has,
-    and of two that have ended the newer one.
+    and of two that have ended the newer one. Sessions have their first `kernels_max` kernels.
     """
     # Invalid names are not looked up: some databases reject such a text.
     if not is_session_name(text):
         return (), ()
-    sessions = await unit.sessions.named(text, scope)
+    sessions = await unit.sessions.named(text, scope, kernels_max=kernels_max)
     if sessions and (sessions[0].session_id == text or (_exact(sessions, text) and _lives(sessions[0]))):
         return sessions, ()
     arrays = await unit.arrays.named(text, scope)

@@ -82,7 +82,7 @@ class SessionCache:
         self._needs: dict[SessionId, frozenset[Need]] = {}
         # Dictionaries and not sets, for a deterministic order of iteration.
         self._by_need: dict[Need, dict[SessionId, None]] = {need: {} for need in Need}
-        self._session_of: dict[KernelId, SessionId] = {}
+        self._held: dict[KernelId, KernelRecord] = {}
         self._on_agent: dict[AgentId, dict[KernelId, None]] = {}
         self.stale: dict[SessionId, None] = {}
         self._changed_ids: dict[SessionId, None] = {}
@@ -112,7 +112,7 @@ class SessionCache:
         """Remove everything."""
         self._sessions.clear()
         self._needs.clear()
-        self._session_of.clear()
+        self._held.clear()
         self._on_agent.clear()
         self.stale.clear()
         self._changed_ids.clear()
@@ -137,21 +137,21 @@ class SessionCache:
         """The number of sessions that need this work."""
         return len(self._by_need[need])
 
+    def needs(self, session_id: SessionId, need: Need) -> bool:
+        """Whether a session needs this work."""
+        return session_id in self._by_need[need]
+
     def all(self) -> Iterator[SessionRecord]:
         """Every live session."""
         return iter(list(self._sessions.values()))
 
-    def session_of(self, kernel_id: KernelId) -> SessionId | None:
-        """The session of a kernel that holds slots."""
-        return self._session_of.get(kernel_id)
+    def kernel(self, kernel_id: KernelId) -> KernelRecord | None:
+        """A kernel that holds slots."""
+        return self._held.get(kernel_id)
 
-    def kernels_on(self, agent_id: AgentId) -> list[KernelId]:
+    def kernels_on(self, agent_id: AgentId) -> list[KernelRecord]:
         """The kernels that hold slots on an agent."""
-        return list(self._on_agent.get(agent_id, ()))
-
-    def sessions_on(self, agent_id: AgentId) -> list[SessionId]:
-        """The sessions that hold slots on an agent."""
-        return list(dict.fromkeys(self._session_of[kernel] for kernel in self._on_agent.get(agent_id, ())))
+        return [self._held[one] for one in self._on_agent.get(agent_id, ())]
 
     def knows(self, session_id: SessionId, version: int) -> bool:
         """Whether the cache has this version or a newer one."""
@@ -171,7 +171,7 @@ class SessionCache:
             self._by_need[need][session_id] = None
         for kernel in record.kernels:
             if kernel.status in HOLDS_SLOTS and kernel.agent_id is not None:
-                self._session_of[kernel.kernel_id] = session_id
+                self._held[kernel.kernel_id] = kernel
                 self._on_agent.setdefault(kernel.agent_id, {})[kernel.kernel_id] = None
 
     def _remove(self, record: SessionRecord) -> None:
@@ -179,7 +179,7 @@ class SessionCache:
         for need in self._needs.pop(record.session_id):
             self._by_need[need].pop(record.session_id, None)
         for kernel in record.kernels:
-            if self._session_of.pop(kernel.kernel_id, None) is not None and kernel.agent_id is not None:
+            if self._held.pop(kernel.kernel_id, None) is not None and kernel.agent_id is not None:
                 self._on_agent[kernel.agent_id].pop(kernel.kernel_id, None)
 
 

@@ -54,6 +54,7 @@ class SessionStep:
 
     def moves(self, session: SessionRecord) -> list[KernelMove]:
         """The moves of the step, on the current kernels."""
+        wanted = frozenset(self.kernels)
         return [
             KernelMove(
                 kernel,
@@ -63,7 +64,7 @@ class SessionStep:
                 self.follow_ups.get(kernel.kernel_id),
             )
             for kernel in session.kernels
-            if kernel.kernel_id in self.kernels
+            if kernel.kernel_id in wanted
         ]
 
 

@@ -10,7 +10,7 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord
+from sokovan.domain.records import Change, HistoryEntry, KernelMove, KernelRecord, KernelSummary, SessionRecord
 from sokovan.domain.session import SessionSpec
 
 
@@ -77,21 +77,38 @@ class SessionRepository(Protocol):
     async def requested(self, request: RequestKey) -> SessionRecord | None:
         """The session that the same request created before. Raises IdempotencyConflict."""
 
-    async def get(self, session_id: SessionId) -> SessionRecord:
-        """One session. Raises ObjectNotFound."""
+    async def get(self, session_id: SessionId, *, kernels_max: int | None = None) -> SessionRecord:
+        """One session, with its first `kernels_max` kernels. Raises ObjectNotFound."""
 
     async def page(
-        self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
+        self,
+        wanted: SessionFilter,
+        *,
+        limit: int,
+        after: int | None = None,
+        newest: bool = False,
+        kernels_max: int | None = None,
     ) -> Sequence[SessionRecord]:
-        """At most `limit` sessions after the position `after`, oldest or newest first."""
+        """At most `limit` sessions after the position `after`, oldest or newest first.
 
-    async def named(self, text: str, wanted: SessionFilter) -> Sequence[SessionRecord]:
+        Each has its first `kernels_max` kernels only.
+        """
+
+    async def named(
+        self, text: str, wanted: SessionFilter, *, kernels_max: int | None = None
+    ) -> Sequence[SessionRecord]:
         """The matching sessions that `text` refers to; at most two, if ambiguous.
 
         An id; else the name of sessions that have not ended, unique per user; else the
         name of the newest one that has ended; else a prefix of ids or names of sessions
-        that have not ended.
+        that have not ended. Each has its first `kernels_max` kernels only.
         """
+
+    async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
+        """The kernels of sessions in figures, whatever their number."""
+
+    async def kernels(self, session_id: SessionId, *, limit: int, after: int = -1) -> Sequence[KernelRecord]:
+        """At most `limit` kernels of a session with an index above `after`, in order."""
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
         """Apply transitions to kernels of one session, and to the session itself.

@@ -118,8 +118,12 @@ class AsyncKernels:
         self._connection = connection
 
     async def list(self, ref: str) -> list[KernelView]:
-        """List the kernels of a session."""
-        return await self._connection.send(session_calls.kernels(ref))
+        """All kernels of a session, read page by page."""
+        found: list[KernelView] = []
+        paging: Paging[KernelView] = Paging(partial(session_calls.kernels, ref))
+        while not paging.is_over():
+            found += paging.accept(await self._connection.send(paging.call()))
+        return found
 
     async def log(
         self, ref: str, kernel: int = 0, *, offset: int = 0, limit: int | None = None, tail: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query, sparse
-from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionPage, SessionView
+from sokovan.wire.api.sessions import HistoryView, KernelPage, LogChunk, SessionBody, SessionPage, SessionView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
@@ -91,9 +91,10 @@ def history(ref: str) -> Call[HistoryView]:
     return Call(method="GET", path=api_path("sessions", ref, "history"), answer=HistoryView)
 
 
-def kernels(ref: str) -> Call[list[KernelView]]:
-    """List the kernels of a session."""
-    return Call(method="GET", path=api_path("sessions", ref, "kernels"), answer=list[KernelView])
+def kernels(ref: str, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KernelPage]:
+    """Get one page of the kernels of a session."""
+    parameters = query({"limit": limit, "cursor": cursor})
+    return Call(method="GET", path=api_path("sessions", ref, "kernels"), answer=KernelPage, query=parameters)
 
 
 def log(ref: str, kernel: int, *, offset: int = 0, limit: int | None = None, tail: int | None = None) -> Call[LogChunk]:

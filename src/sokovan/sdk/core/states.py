@@ -41,7 +41,7 @@ def has_settled(view: SessionView) -> bool:
 
 def has_run(view: SessionView) -> bool:
     """Whether a kernel of the session ever ran."""
-    return state_of(view) == "RUNNING" or any(kernel.exit_code is not None for kernel in view.kernels)
+    return state_of(view) == "RUNNING" or view.exited > 0
 
 
 def needs_explaining(view: SessionView) -> bool:
@@ -50,7 +50,7 @@ def needs_explaining(view: SessionView) -> bool:
 
 
 def where(view: SessionView) -> list[str]:
-    """Agents of a session without duplicates, in the order of its kernels."""
+    """The agents of its first kernels, each once; `view.agents` counts all."""
     return list(dict.fromkeys(kernel.agent for kernel in view.kernels if kernel.agent))
 
 

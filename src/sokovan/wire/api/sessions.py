@@ -252,6 +252,10 @@ class SessionView:
     scaling group; null without one, and while a quota, a dependency, the start time or a
     gate holds the session. `gates` are those that have not been released. `environment` has
     the names of the variables of the first kernel; their values may be secrets.
+
+    `kernels` are the first ones only: up to 100, and up to 8 in lists; the page of kernels
+    has all of them. `kernel_counts` are all kernels by status, `agents` the number of agents
+    they are placed on, and `exited` how many have ended with an exit code.
     """
 
     id: str
@@ -285,6 +289,9 @@ class SessionView:
     reason_detail: str | None
     exit_code: int | None
     version: int
+    kernel_counts: dict[str, int] = field(default_factory=dict)
+    agents: int = 0
+    exited: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     group_domains: dict[str, str] = field(default_factory=dict)
     where: list[str] = field(default_factory=list)
@@ -319,6 +326,14 @@ class SessionPage:
     """A page of sessions; `next` is the cursor of the next page."""
 
     items: list[SessionView]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPage:
+    """A page of the kernels of a session, by their index."""
+
+    items: list[KernelView]
     next: str | None = None
 
 

@@ -21,6 +21,9 @@ from sokovan.adapters.local.toml_lines import key_lines
         ("a = {b = 1, c = {d = 2}}\n", {"a": 1, "a.b": 1, "a.c": 1, "a.c.d": 1}),
         ('[g."a.b"]\nx = 1\n', {"g": 1, 'g."a.b"': 1, 'g."a.b".x': 2}),
         ("[[list]]\nx = 1\n", {"list": 1, "list.x": 2}),
+        ("a = {b = [\n  1\n]}\nc = 1\n", {"a": 1, "a.b": 1, "c": 4}),
+        ("a = [\n  [1],\n  [2],\n]  # remark\nb = 1\n", {"a": 1, "b": 5}),
+        ("a = '''\nx\n'''\nb = 1\n", {"a": 1, "b": 4}),
         ("  a = 1  # remark\n  # more\n", {"a": 1}),
     ],
 )

@@ -38,9 +38,9 @@ def hops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     execute = OneHopConnection._execute
 
-    async def counted(self: OneHopConnection, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def counted(self: OneHopConnection, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         done.append(arguments[2] if len(arguments) > 2 else work.__name__)
-        return await execute(self, work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
+        return await execute(self, work, *arguments, **options)  # type: ignore[no-untyped-call]  # the driver has no types here
 
     monkeypatch.setattr(OneHopConnection, "_execute", counted)
     return done
@@ -80,6 +80,26 @@ async def test_a_brief_reader_does_not_cross_at_all(database: Database, hops: li
     async with database.reading() as connection:
         await connection.execute(sa.text("SELECT name FROM things"))
     assert hops == ["BEGIN", "SELECT name FROM things", "rollback"]
+
+
+async def test_a_database_in_memory_never_crosses_and_others_run_at_a_commit(hops: list[str]) -> None:
+    database = Database(DatabaseSettings("sqlite://"), clock=VirtualClock())
+    others: list[str] = []
+    async with database.writing() as connection:
+        hops.clear()  # of opening the connection
+        await connection.execute(sa.text("CREATE TABLE things (name TEXT)"))
+        asyncio.get_running_loop().call_soon(others.append, "ran")
+        assert others == []
+        await connection.commit()
+    assert others == ["ran"]
+    async with database.reading() as connection:
+        assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 0
+    async with database.writing() as connection:
+        await connection.execute(sa.text("INSERT INTO things VALUES ('a')"))
+    async with database.reading() as connection:
+        assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 0
+    assert hops == []
+    await database.close()
 
 
 async def test_what_was_not_committed_is_rolled_back_once(database: Database, hops: list[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -234,12 +235,37 @@ async def test_no_user_ends_sessions_of_others(api: ApiHarness) -> None:
 
 async def test_the_kernels_of_a_session_are_listed(api: ApiHarness) -> None:
     await api.run("many", NORTH, kernels=3)
-    kernels = (await api.get("/sessions/many/kernels", user=NORTH)).json()
+    kernels = (await api.get("/sessions/many/kernels", user=NORTH)).json()["items"]
     assert [(one["index"], one["role"], one["status"], one["agent"]) for one in kernels] == [
         (0, "main", "running", "a1"),
         (1, "sub", "running", "a1"),
         (2, "sub", "running", "a1"),
     ]
+
+
+async def test_the_kernels_of_a_session_are_listed_page_by_page(api: ApiHarness) -> None:
+    await api.run("paged", NORTH, kernels=5)
+    found, cursor = [], ""
+    while True:
+        page = (await api.get(f"/sessions/paged/kernels?limit=2{cursor}", user=NORTH)).json()
+        found.append([one["index"] for one in page["items"]])
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    assert found == [[0, 1], [2, 3], [4]]
+
+
+async def test_a_list_has_the_first_kernels_of_a_session_and_counts_of_all(api: ApiHarness) -> None:
+    body = {**BODY, "name": "gang", "size": KERNELS_SHOWN + 1}
+    sent = await api.call("POST", "/sessions", json=body, user=NORTH)
+    assert len(sent.json()["kernels"]) == KERNELS_SHOWN
+    [listed] = (await api.get("/sessions?name=gang", user=NORTH)).json()["items"]
+    assert [one["index"] for one in listed["kernels"]] == list(range(KERNELS_LISTED))
+    shown = (await api.get("/sessions/gang", user=NORTH)).json()
+    assert [one["index"] for one in shown["kernels"]] == list(range(KERNELS_SHOWN))
+    for view in (listed, shown):
+        assert (view["size"], view["kernel_counts"]) == (KERNELS_SHOWN + 1, {"pending": KERNELS_SHOWN + 1})
+        assert (view["agents"], view["exited"]) == (0, 0)
 
 
 async def test_an_array_is_submitted_shown_listed_and_ended_as_one(api: ApiHarness) -> None:

@@ -62,9 +62,10 @@ def test_sessions_are_found_by_need_and_by_place() -> None:
     cache = SessionCache(lambda before, after: moves.append((before, after)))
     cache.put(session(K.CREATING, K.RUNNING))
     assert [one.session_id for one in cache.needing(Need.CONFIRMATION)] == ["s"]
-    assert cache.kernels_on(AgentId("a1")) == [KernelId("s.1")]
-    assert cache.sessions_on(AgentId("a0")) == [SessionId("s")]
-    assert cache.session_of(KernelId("s.0")) == SessionId("s")
+    assert [one.kernel_id for one in cache.kernels_on(AgentId("a1"))] == [KernelId("s.1")]
+    held = cache.kernel(KernelId("s.0"))
+    assert held is not None
+    assert (held.session_id, held.agent_id) == (SessionId("s"), AgentId("a0"))
     cache.put(session(K.RUNNING, K.RUNNING, version=2))
     assert cache.count(Need.CONFIRMATION) == 0
     cache.put(session(K.TERMINATED, K.TERMINATED, version=3))

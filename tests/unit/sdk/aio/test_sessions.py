@@ -58,7 +58,14 @@ async def test_waiting_ends_with_the_deadline() -> None:
 
 async def test_every_other_question_is_one_request() -> None:
     chunk = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
-    responses = [*[ok(SESSION)] * 4, ok({"items": []}), ok([KERNEL]), ok(chunk), ok(SESSION), stream(("log", chunk))]
+    responses = [
+        *[ok(SESSION)] * 4,
+        ok({"items": []}),
+        ok({"items": [KERNEL], "next": None}),
+        ok(chunk),
+        ok(SESSION),
+        stream(("log", chunk)),
+    ]
     sessions, kernels, server = opened(*responses)
     await sessions.submit(SessionBody(command=["x"]))
     await sessions.get("a")

@@ -91,8 +91,9 @@ def test_every_other_question_is_one_request() -> None:
     plan |= {"scaling_group": "d", "queue": "q", "image": "host"}
     history = HistoryView(session="s-1", lines=[])
     chunk = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
+    page = {"items": [KERNEL], "next": None}
     sessions, kernels, server = opened(
-        ok(SESSION), ok(SESSION), ok(SESSION), ok(why), ok({"items": []}), ok(history), ok(plan), ok([KERNEL]),
+        ok(SESSION), ok(SESSION), ok(SESSION), ok(why), ok({"items": []}), ok(history), ok(plan), ok(page),
         ok(chunk), stream(("log", chunk)),
     )  # fmt: skip
     sessions.get("a")
@@ -113,7 +114,7 @@ def test_every_other_question_is_one_request() -> None:
         "GET /api/v1/sessions/waiting",
         "GET /api/v1/sessions/a/history",
         "POST /api/v1/sessions/plan",
-        "GET /api/v1/sessions/a/kernels",
+        "GET /api/v1/sessions/a/kernels?limit=100",
         "GET /api/v1/sessions/a/kernels/0/log?tail=3",
         "GET /api/v1/sessions/a/log?kernel=0",
     ]

@@ -10,7 +10,7 @@ from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_
 from sokovan.api.access.lookup import read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.events import event_view, missed_view
-from sokovan.api.mapping.sessions import is_final
+from sokovan.api.mapping.sessions import KERNELS_SHOWN, is_final
 from sokovan.api.operations import EVENT_STREAM, ApiOperation
 from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import Ref
@@ -24,6 +24,9 @@ from sokovan.wire.api.sessions import SessionView
 from sokovan.wire.api.system import EventView
 
 CONNECTED = b": connected\n\n"
+# The pause after a read of a session, as a multiple of the time that it took.
+_PAUSE_TIMES = 4
+_PAUSE_MAX_S = 0.5
 
 
 class WatchRoutes:
@@ -52,7 +55,7 @@ class WatchRoutes:
         Server-sent events `session`; after an error the last event is a `problem`.
         """
         principal = principal_of(request.scope)
-        record = await read_session(self._store, ref, principal)
+        record = await read_session(self._store, ref, principal, kernels_max=0)
         session_id = record.session_id
         return self._streams.response(principal, lambda ear: self._changes(ear, session_id), session_id=session_id)
 
@@ -67,7 +70,7 @@ class WatchRoutes:
 
     async def _changes(self, listener: EventListener, session_id: SessionId) -> Source:
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionView]:
-            record = await unit.sessions.get(session_id)
+            record = await unit.sessions.get(session_id, kernels_max=KERNELS_SHOWN)
             [view] = await session_views(unit, [record])
             return record, view
 
@@ -75,6 +78,7 @@ class WatchRoutes:
         while True:
             # Cleared before the store is read, so that a concurrent change triggers another read.
             listener.take()
+            began_ms = self._clock.monotonic_ms()
             record, view = await self._store.read(work)
             text = msgspec.json.encode(view)
             if text != last:
@@ -83,6 +87,8 @@ class WatchRoutes:
             if is_final(record):
                 return
             read_ms = self._clock.monotonic_ms()
+            # A session with many kernels changes often, and takes long to read: streams of it must not fill the loop.
+            await self._clock.sleep(min(_PAUSE_MAX_S, _PAUSE_TIMES * (read_ms - began_ms) / 1000))
             due_ms = read_ms + self._streams.limits.reread_s * 1000
             while not listener.has_events and self._clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN

@@ -259,7 +259,12 @@ _QUOTA_NOUN = CatalogNoun(
             repeatable=True, read=read_amounts,
         ),
         CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", read=read_whole),
-        CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", read=read_whole),
+        CatalogOption(
+            "kernels",
+            "Maximum number of kernels per session; default: 256.",
+            "kernels_per_session_max",
+            read=read_whole,
+        ),
         CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", read=read_whole),
         CatalogOption(
             "array", "Maximum number of sessions of an array; default: 10000.", "array_size_max", read=read_whole,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,9 +42,12 @@ def show(
     *,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
+    all_kernels: Flag = False,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Show a session or an array.
+
+    Of a session with many kernels, the first 100 are shown.
 
     For example:
       sokovan session show ddp
@@ -59,12 +63,16 @@ def show(
         Print it again after every change, until it has ended.
     until
         Watch until it has reached this state.
+    all_kernels
+        Show all kernels of the session.
     """
     target = checked_state(until) if until is not None else None
     output.format()
     with output.client() as client:
         if not watch and target is None:
             view = session_or_array(partial(client.sessions.get, name), partial(client.arrays.get, name))
+            if isinstance(view, SessionView) and all_kernels and view.size > len(view.kernels):
+                view = replace(view, kernels=client.kernels.list(view.id))
             _show_array(view, output) if isinstance(view, ArrayView) else _show(view, output)
             return OK
         for view in client.sessions.watch(name):
@@ -93,7 +101,7 @@ def history(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     fmt = output.format()
     with output.client() as client:
         history = client.sessions.history(name)
-        kernels = client.sessions.get(history.session).kernels if fmt.name in COLUMN_FORMATS else []
+        kernels = client.kernels.list(history.session) if fmt.name in COLUMN_FORMATS else []
     columns = history_columns(history.lines, kernels, utc=output.utc)
     show_all(history.lines, columns, fmt, name=lambda line: line.subject)
     return OK
@@ -225,6 +233,8 @@ def _show(view: SessionView, output: OutputOptions) -> None:
     if fmt.is_table and view.kernels and not fmt.columns:
         print_data("")
         print_data(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))
+        if view.size > len(view.kernels):
+            print_status(f"the first {len(view.kernels)} of {view.size} kernels; --all-kernels shows all")
 
 
 def _stop_each(client: Client, server: ActionOptions, names: Sequence[str], *, forced: bool) -> int:

@@ -289,14 +289,13 @@ def health(view: SessionView) -> str:
 
 def placed(view: SessionView) -> str:
     """Its agents; if there are many, their number and HyperNode."""
-    agents = where(view)
-    if len(agents) <= _AGENTS_SHOWN:
-        return ", ".join(agents) or formatting.NONE
-    return f"{view.hypernode} ({len(agents)} agents)" if view.hypernode else f"{len(agents)} agents"
+    if view.agents <= _AGENTS_SHOWN:
+        return ", ".join(where(view)) or formatting.NONE
+    return f"{view.hypernode} ({view.agents} agents)" if view.hypernode else f"{view.agents} agents"
 
 
 def _running(view: SessionView) -> int:
-    return sum(kernel.status.upper() == "RUNNING" for kernel in view.kernels)
+    return view.kernel_counts.get("running", 0)
 
 
 def _transition(line: HistoryLine) -> str:

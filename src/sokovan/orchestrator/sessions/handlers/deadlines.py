@@ -56,7 +56,7 @@ class EnforceDeadlines:
         stuck = [one.session_id for one in sessions.needing(Need.TERMINATION) if self._is_stuck(one)]
         change = by_coordinator(TERMINATION_TIMEOUT, "its kernels did not end in time; what they hold stays taken")
         forced = await writer.set_goal(self.name, stuck, Goal.FORCE, change)
-        self._overdue = {one: times for one, times in self._overdue.items() if sessions.session_of(one) is not None}
+        self._overdue = {one: times for one, times in self._overdue.items() if sessions.kernel(one) is not None}
         return bool(moved or forced)
 
     def _running(self) -> list[SessionRecord]:

@@ -46,7 +46,7 @@ class GarbageCollector:
         return False
 
     async def _collect(self, state: AgentState) -> None:
-        held = {*self._sessions.kernels_on(state.agent_id), *self._probes}
+        held = {*(kernel.kernel_id for kernel in self._sessions.kernels_on(state.agent_id)), *self._probes}
         unheld = [report for report in state.kernels if report.kernel_id not in held]
         ended = self._to_forget(state.agent_id, [report for report in unheld if report.exit_code is not None])
         running = [report for report in unheld if report.exit_code is None]

@@ -13,13 +13,19 @@ from sokovan.orchestrator.sessions.session_writer import by_coordinator
 from sokovan.ports.storage import UnitOfWork
 
 _MISSED = by_coordinator("heartbeat-missed")
+_SILENT = frozenset({AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST})
+
+
+# Sweeps that may be late before the rest of the time counts as lag of the coordinator.
+_SWEEPS_LATE = 2
 
 
 class HeartbeatMonitor:
-    """Compares the age of each agent's last heartbeat with the timeouts.
+    """Compares the silence of each agent with the timeouts.
 
-    The age counts from the last report that was new to this coordinator, and not from
-    before it led: a manager that was down received no heartbeats.
+    It counts from the last report that was new to this coordinator, and not from before it
+    led: a manager that was down received no heartbeats. Nor did one whose event loop was
+    busy read them, so that the time between two sweeps counts up to a bound.
     """
 
     name = "heartbeats"
@@ -27,28 +33,44 @@ class HeartbeatMonitor:
     def __init__(self, context: HandlerContext) -> None:
         self._reports, self._batches, self._clock = context.reports, context.batches, context.clock
         self._timing = context.timing
-        self._known_ms: dict[AgentId, int] = {}
+        self._agents = context.agents
+        # Time without the lag, and when on this scale each agent was heard last, with the time of that report.
+        self._watched_ms, self._swept_ms = 0, 0
+        self._heard: dict[AgentId, tuple[int | None, int]] = {}
 
     def clear(self) -> None:
         """Forget since when agents are known."""
-        self._known_ms.clear()
+        self._heard.clear()
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Move every agent whose heartbeat is overdue or has resumed."""
+        now_ms = self._clock.monotonic_ms()
+        most_ms = round(_SWEEPS_LATE * self._timing.current.sweep_s * 1000)
+        self._watched_ms += min(now_ms - self._swept_ms, most_ms)
+        self._swept_ms = now_ms
         moves = [(one, trigger) for one, info in cycle.agents.items() if (trigger := self._trigger(info)) is not None]
+        if any(trigger in _SILENT for _, trigger in moves):
+            moves = await self._still_silent(moves)
         if not moves:
             return False
         written = await self._batches.write(moves, _move_agents)
         return any(written.results)
 
+    async def _still_silent(self, moves: Sequence[tuple[AgentId, AgentTrigger]]) -> list[tuple[AgentId, AgentTrigger]]:
+        """The moves without those of agents that were heard since the cycle began."""
+        fresh = await self._agents.fresh()
+        heard = {one for one, state in fresh.items() if self._reports.is_newer(state)}
+        return [(one, trigger) for one, trigger in moves if trigger not in _SILENT or one not in heard]
+
     def _trigger(self, info: AgentInfo) -> AgentTrigger | None:
         if info.status is AgentStatus.TERMINATED:
             self._reports.forget(info.agent_id)
             return None
-        now_ms, timeouts = self._clock.monotonic_ms(), self._timing.current.heartbeats
-        heard_ms = self._reports.heard_ms(info.agent_id)
-        since_ms = max(heard_ms or 0, self._known_ms.setdefault(info.agent_id, now_ms))
-        age_ms = now_ms - since_ms
+        timeouts, heard_ms = self._timing.current.heartbeats, self._reports.heard_ms(info.agent_id)
+        known = self._heard.get(info.agent_id)
+        if known is None or known[0] != heard_ms:
+            known = self._heard[info.agent_id] = heard_ms, self._watched_ms
+        age_ms = self._watched_ms - known[1]
         if info.status in AWAY and heard_ms is not None and age_ms < timeouts.suspect_s * 1000:
             return AgentTrigger.HEARTBEAT_RESUMED if info.status is AgentStatus.SUSPECT else AgentTrigger.REJOINED
         if info.status is AgentStatus.ALIVE and age_ms >= timeouts.suspect_s * 1000:

@@ -19,7 +19,7 @@ from sokovan.domain.records import KernelMove, SessionRecord
 from sokovan.domain.session import LostPolicy, SessionSpec
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
-from sokovan.orchestrator.sessions.session_cache import Need, needs_of
+from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 from sokovan.ports.environment import IdSource
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -84,17 +84,21 @@ class EndLostSessions:
         for agent_id, info in agents.items():
             if info.status not in {AgentStatus.LOST, AgentStatus.TERMINATED}:
                 continue
-            found = self._alive_on(agent_id)
-            if info.status is AgentStatus.LOST:
-                found = [one for one in found if any(is_left_behind(kernel, info) for kernel in one.kernels)]
+            behind = info if info.status is AgentStatus.LOST else None
+            found = self._alive_on(agent_id, left_behind=behind)
             moved |= bool(found) and await self._end_sessions(agent_id, found)
         return moved
 
-    def _alive_on(self, agent_id: AgentId) -> list[SessionRecord]:
-        """The sessions with kernels on an agent that do not end."""
-        found = (self._sessions.get(one) for one in self._sessions.sessions_on(agent_id))
-        alive = [one for one in found if one is not None and Need.TERMINATION not in needs_of(one)]
-        return [one for one in alive if _failed(one, agent_id).kernels]
+    def _alive_on(self, agent_id: AgentId, *, left_behind: AgentInfo | None = None) -> list[SessionRecord]:
+        """The sessions with live kernels on an agent that do not end.
+
+        With `left_behind`, those with a kernel that this agent has left behind. Reads the
+        kernels on the agent only: a gang may have thousands on others.
+        """
+        alive = [one for one in self._sessions.kernels_on(agent_id) if one.status in ALIVE]
+        ids = dict.fromkeys(one.session_id for one in alive if left_behind is None or is_left_behind(one, left_behind))
+        wanted = [one for one in ids if not self._sessions.needs(one, Need.TERMINATION)]
+        return [session for one in wanted if (session := self._sessions.get(one)) is not None]
 
     def _detect_mass_loss(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
         guard = self._timing.current.mass_failures

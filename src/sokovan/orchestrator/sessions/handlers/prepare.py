@@ -120,7 +120,7 @@ class PrepareImages:
             SessionStep(KernelTrigger.PREPARATION_STARTED, by_coordinator(), tuple(begin)),
             SessionStep(KernelTrigger.PULL_STARTED, by_report(), tuple(pull)),
             SessionStep(KernelTrigger.IMAGE_READY, by_report(), tuple(ready)),
-            creation_step(session, ready=ready),
+            creation_step(session, ready=frozenset(ready)),
         )
 
     def _has_failed(self, kernel: KernelRecord, image: str, report: ImageReport) -> bool:

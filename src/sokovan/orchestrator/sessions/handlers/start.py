@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.agent_requests import REPEAT_S, AgentReply, AgentRequestKey, Notify
+from sokovan.orchestrator.agent_requests import REPEAT_S, REQUESTS_PER_ROUND, AgentReply, AgentRequestKey, Notify
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import failed_start
 from sokovan.orchestrator.sessions.launch import launches
@@ -76,13 +77,16 @@ class StartKernels:
     def _steps(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> tuple[SessionStep, ...]:
         step = creation_step(session)
         if step.kernels:
-            launches(session, addresses)  # a session that cannot be launched is not recorded
+            wanted = frozenset(step.kernels[:REQUESTS_PER_ROUND])
+            first = [kernel for kernel in session.kernels if kernel.kernel_id in wanted]
+            launches(session, addresses, only=first)  # a session that cannot be launched is not recorded
         return (step,)
 
     def _claim(self, cycle: CycleInput) -> None:
         """Repeat creations to a restarted agent, which ends kernels that are not requested."""
         for agent_id in cycle.diff.restarted:
-            found = (self._sessions.get(one) for one in self._sessions.sessions_on(agent_id))
+            ids = dict.fromkeys(kernel.session_id for kernel in self._sessions.kernels_on(agent_id))
+            found = (self._sessions.get(one) for one in ids)
             sessions = [session for session in found if session is not None]
             running = [session for session in sessions if Need.TERMINATION not in needs_of(session)]
             self._request(running, _addresses(cycle), partial(self._is_running_on, agent_id))
@@ -100,13 +104,14 @@ class StartKernels:
     ) -> None:
         outputs = self._context.timing.current.outputs
         for session in sessions:
-            due = [kernel for kernel in session.kernels if is_due(kernel)]
+            due = list(islice((kernel for kernel in session.kernels if is_due(kernel)), REQUESTS_PER_ROUND))
             if not due or not self._quarantine.admits(session.session_id):
                 continue
             try:
-                by_kernel = {launch.kernel_id: launch for launch in launches(session, addresses, outputs)}
-                for kernel in due:
-                    self._begin(kernel, by_kernel[kernel.kernel_id])
+                for kernel, launch in zip(due, launches(session, addresses, outputs, only=due), strict=True):
+                    # The reply to the last one of a full round wakes the next round.
+                    is_cut = kernel is due[-1] and len(due) == REQUESTS_PER_ROUND
+                    self._begin(kernel, launch, Notify.ALL if is_cut else Notify.FAILURES)
             except Exception as error:  # noqa: BLE001  # one session must not stop the others
                 self._quarantine.failed(session.session_id, handler=self.name, error=error)
 
@@ -114,14 +119,14 @@ class StartKernels:
         """Whether its agent has reported neither start nor end, and no backoff applies."""
         report = self._reports.listed(kernel)
         begun = report is not None and (report.running or report.exit_code is not None)
-        return kernel.status is KernelStatus.CREATING and not begun and self._backoff.due(_key(kernel))
+        return kernel.status is KernelStatus.CREATING and not begun and self._requests.may_begin(_key(kernel))
 
-    def _begin(self, kernel: KernelRecord, launch: CreateKernel) -> None:
+    def _begin(self, kernel: KernelRecord, launch: CreateKernel, notify: Notify) -> None:
         key, gateway, incarnation = _key(kernel), self._gateway, kernel.incarnation or 0
         self._requests.begin(
             key,
             lambda: gateway.create_kernel(key.agent_id, incarnation, launch),
-            notify=Notify.FAILURES,
+            notify=notify,
             hold_s=REPEAT_S,
         )
 
@@ -146,12 +151,9 @@ class StartKernels:
 
     def _creating_session(self, reply: AgentReply) -> SessionRecord | None:
         """The session of the kernel that a reply is about, if it is still CREATING."""
-        session_id = self._sessions.session_of(KernelId(reply.key.subject))
-        session = None if session_id is None else self._sessions.get(session_id)
-        for kernel in () if session is None else session.kernels:
-            if kernel.kernel_id == reply.key.subject and kernel.status is KernelStatus.CREATING:
-                return session
-        return None
+        kernel = self._sessions.kernel(KernelId(reply.key.subject))
+        creating = kernel is not None and kernel.status is KernelStatus.CREATING
+        return self._sessions.get(kernel.session_id) if kernel is not None and creating else None
 
 
 def _key(kernel: KernelRecord) -> AgentRequestKey:

@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigg
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
-from sokovan.orchestrator.agent_requests import AgentReply, AgentRequestKey
+from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, AgentRequestKey
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import alive_kernels, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import Need
@@ -52,11 +52,10 @@ class TerminateSessions:
     def _retry_changed(self, cycle: CycleInput) -> None:
         """Repeat the stop of kernels whose report changed: they may be gone now."""
         for kernel_id in cycle.diff.kernels:
-            session = self._sessions.get(self._sessions.session_of(kernel_id) or SessionId(""))
-            for kernel in () if session is None else session.kernels:
-                if kernel.kernel_id == kernel_id and kernel.status is KernelStatus.TERMINATING:
-                    for kind in (STOP, KILL):
-                        self._backoff.retry_now(_key(kind, kernel))
+            kernel = self._sessions.kernel(kernel_id)
+            if kernel is not None and kernel.status is KernelStatus.TERMINATING:
+                for kind in (STOP, KILL):
+                    self._backoff.retry_now(_key(kind, kernel))
 
     async def _free_proved(self, cycle: CycleInput) -> bool:
         freeings: list[Freeing] = []
@@ -90,11 +89,15 @@ class TerminateSessions:
             if not self._quarantine.admits(session.session_id):
                 continue
             forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
+            kind, grace_s = (KILL, 0.0) if forced else (STOP, float(session.spec.stop_grace_s))
+            left = REQUESTS_PER_ROUND
             for kernel in _terminating(session):
+                if not left or not kernel.sent or not self._requests.may_begin(_key(kind, kernel)):
+                    continue
                 agent = cycle.agents.get(kernel.agent_id or AgentId(""))
-                if kernel.sent and kernel.agent_id is not None and self._proof(kernel, agent) is None:
-                    grace_s = 0.0 if forced else float(session.spec.stop_grace_s)
-                    sent |= self._begin(kernel, agent, KILL if forced else STOP, grace_s)
+                if kernel.agent_id is not None and self._proof(kernel, agent) is None:
+                    sent |= self._begin(kernel, agent, kind, grace_s)
+                    left -= 1
         return sent
 
     def _begin(self, kernel: KernelRecord, agent: AgentInfo | None, kind: str, grace_s: float) -> bool:
@@ -113,7 +116,7 @@ class TerminateSessions:
 
     async def _take_replies(self) -> bool:
         """Free the kernels that agents have confirmed to be gone."""
-        freeings: list[Freeing] = []
+        gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
         for reply in (*self._requests.take(STOP), *self._requests.take(KILL)):
             found = self._terminating_kernel(reply)
             if found is None:
@@ -130,17 +133,18 @@ class TerminateSessions:
             same = incarnation == kernel.incarnation
             proof = FreeProof.AGENT_TOMBSTONE if same else FreeProof.INCARNATION_FENCED
             code = kernel.exit_code if kernel.exit_code is not None else gone.exit_code
-            freeings.append(Freeing(session.session_id, (replace(kernel, exit_code=code),), proof))
+            gone_kernels.setdefault((session.session_id, proof), []).append(replace(kernel, exit_code=code))
+        # Those of a session together: each freeing reads the whole session.
+        freeings = [Freeing(one, tuple(kernels), proof) for (one, proof), kernels in gone_kernels.items()]
         return bool(await self._writer.free(self.name, freeings, by_report("over")))
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""
-        session_id = self._sessions.session_of(KernelId(reply.key.subject))
-        session = None if session_id is None else self._sessions.get(session_id)
-        for kernel in () if session is None else _terminating(session):
-            if session is not None and (kernel.kernel_id, kernel.attempt) == (reply.key.subject, reply.key.attempt):
-                return session, kernel
-        return None
+        kernel = self._sessions.kernel(KernelId(reply.key.subject))
+        session = None if kernel is None else self._sessions.get(kernel.session_id)
+        if session is None or kernel is None or kernel.attempt != reply.key.attempt:
+            return None
+        return (session, kernel) if kernel.status is KernelStatus.TERMINATING else None
 
 
 def _terminating(session: SessionRecord) -> list[KernelRecord]:

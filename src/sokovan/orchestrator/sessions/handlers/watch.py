@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
@@ -13,6 +13,9 @@ from sokovan.orchestrator.sessions.session_cache import Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
 
 KERNEL_LOST = "kernel-lost"
+# A session with more kernels is checked at most once in a millisecond per this many kernels.
+LARGE = 500
+_KERNELS_PER_MS = 20
 _WATCHED = frozenset({KernelStatus.CREATING, KernelStatus.RUNNING})
 
 
@@ -34,6 +37,9 @@ class WatchKernels:
         self._missed: dict[KernelId, tuple[int, int]] = {}
         self._partly_ended: dict[SessionId, int] = {}
         self._noted: dict[SessionId, int] = {}
+        # When large sessions are checked again, and those that changed meanwhile.
+        self._next_ms: dict[SessionId, int] = {}
+        self._postponed: dict[SessionId, None] = {}
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Check the sessions that changed; all of them in a long cycle."""
@@ -47,18 +53,34 @@ class WatchKernels:
 
     def clear(self) -> None:
         """Forget missing kernels and notes."""
-        self._missed.clear()
-        self._noted.clear()
+        for known in (self._missed, self._noted, self._next_ms, self._postponed):
+            known.clear()
 
     def _candidates(self, cycle: CycleInput) -> Iterable[SessionRecord]:
-        ids = dict.fromkeys(self._sessions.take_changed())
+        ids = dict.fromkeys((*self._sessions.take_changed(), *self._postponed))
         if cycle.long:
             return list(self._sessions.all())
         for kernel_id in (*cycle.diff.kernels, *self._missed):
-            session_id = self._sessions.session_of(kernel_id)
-            if session_id is not None:
-                ids[session_id] = None
-        return [session for one in ids if (session := self._sessions.get(one)) is not None]
+            kernel = self._sessions.kernel(kernel_id)
+            if kernel is not None:
+                ids[kernel.session_id] = None
+        return self._paced([session for one in ids if (session := self._sessions.get(one)) is not None])
+
+    def _paced(self, sessions: Sequence[SessionRecord]) -> list[SessionRecord]:
+        """The sessions that are checked now; large ones not in every round.
+
+        Each check reads and writes the whole session, so that reports are collected.
+        """
+        now_ms, due = self._clock.monotonic_ms(), list[SessionRecord]()
+        self._postponed.clear()
+        for session in sessions:
+            if self._next_ms.get(session.session_id, 0) > now_ms:
+                self._postponed[session.session_id] = None
+                continue
+            due.append(session)
+            if len(session.kernels) > LARGE:
+                self._next_ms[session.session_id] = now_ms + len(session.kernels) // _KERNELS_PER_MS
+        return due
 
     def _steps(self, session: SessionRecord) -> tuple[SessionStep, ...]:
         exits: dict[KernelId, Exit] = {}
@@ -94,7 +116,8 @@ class WatchKernels:
         if steps:
             return *steps, gone
         if lost:
-            creating = all(one.status is KernelStatus.CREATING for one in session.kernels if one.kernel_id in lost)
+            missing = frozenset(lost)
+            creating = all(one.status is KernelStatus.CREATING for one in session.kernels if one.kernel_id in missing)
             return (failed_start(session, gone),) if creating and not exits else (gone, *rest)
         if exits:
             self._partly_ended[session.session_id] = len(exits)
@@ -124,5 +147,6 @@ class WatchKernels:
 
     def _remove_ended(self) -> None:
         sessions = self._sessions
-        self._missed = {one: mark for one, mark in self._missed.items() if sessions.session_of(one) is not None}
+        self._missed = {one: mark for one, mark in self._missed.items() if sessions.kernel(one) is not None}
         self._noted = {one: count for one, count in self._noted.items() if sessions.get(one) is not None}
+        self._next_ms = {one: at_ms for one, at_ms in self._next_ms.items() if sessions.get(one) is not None}

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from sokovan.domain.arrays import MEMBERS_DEFAULT
 from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
 from sokovan.domain.ids import checked_name
+from sokovan.domain.owners.policy import KERNELS_PER_SESSION_DEFAULT
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PARTITIONS_MAX, PRIORITY_RANGE, Mount, SessionType
@@ -148,12 +149,17 @@ def priority(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def kernel_limit(query: IntakeQuery) -> Iterator[Problem]:
-    """The number of kernels is within the limits of the owner's policies."""
+    """The number of kernels is within the limits of the policies, or the default."""
     size = sum(group.size for group in kernel_groups(query.request))
-    for whose, policy in query.context.policies:
-        most = policy.kernels_per_session_max
-        if most is not None and size > most:
+    limits = [(policy.kernels_per_session_max, whose) for whose, policy in query.context.policies]
+    given = [(most, whose) for most, whose in limits if most is not None]
+    for most, whose in given:
+        if size > most:
             yield Problem("size", f"{size} kernels are more than {most}, the limit of {whose} for one session")
+    if not given and KERNELS_PER_SESSION_DEFAULT < size <= CLUSTER_SIZE_MAX:
+        limit = f"{KERNELS_PER_SESSION_DEFAULT}, the limit for one session without a quota"
+        hint = "an administrator can allow more: sokovan quota set user:NAME --kernels N"
+        yield Problem("size", f"{size} kernels are more than {limit}; {hint}")
 
 
 def mounts(query: IntakeQuery) -> Iterator[Problem]:

@@ -158,7 +158,7 @@ async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Call
 async def _visible(unit: UnitOfWork, text: str, caller: Caller) -> tuple[SessionRecord | AwaitedArray, ...]:
     """The sessions or arrays that a name may refer to; the caller's own take precedence."""
     for scope in visible_to(caller):
-        sessions, arrays = await sessions_or_arrays(unit, text, scope)
+        sessions, arrays = await sessions_or_arrays(unit, text, scope, kernels_max=0)
         outcomes = await unit.arrays.outcomes([one.array_id for one in arrays]) if arrays else {}
         awaited = (AwaitedArray(one, outcomes.get(one.array_id)) for one in arrays)
         found: tuple[SessionRecord | AwaitedArray, ...] = (*sessions, *awaited)

@@ -14,7 +14,7 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingG
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import HistoryEntry, SessionRecord
+from sokovan.domain.records import HistoryEntry, KernelSummary, SessionRecord
 from sokovan.domain.session import (
     EndPolicy,
     KernelSpec,
@@ -224,6 +224,29 @@ async def a_listing_continues_after_a_place(cluster: StoredCluster) -> None:
     expect([record for page in pages for record in page] == every, "pages leave out or repeat a session")
 
 
+async def a_session_can_be_read_without_all_of_its_kernels(cluster: StoredCluster) -> None:
+    """With its first kernels, with figures of all of them, and page by page."""
+    name = cluster.new("s")
+    record = await cluster.submit(name, kernels=5)
+
+    async def work(unit: UnitOfWork) -> tuple[list[int], KernelSummary, list[list[int]]]:
+        first = await unit.sessions.get(record.session_id, kernels_max=2)
+        [paged] = await unit.sessions.page(SessionFilter(ids=[record.session_id]), limit=1, kernels_max=2)
+        [named] = await unit.sessions.named(name, SessionFilter(), kernels_max=2)
+        expect(first == paged == named == replace(record, kernels=record.kernels[:2]), "not the first kernels")
+        counts = (await unit.sessions.kernel_counts([record.session_id]))[record.session_id]
+        pages, after = [], -1
+        while found := await unit.sessions.kernels(record.session_id, limit=2, after=after):
+            pages.append([one.index for one in found])
+            after = found[-1].index
+        return [one.index for one in first.kernels], counts, pages
+
+    first, counts, pages = await cluster.store.read(work)
+    expect(first == [0, 1], f"the kernels {first} are not the first two")
+    expect(counts == KernelSummary.of(record.kernels), f"the figures are {counts}")
+    expect(pages == [[0, 1], [2, 3], [4]], f"the pages have the kernels {pages}")
+
+
 async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:
     """Status, scaling group, user and ids, alone and together."""
     group, user = ScalingGroupName(cluster.new("group")), cluster.new("u")
@@ -302,6 +325,7 @@ CHECKS: tuple[Check, ...] = (
     references_of_a_session_must_exist,
     sessions_are_listed_oldest_first,
     a_listing_continues_after_a_place,
+    a_session_can_be_read_without_all_of_its_kernels,
     a_filter_limits_by_each_of_its_fields,
     a_filter_by_labels_is_exact_on_every_page,
     changes_since_a_mark_are_reported,

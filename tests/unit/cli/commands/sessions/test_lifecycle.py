@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.cli.canned_server import CannedServer, Sokovan
-from tests.unit.sdk.views import ARRAY, ended, pending, session
+from tests.unit.sdk.views import ARRAY, KERNEL, ended, pending, session
 
 
 def test_a_session_is_shown_with_its_kernels(server: CannedServer, sokovan: Sokovan) -> None:
@@ -40,11 +40,24 @@ def test_a_session_that_never_reaches_the_state_is_a_failure(server: CannedServe
     assert "[never-reached]" in err
 
 
+def test_the_first_kernels_of_a_large_session_are_shown_and_all_on_request(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    server.says("GET sessions/ddp", session(size=2, kernel_counts={"running": 2}))
+    kernels = [replace(KERNEL, index=index) for index in range(2)]
+    server.says("GET sessions/s-1/kernels", {"items": kernels, "next": None})
+    status, out, err = sokovan("session", "show", "ddp")
+    assert (status, len(out.partition("\n\n")[2].splitlines())) == (0, 2)
+    assert "the first 1 of 2 kernels; --all-kernels shows all" in err
+    status, out, err = sokovan("session", "show", "ddp", "--all-kernels")
+    assert (status, len(out.partition("\n\n")[2].splitlines()), err) == (0, 3, "")
+
+
 def test_a_history_is_printed_line_by_line(server: CannedServer, sokovan: Sokovan) -> None:
     line = {"subject": "s-1", "sequence": 1, "before": None, "after": "pending", "trigger": "submitted", "who": "ada"}
     line |= {"code": "submitted", "detail": "", "at": "2030-01-01T00:00:00.000Z", "last_at": "", "times": 1}
     server.says("GET sessions/ddp/history", {"session": "s-1", "lines": [line]})
-    server.says("GET sessions/s-1", session())
+    server.says("GET sessions/s-1/kernels", {"items": session().kernels, "next": None})
     status, out, _ = sokovan("session", "history", "ddp")
     assert status == 0
     assert out.splitlines()[1].split() == ["2030-01-01T00:00:00.000Z", "session", "PENDING", "ada", "submitted"]

@@ -3,6 +3,7 @@
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
+from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
@@ -37,6 +38,54 @@ async def test_many_overdue_agents_are_moved_in_one_transaction() -> None:
         await cluster.pass_time(4)
         assert cluster.coordinator._context.batches.transactions == before + 1
         assert {await status(cluster, f"a{number:02}") for number in range(12)} == {AgentStatus.SUSPECT}
+
+
+class Stall:
+    """A handler that keeps the coordinator busy, so that it runs no other one meanwhile."""
+
+    name = "stall"
+
+    def __init__(self, cluster: OrchestratedCluster) -> None:
+        self._cluster, self.seconds = cluster, 0.0
+
+    async def handle(self, _cycle: CycleInput) -> bool:
+        if self.seconds:
+            await self._cluster.clock.advance(self.seconds)
+            self.seconds = 0.0
+        return False
+
+    def clear(self) -> None:
+        pass
+
+
+async def test_the_lag_of_the_coordinator_is_no_silence_of_agents(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.settle()
+    stall = Stall(cluster)
+    cluster.coordinator.handlers = (stall, *cluster.coordinator.handlers)
+    for _ in range(4):
+        stall.seconds = 59.0
+        await cluster.pass_time(1)
+        assert await status(cluster) is AgentStatus.ALIVE
+
+
+async def test_a_heartbeat_that_came_during_a_cycle_counts_in_it(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.settle()
+    agent.speaking = False
+    await cluster.pass_time(14)
+    agent.speaking = True
+    stall = Stall(cluster)
+
+    async def beat(_cycle: CycleInput) -> bool:
+        await cluster.agents.beat()
+        return False
+
+    stall.handle = beat  # type: ignore[method-assign]  # a heartbeat arrives while the cycle runs
+    cluster.coordinator.handlers = (stall, *cluster.coordinator.handlers)
+    await cluster.clock.advance(2)
+    await cluster.settle()
+    assert await status(cluster) is AgentStatus.ALIVE
 
 
 async def test_flapping_makes_a_suspect_and_never_a_loss(cluster: OrchestratedCluster) -> None:

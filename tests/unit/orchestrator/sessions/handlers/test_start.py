@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -122,10 +123,10 @@ async def test_kernels_find_each_other_by_the_addresses_of_their_agents(
     given: list[Mapping[AgentId, str]] = []
 
     def recording(
-        session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits
+        session: SessionRecord, addresses: Mapping[AgentId, str], *outputs: OutputLimits, **only: Any
     ) -> Sequence[CreateKernel]:
         given.append(addresses)
-        return launches(session, addresses, *outputs)
+        return launches(session, addresses, *outputs, **only)
 
     agent = await cluster.agent("a1")
     agent.labels["address"] = "10.0.0.7"

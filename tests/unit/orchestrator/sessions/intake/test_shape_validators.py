@@ -78,6 +78,14 @@ def test_a_policy_without_limits_forbids_nothing() -> None:
     assert list(shape.kernel_limit(query_for({"policies": policies}, size=100))) == []
 
 
+def test_a_session_without_a_quota_has_a_default_limit_of_kernels() -> None:
+    assert list(shape.kernel_limit(query_for(size=256))) == []
+    [refused] = shape.kernel_limit(query_for(size=257))
+    assert "257 kernels are more than 256, the limit for one session without a quota" in refused.problem
+    more = (("user ada", ResourcePolicy("large", kernels_per_session_max=10_000)),)
+    assert list(shape.kernel_limit(query_for({"policies": more}, size=10_000))) == []
+
+
 def test_a_start_in_the_past_is_a_start_at_once() -> None:
     assert list(shape.starting_time(query_for(starts_at_ms=1))) == []
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists, stored_specs
+from sokovan.adapters.sql.repositories.sessions import enqueueing, kernel_lists, session_lists, stored_specs
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
@@ -24,7 +24,15 @@ from sokovan.domain.errors import IllegalTransition, InvalidSpec, ObjectNotFound
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord, ended_by_user
+from sokovan.domain.records import (
+    Change,
+    HistoryEntry,
+    KernelMove,
+    KernelRecord,
+    KernelSummary,
+    SessionRecord,
+    ended_by_user,
+)
 from sokovan.domain.session import SessionSpec, SessionType
 from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
 
@@ -102,24 +110,42 @@ class SqlSessions:
         # A concurrent transaction committed after the precheck: check and insert each session again, alone.
         return [outcome for new in fresh for outcome in await self._enqueue_disjoint([new])]
 
-    async def get(self, session_id: SessionId) -> SessionRecord:
+    async def get(self, session_id: SessionId, *, kernels_max: int | None = None) -> SessionRecord:
         """See the port."""
         # Invalid names are not queried: PostgreSQL rejects some strings.
         bound = {"the_session_id": session_id}
-        records = await read_records(self._transaction, BY_ID, bound) if is_name(session_id) else []
+        valid = is_name(session_id)
+        records = await read_records(self._transaction, BY_ID, bound, kernels_max=kernels_max) if valid else []
         if not records:
             raise ObjectNotFound(what="session", name=session_id)
         return records[0]
 
     async def page(
-        self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
+        self,
+        wanted: SessionFilter,
+        *,
+        limit: int,
+        after: int | None = None,
+        newest: bool = False,
+        kernels_max: int | None = None,
     ) -> Sequence[SessionRecord]:
         """See the port."""
-        return await session_lists.page(self._transaction, wanted, limit=limit, after=after, newest=newest)
+        cut = session_lists.Cut(limit, after, newest=newest, kernels_max=kernels_max)
+        return await session_lists.page(self._transaction, wanted, cut)
 
-    async def named(self, text: str, wanted: SessionFilter) -> Sequence[SessionRecord]:
+    async def named(
+        self, text: str, wanted: SessionFilter, *, kernels_max: int | None = None
+    ) -> Sequence[SessionRecord]:
         """See the port."""
-        return await session_lists.named(self._transaction, text, wanted)
+        return await session_lists.named(self._transaction, text, wanted, kernels_max=kernels_max)
+
+    async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
+        """See the port."""
+        return await kernel_lists.read_counts(self._transaction, session_ids) if session_ids else {}
+
+    async def kernels(self, session_id: SessionId, *, limit: int, after: int = -1) -> Sequence[KernelRecord]:
+        """See the port."""
+        return await kernel_lists.read_page(self._transaction, session_id, limit=limit, after=after)
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
         """See the port."""

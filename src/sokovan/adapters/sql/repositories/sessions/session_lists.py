@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -24,17 +24,26 @@ AFTER_ALL = "\x7f"
 _TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name", "array_id")
 
 
-async def page(
-    transaction: Transaction, wanted: SessionFilter, *, limit: int, after: int | None, newest: bool
-) -> list[SessionRecord]:
+class Cut(NamedTuple):
+    """The part of a list that is read: how much, after which position, of which end."""
+
+    limit: int
+    after: int | None = None
+    newest: bool = False
+    kernels_max: int | None = None
+
+
+async def page(transaction: Transaction, wanted: SessionFilter, cut: Cut) -> list[SessionRecord]:
     """A page of sessions in the order of submission, or newest first."""
-    place = SESSIONS.c.place
-    where = [] if after is None else [place < after if newest else place > after]
-    order = place.desc() if newest else place
-    return await _found(transaction, wanted, where, order=[order], limit=limit)
+    place, after = SESSIONS.c.place, cut.after
+    where = [] if after is None else [place < after if cut.newest else place > after]
+    order = place.desc() if cut.newest else place
+    return await _found(transaction, wanted, where, order=[order], cut=cut)
 
 
-async def named(transaction: Transaction, text: str, wanted: SessionFilter) -> list[SessionRecord]:
+async def named(
+    transaction: Transaction, text: str, wanted: SessionFilter, *, kernels_max: int | None = None
+) -> list[SessionRecord]:
     """The sessions that an id, name or prefix matches. See the port."""
     if not is_session_name(text):
         return []
@@ -49,7 +58,8 @@ async def named(transaction: Transaction, text: str, wanted: SessionFilter) -> l
         ([SESSIONS.c.session_id.in_(_with_prefix(text))], AMBIGUOUS),
     ]
     for where, limit in matches:
-        found = await _found(transaction, wanted, where, order=newest_first, limit=limit)
+        cut = Cut(limit, kernels_max=kernels_max)
+        found = await _found(transaction, wanted, where, order=newest_first, cut=cut)
         if found:
             return found
     return []
@@ -74,18 +84,18 @@ async def _found(
     where: Sequence[sa.ColumnElement[bool]],
     *,
     order: Sequence[sa.ColumnElement[Any]],
-    limit: int,
+    cut: Cut,
 ) -> list[SessionRecord]:
     known = without_invalid(wanted)
     if known is None:
         return []
     labels = [has_label(selector, transaction.postgresql) for selector in known.labels]
-    statement = sa.select(SESSIONS).where(*where, *conditions(known), *labels).order_by(*order).limit(limit)
+    statement = sa.select(SESSIONS).where(*where, *conditions(known), *labels).order_by(*order).limit(cut.limit)
     parameters: Mapping[str, Any] | None = None
     if known.ids:
         statement = statement.where(SESSIONS.c.session_id.in_(sa.select(ids_table(transaction.postgresql).c.id)))
         parameters = bound_ids(transaction, list(known.ids))
-    return await read_records(transaction, statement, parameters)
+    return await read_records(transaction, statement, parameters, kernels_max=cut.kernels_max)
 
 
 def without_invalid(wanted: SessionFilter) -> SessionFilter | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -23,7 +24,7 @@ from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
 
 # Renamed, because a row has a method `index`.
-_KERNEL_COLUMNS = [column.label("kernel_index") if column is KERNELS.c.index else column for column in KERNELS.columns]
+KERNEL_COLUMNS = [column.label("kernel_index") if column is KERNELS.c.index else column for column in KERNELS.columns]
 # The columns that writers need; without the spec, which is large.
 _STATE_COLUMNS = [
     SESSIONS.c[name]
@@ -36,6 +37,12 @@ _STATE_COLUMNS = [
 
 
 NO_PORTS = "{}"
+# Faster than calling the enumeration, for each of the kernels of large sessions.
+_STATUSES = {status.value: status for status in KernelStatus}
+# Above every index of a kernel.
+INDEX_END = 2**31 - 1
+# Rows that are converted before other tasks run, in a few milliseconds.
+_CHUNK = 256
 
 
 @dataclass(slots=True)
@@ -135,26 +142,48 @@ def chosen_by_id(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key o
 
 
 async def read_records(
-    transaction: Transaction, statement: sa.Select[Any], parameters: Mapping[str, Any] | None = None
+    transaction: Transaction,
+    statement: sa.Select[Any],
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    kernels_max: int | None = None,
 ) -> list[SessionRecord]:
-    """The records of the sessions that a statement selects, in its order."""
+    """The records of the sessions that a statement selects, in its order.
+
+    Each has its first `kernels_max` kernels only.
+    """
     rows = await transaction.fetch(statement, parameters)
     found: dict[str, list[KernelRecord]] = {row.session_id: [] for row in rows}
-    for row in await transaction.fetch(_kernels_of(transaction.postgresql), bound_ids(transaction, list(found))):
-        found[row.session_id].append(kernel_record(row))
-    return [_session_record(row, found[row.session_id]) for row in rows]
+    bound = {**bound_ids(transaction, list(found)), "kernels_max": INDEX_END if kernels_max is None else kernels_max}
+    kernels = await transaction.fetch(_kernels_of(transaction.postgresql), bound)
+    for start in range(0, len(kernels), _CHUNK):
+        for row in kernels[start : start + _CHUNK]:
+            found[row.session_id].append(kernel_record(row))
+        await _yield_after(start + _CHUNK < len(kernels))
+    records: list[SessionRecord] = []
+    for row in rows:
+        records.append(_session_record(row, found[row.session_id]))
+        await _yield_after(len(row.body) > _SMALL_TEXT)
+    return records
+
+
+async def _yield_after(much: bool) -> None:  # noqa: FBT001  # a condition
+    """Let other tasks of the event loop run between the chunks of a long read."""
+    if much:
+        await asyncio.sleep(0)  # yields, and does not wait
 
 
 @cache
 def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
-    """Selects the kernels of sessions, in their order."""
+    """Selects the first kernels of sessions, in their order."""
     wanted = sa.select(ids_table(postgresql).c.id)
-    return sa.select(*_KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted)).order_by(KERNELS.c.index)
+    first = KERNELS.c.index < sa.bindparam("kernels_max", type_=sa.BigInteger())
+    return sa.select(*KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted), first).order_by(KERNELS.c.index)
 
 
 async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[KernelRecord]:
     """The kernels that match all conditions, ordered by id."""
-    statement = sa.select(*_KERNEL_COLUMNS).where(*where).order_by(KERNELS.c.kernel_id)
+    statement = sa.select(*KERNEL_COLUMNS).where(*where).order_by(KERNELS.c.kernel_id)
     return [kernel_record(row) for row in await transaction.fetch(statement)]
 
 
@@ -207,7 +236,7 @@ def spec_text(spec: SessionSpec) -> str:
 
 def spec_of(text: str) -> SessionSpec:
     """Decode a stored spec; cached, because sessions are read many times."""
-    return _decoded_cached(text) if len(text) <= _SMALL_TEXT else _decoded(text)
+    return _decoded_cached(text) if len(text) <= _SMALL_TEXT else _large_cached(text)
 
 
 def _decoded(text: str) -> SessionSpec:
@@ -217,9 +246,10 @@ def _decoded(text: str) -> SessionSpec:
         raise InvalidDocument(key="session", problem=getattr(error, "message", str(error))) from error
 
 
-# Large specs are rare, and caching them would take much memory.
 _SMALL_TEXT = 4_096
 _decoded_cached = lru_cache(maxsize=4_096)(_decoded)
+# Large specs take much memory; the few of sessions that change now are read again and again.
+_large_cached = lru_cache(maxsize=8)(_decoded)
 
 
 def slots_text(slots: ResourceSlot) -> str:
@@ -291,7 +321,7 @@ def _lock_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:
         .with_for_update()
     )
     kernels = (
-        sa.select(*_KERNEL_COLUMNS)
+        sa.select(*KERNEL_COLUMNS)
         .where(KERNELS.c.session_id.in_(wanted))
         .order_by(KERNELS.c.session_id, KERNELS.c.index)
     )
@@ -316,7 +346,7 @@ def _kernel_state(row: Row[Any]) -> KernelRow:
     return KernelRow(
         kernel_id=KernelId(row.kernel_id),
         index=row.kernel_index,
-        status=KernelStatus(row.status),
+        status=_STATUSES[row.status],
         version=row.version,
         history_sequence=row.history_sequence,
         since_ms=row.since_ms,

@@ -45,8 +45,9 @@ def steps(count: int) -> list[Step]:
 def misses(goal: Goal, required: int, count: int) -> list[Step]:
     """The steps after which the session's table has no row for what follows."""
     intent, missed = SessionIntent(goal=goal, required=required), []
+    status_of = cache(lambda kernels: session_status(intent, kernels))
     for before, triggers, after in steps(count):
-        first, second = session_status(intent, before), session_status(intent, after)
+        first, second = status_of(before), status_of(after)
         if first is second:
             continue
         try:

@@ -1,0 +1,31 @@
+"""The figures of all kernels, for sessions that were read without them."""
+
+from __future__ import annotations
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.records import KernelMove, KernelSummary
+from sokovan.testing.stored_cluster import BY_AGENT, StoredCluster
+
+
+async def test_the_figures_of_a_session_are_those_of_all_its_kernels() -> None:
+    async with StoredCluster.open() as cluster:
+        for agent in ("a1", "a2"):
+            await cluster.agent(agent)
+        await cluster.submit("gang", kernels=4)
+        await cluster.submit("waits", kernels=2)
+        await cluster.place("gang", "a1", "a2", "a2", "a1")
+        started = await cluster.start("gang")
+        moves = [
+            KernelMove(kernel, KernelTrigger.EXITED, code)
+            for kernel, code in zip(started.kernels[:3], (0, 3, 0), strict=True)
+        ]
+        ended = await cluster.store.run(lambda unit: unit.sessions.move_kernels(moves, BY_AGENT))
+        ids = [SessionId("gang"), SessionId("waits"), SessionId("unknown")]
+        found = await cluster.store.read(lambda unit: unit.sessions.kernel_counts(ids))
+        assert found == {
+            "gang": KernelSummary.of(ended.kernels),
+            "waits": KernelSummary.of((await cluster.session("waits")).kernels),
+        }
+        counts = found[SessionId("gang")]
+        assert (counts.agents, counts.exited, counts.exit_codes) == (2, 3, (0, 3))
