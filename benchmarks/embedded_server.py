@@ -60,7 +60,7 @@ SOKOVAN = (str(Path(sys.executable).with_name("sokovan")),)
 
 
 @contextmanager
-def server(*options: str) -> Iterator[Server]:
+def server(*options: str, command: Sequence[str] = (*SOKOVAN, "up")) -> Iterator[Server]:
     """A server in a temporary folder, stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="sokovan-bench-") as folder:
         environment = {
@@ -71,7 +71,7 @@ def server(*options: str) -> Iterator[Server]:
         }
         begun = clock()
         process = subprocess.Popen(
-            [*SOKOVAN, "up", "--port", "0", *options],
+            [*command, "--port", "0", *options],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

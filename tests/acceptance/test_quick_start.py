@@ -162,3 +162,10 @@ def test_the_program_of_the_section_about_python_prints_every_line_and_the_exit_
     )
     *lines, last = done.stdout.splitlines()
     assert (sorted(lines), last) == ([f"{kernel} hello" for kernel in range(4)], "0"), done.stderr
+
+
+def test_a_further_user_is_refused_where_kernels_have_no_sandbox(system: Embedded) -> None:
+    done = system.cli("user", "set", "kim")
+    has_sandbox = "; sandbox" in system.said
+    assert (done.returncode == 0) is has_sandbox, done.stderr
+    assert has_sandbox or "an agent has no sandbox" in done.stderr

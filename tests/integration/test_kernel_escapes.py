@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from sokovan.adapters.process.shim import processes
 from sokovan.agent.watcher import WatchOptions
 from sokovan.domain.ids import KernelId
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true
-from tests.kernels import launch, runtime_in
+from tests.kernels import ended, launch, needs_sandbox, output, runtime_in
 
 # Removes its own folder, forgets its variables and closes its output; says its number elsewhere.
 REMOVES_ITS_FOLDER = """
@@ -56,3 +58,88 @@ async def test_a_kernel_that_removes_its_own_folder_is_ended_and_its_end_is_prov
     proof = await manager.agents.stop_kernel(AGENT, 1, KernelId("k"), 1, grace_s=0)
     assert proof.gone
     await agent.stop()
+
+
+# Each trick returns if it has worked, and raises if it has not.
+TRICKS = {
+    "inherit a file": "1 / (len(os.listdir('/proc/self/fd')) - 4)",
+    "read the password file": "open('/etc/shadow').read()",
+    "read the keys of the ssh server": "os.listdir('/etc/ssh')",
+    "list homes": "os.listdir('/root') + os.listdir('/home')",
+    "read the credentials of the agent": "open(CREDENTIALS).read()",
+    "read the credentials by the first process": "open('/proc/1/root' + CREDENTIALS).read()",
+    "read the records of its kernel": "open('../state.json').read()",
+    "list other kernels": "1 / (len(os.listdir('../..')) - 1)",
+    "reach the socket of its shim": "socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect('../control.sock')",
+    "reach the socket of a container engine": "socket.socket(socket.AF_UNIX).connect('/var/run/docker.sock')",
+    "list sockets of the system": "os.listdir('/run')",
+    "write to the root": "open('/mine', 'w')",
+    "write to the programs": "open('/usr/bin/mine', 'w')",
+    "write to the accounts": "open('/etc/passwd', 'a')",
+    "overwrite its program": "open('/proc/self/exe', 'r+b')",
+    "change where core files go": "open('/proc/sys/kernel/core_pattern', 'w')",
+    "trigger the system": "open('/proc/sysrq-trigger', 'w')",
+    "read the memory of the system": "open('/proc/kcore', 'rb').read(1)",
+    "read physical memory": "open('/dev/mem', 'rb')",
+    "read a disk": "open('/dev/sda', 'rb')",
+    "read the log of the system": "open('/dev/kmsg')",
+    "make a device": "os.mknod('/tmp/disk', stat.S_IFBLK | 0o600, os.makedev(8, 0))",
+    "see devices of the system": "os.listdir('/sys')",
+    "see control groups": "os.listdir('/sys/fs/cgroup')",
+    "see the agent": "os.stat('/proc/%d' % AGENT)",
+    "signal the agent": "os.kill(AGENT, 0)",
+    "trace the first process": "called(libc.ptrace, 16, 1, 0, 0)",
+    "mount": "called(libc.mount, b'none', b'/tmp', b'tmpfs', 0, None)",
+    "unmount": "called(libc.umount2, b'/tmp', 2)",
+    "make a user namespace": "called(libc.unshare, 0x10000000)",
+    "make a mount namespace": "called(libc.unshare, 0x00020000)",
+    "enter a namespace": "called(libc.setns, os.open('/proc/self/ns/mnt', os.O_RDONLY), 0)",
+    "change the root": "os.chroot('/tmp')",
+    "become root": "1 / int(os.getuid() != 0) and os.setuid(0)",
+    "become another account": "os.setuid(12345)",
+    "join another group": "os.setgroups([0, 4])",
+    "gain capabilities by a program": "capable('su', '-c', 'id') or 1 / 0",
+    "change the name of the machine": "socket.sethostname('mine')",
+    "set the clock": "time.clock_settime(time.CLOCK_REALTIME, 1)",
+    "capture packets": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+    "make raw packets": "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+    "take a privileged port": "socket.socket().bind(('127.0.0.1', 999))",
+    "raise a limit": "resource.setrlimit(resource.RLIMIT_CORE, (1, 1))",
+    "raise its priority": "os.setpriority(os.PRIO_PROCESS, 0, -5)",
+    "run in real time": "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))",
+    "type into its terminal": "fcntl.ioctl(0, 0x5412, b'x')",
+    "see memory shared by others": "1 / (len(open('/proc/sysvipc/shm').readlines()) - 1)",
+}
+ESCAPES = """
+import ctypes, fcntl, json, os, resource, socket, stat, subprocess, time
+libc = ctypes.CDLL(None, use_errno=True)
+AGENT, CREDENTIALS = {agent}, {credentials!r}
+def called(call, *arguments):
+    if call(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), "refused")
+def capable(*command):
+    return b"uid=0" in subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL).stdout
+worked = []
+for name, trick in {tricks!r}.items():
+    try:
+        eval(trick)
+    except Exception:
+        continue
+    worked.append(name)
+print(json.dumps(worked))
+"""
+
+
+@needs_sandbox
+async def test_every_known_trick_fails_in_a_sandbox(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "token").write_text("secret")
+    script = ESCAPES.format(agent=os.getpid(), credentials=str(keys / "token"), tricks=TRICKS)
+    async with runtime_in(tmp_path / "root", bubblewrap="bwrap", hidden=(keys,)) as runtime:
+        await runtime.create(launch("other", "import time; time.sleep(600)"))
+        await runtime.create(launch("k", script))
+        await ended(runtime, "k")
+        # In its user namespace, the number of root is that of the agent without any of its rights.
+        worked = set(json.loads(await output(runtime, "k"))) - {"become root"}
+        assert worked == set()

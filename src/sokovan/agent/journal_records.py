@@ -17,6 +17,9 @@ from sokovan.wire.frames import CreateKernel, ForgetKernel, ReadLog, StopKernel
 
 # Above this number, tombstones are kept only for kernels that are still listed.
 TOMBSTONES_MAX = 10_000
+# The part of that number which may be exceeded, and tombstones that are copied with each change.
+_SPARE_PART = 16
+_RECENT_MAX = 256
 
 
 class KernelKey(NamedTuple):
@@ -99,53 +102,67 @@ class Tombstones(Mapping[KernelKey, Tombstone]):
     manager has freed those kernels, and its older requests were answered or have timed out.
     """
 
-    __slots__ = ("_attempts", "_tombstones")
+    __slots__ = ("_attempts", "_recent", "_settled")
 
     def __init__(self, tombstones: Mapping[KernelKey, Tombstone] | None = None) -> None:
-        self._tombstones: dict[KernelKey, Tombstone] = {}
-        self._attempts: dict[KernelId, tuple[int, ...]] = {}
-        for key, tombstone in (tombstones or {}).items():
-            self._put(key, tombstone)
+        # The settled ones are shared by all copies and never change; a copy has the few recent ones of its own.
+        self._settled: dict[KernelKey, Tombstone] = dict(tombstones or {})
+        self._attempts = _attempts_of(self._settled)
+        self._recent: dict[KernelKey, Tombstone] = {}
 
     def __getitem__(self, key: KernelKey) -> Tombstone:
-        return self._tombstones[key]
+        found = self._recent.get(key)
+        return self._settled[key] if found is None else found
 
     def __iter__(self) -> Iterator[KernelKey]:
-        return iter(self._tombstones)
+        yield from self._settled
+        yield from (key for key in self._recent if key not in self._settled)
 
     def __len__(self) -> int:
-        return len(self._tombstones)
+        return len(self._settled) + sum(key not in self._settled for key in self._recent)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._tombstones
+        return key in self._recent or key in self._settled
 
     def __repr__(self) -> str:
-        return f"Tombstones({self._tombstones!r})"
+        return f"Tombstones({dict(self)!r})"
 
     def latest(self, kernel_id: KernelId) -> int:
         """The latest ended attempt of a kernel; 0 if there is none."""
-        return max(self._attempts.get(kernel_id, ()), default=0)
+        recent = [key.attempt for key in self._recent if key.kernel_id == kernel_id]
+        return max((*self._attempts.get(kernel_id, ()), *recent), default=0)
 
     def copy(self) -> Tombstones:
         """A copy that can be changed."""
         other = Tombstones()
-        other._tombstones, other._attempts = dict(self._tombstones), dict(self._attempts)
+        other._settled, other._attempts, other._recent = self._settled, self._attempts, dict(self._recent)
         return other
 
     def add(self, key: KernelKey, tombstone: Tombstone, *, listed: Container[KernelKey]) -> None:
-        """Add a tombstone; drops the oldest unlisted ones above the limit."""
-        self._put(key, tombstone)
-        excess = len(self._tombstones) - TOMBSTONES_MAX
-        if excess > 0:
-            old = (other for other in self._tombstones if other != key and other not in listed)
-            for other in list(islice(old, excess)):
-                self._drop(other)
+        """Add a tombstone; drops the oldest unlisted ones above the limit.
+
+        All of them are read only once for many additions, so that the limit is exceeded
+        by a few at times.
+        """
+        self._recent[key] = tombstone
+        is_full = len(self._settled) + len(self._recent) > TOMBSTONES_MAX + TOMBSTONES_MAX // _SPARE_PART
+        if is_full or len(self._recent) > _RECENT_MAX:
+            self._settle(key, listed)
 
     def adding(self, key: KernelKey, tombstone: Tombstone, *, listed: Container[KernelKey]) -> Tombstones:
         """A copy with one more tombstone."""
         more = self.copy()
         more.add(key, tombstone, listed=listed)
         return more
+
+    def _settle(self, latest: KernelKey, listed: Container[KernelKey]) -> None:
+        merged = {**self._settled, **self._recent}
+        excess = len(merged) - TOMBSTONES_MAX
+        if excess > 0:
+            old = (key for key in merged if key != latest and key not in listed)
+            for key in list(islice(old, excess)):
+                del merged[key]
+        self._settled, self._attempts, self._recent = merged, _attempts_of(merged), {}
 
     def retained(self, *, incarnation: int, listed: Container[KernelKey]) -> Tombstones:
         """The tombstones that a new incarnation still needs.
@@ -154,19 +171,15 @@ class Tombstones(Mapping[KernelKey, Tombstone]):
         previous incarnation and of listed kernels are kept as a margin.
         """
         return Tombstones(
-            {key: one for key, one in self._tombstones.items() if one.incarnation >= incarnation - 1 or key in listed}
+            {key: one for key, one in self.items() if one.incarnation >= incarnation - 1 or key in listed}
         )
 
-    def _put(self, key: KernelKey, tombstone: Tombstone) -> None:
-        if key not in self._tombstones:
-            self._attempts[key.kernel_id] = (*self._attempts.get(key.kernel_id, ()), key.attempt)
-        self._tombstones[key] = tombstone
 
-    def _drop(self, key: KernelKey) -> None:
-        del self._tombstones[key]
-        left = tuple(attempt for attempt in self._attempts.pop(key.kernel_id) if attempt != key.attempt)
-        if left:
-            self._attempts[key.kernel_id] = left
+def _attempts_of(tombstones: Iterable[KernelKey]) -> dict[KernelId, tuple[int, ...]]:
+    attempts: dict[KernelId, tuple[int, ...]] = {}
+    for key in tombstones:
+        attempts[key.kernel_id] = (*attempts.get(key.kernel_id, ()), key.attempt)
+    return attempts
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class ApiSettings:
 
     pepper: bytes = field(repr=False)
     machine: str = ""
+    several_users_without_isolation: bool = False
     allowed_hosts: tuple[str, ...] = LOOPBACK
     body_bytes_max: int = 1 << 20
     requests_per_s: int = 2_000

@@ -78,7 +78,7 @@ def _clock(clock: Clock) -> DoctorFinding:
 def _sandbox() -> DoctorFinding:
     sandbox = confinement().sandbox
     present = bool(sandbox.program)
-    hint = "install bubblewrap (bwrap); without it a kernel can read all files that your user can read"
+    hint = "install bubblewrap (bwrap); without it a kernel can read all files that your user can read, keys included"
     return DoctorFinding("sandbox", None if not present else True, sandbox.in_words(), "" if present else hint)
 
 

@@ -299,6 +299,8 @@ def _app(
             SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
         ),
     )
+    if settings.api.allow_several_users_without_isolation:
+        controller.allow_sharing()
     parts = ApiDependencies(
         store=notifying,
         leases=SqlLeases(store),

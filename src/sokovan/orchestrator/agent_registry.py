@@ -44,7 +44,7 @@ class EnrolmentRequest:
     """The request of an agent to be admitted.
 
     `incarnation` is the one it was admitted with before, 0 for a new process. `kernels` are
-    those found on its machine, with their attempt. `identity` distinguishes it from other
+    those found on its machine, with their attempt, not all of them if `partial`. `identity` distinguishes it from other
     agents of the same name; it may be empty. `images` are those that it can use at once.
     """
 
@@ -58,6 +58,7 @@ class EnrolmentRequest:
     labels: Mapping[str, str] = field(default_factory=dict)
     kernels_max: int | None = None
     kernels: tuple[tuple[KernelId, int], ...] = ()
+    partial: bool = False
     shard: str | None = None
     images: tuple[str, ...] = ()
 
@@ -255,10 +256,13 @@ async def _adopted(unit: UnitOfWork, request: EnrolmentRequest) -> list[tuple[Ke
     """The kernels that the new incarnation adopts.
 
     Those that the agent found, and those that have not started: a late request to the
-    earlier incarnation is refused, and is repeated to the new one.
+    earlier incarnation is refused, and is repeated to the new one. A partial report may
+    leave out any other one.
     """
     held = await unit.ledger.kernels_on(request.agent_id)
-    waiting = [(kernel.kernel_id, kernel.attempt) for kernel in held if kernel.status in _NOT_STARTED]
+    waiting = [
+        (kernel.kernel_id, kernel.attempt) for kernel in held if request.partial or kernel.status in _NOT_STARTED
+    ]
     return list(dict.fromkeys((*request.kernels, *waiting)))
 
 

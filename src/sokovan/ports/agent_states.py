@@ -30,7 +30,8 @@ class KernelReport:
 class AgentState:
     """One heartbeat: the full state of the agent, not a difference.
 
-    `sequence` counts the heartbeats of one incarnation. `load` (cpu_percent,
+    `sequence` counts the heartbeats of one incarnation. With `partial`, kernels are left
+    out of a report that would be too large: the absence of one means nothing. `load` (cpu_percent,
     memory_bytes, ...) and `heard_ms`, when the manager received it in milliseconds since
     1970, are for display only; no decision depends on them.
     """
@@ -41,6 +42,7 @@ class AgentState:
     kernels: tuple[KernelReport, ...] = ()
     load: Mapping[str, int] = field(default_factory=dict)
     heard_ms: int = 0
+    partial: bool = False
 
 
 class AgentStateCache(Protocol):

@@ -262,7 +262,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     """The first frame of a link, from the agent: its identity and resources.
 
     `incarnation` is the one that this process was accepted as before; 0 after a start,
-    which requests a new one. `kernels` are all that the agent manages, running or ended.
+    which requests a new one. `kernels` are all that the agent manages, running or ended;
+    with `partial` some of the ended ones are left out, as in a heartbeat.
     `identity` distinguishes machines and folders of the same name. `images` are those that
     kernels can start in at once.
     """
@@ -278,6 +279,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     labels: dict[ShortText, ShortText] = {}
     kernels_max: Count | None = None
     kernels: tuple[KernelEntry, ...] = ()
+    partial: bool = False
     shard: ShortText = ""
     images: Annotated[tuple[ShortText, ...], Meta(max_length=IMAGES_MAX)] = ()
 
@@ -302,13 +304,18 @@ class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaul
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True, tag="heartbeat", omit_defaults=True):
-    """The complete state of the agent, not only its changes."""
+    """The complete state of the agent, not only its changes.
+
+    With `partial`, kernels are left out because the frame would be too large: the absence
+    of one means nothing. They follow once others are forgotten.
+    """
 
     incarnation: Count
     sequence: Count
     kernels: tuple[KernelEntry, ...] = ()
     images: tuple[ImageStatus, ...] = ()
     load: dict[ShortText, Count] = {}
+    partial: bool = False
 
 
 class Request(Struct, frozen=True, kw_only=True, tag="request"):

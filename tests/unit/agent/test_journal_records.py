@@ -77,6 +77,18 @@ def test_the_number_of_tombstones_of_unlisted_kernels_is_limited(monkeypatch: py
     assert list(forgotten.tombstones) == [key("k", 7), key("k", 8), key("next")]
 
 
+def test_a_further_tombstone_does_not_copy_all_others() -> None:
+    many = Tombstones({key("k", number): Tombstone(1) for number in range(1, 10_001)})
+    for number in range(1, 101):
+        more = many.adding(key("next", number), Tombstone(2), listed=())
+        assert more._settled is many._settled
+        assert (len(more), more.latest(KernelId("next"))) == (10_000 + number, number)
+        many = more
+    for number in range(1, 1_001):
+        many = many.adding(key("last", number), Tombstone(2), listed=())
+    assert len(many) <= 10_625
+
+
 def test_tombstones_are_found_by_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 2)
     first = Tombstones({key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)})

@@ -172,6 +172,18 @@ def test_an_agent_without_heartbeats_times_out() -> None:
     assert isinstance(ended, LinkEnded)
 
 
+def test_the_lag_of_the_manager_extends_all_deadlines() -> None:
+    manager, _ = opened()
+    request = asked(manager, allowed_ms=5_000)
+    manager.received(BEAT, now_ms=9_000)
+    manager.postpone(30_000)
+    assert manager.expire(now_ms=34_999) == ()
+    assert manager.expire(now_ms=35_000) == (RequestSettled(request.number, None),)
+    assert manager.expire(now_ms=48_999) == ()
+    [ended] = manager.expire(now_ms=49_000)
+    assert isinstance(ended, LinkEnded)
+
+
 def test_a_refused_agent_gets_the_reason() -> None:
     manager, agent = manager_end(), AgentEnd()
     manager.received(agent.greet(HELLO), now_ms=0)

@@ -42,6 +42,7 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
             for entry in heartbeat.kernels
         ),
         load=heartbeat.load,
+        partial=heartbeat.partial,
     )
 
 

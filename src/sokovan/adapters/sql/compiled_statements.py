@@ -20,11 +20,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
 from sqlalchemy.engine import Row
 from sqlalchemy.engine.result import SimpleResultMetaData
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.util import LRUCache
 
+from sokovan.adapters.sql.sqlite_connections import SqliteConnection, as_database_error
 from sokovan.adapters.sql.sqlite_driver import OneHopConnection
 
 # More than there are different statements.
@@ -116,7 +116,7 @@ async def run(connection: AsyncConnection, statement: sa.Executable, parameters:
         raw = await cursor.fetchall()
         await cursor.close()
     except sqlite3.Error as error:
-        raise _wrapped(error, direct.form.sql) from error
+        raise as_database_error(error, direct.form.sql) from error
     return StatementResult(direct.form.rows(raw), cursor.rowcount)
 
 
@@ -151,6 +151,8 @@ _FORMS: WeakKeyDictionary[SQLCompiler, CompiledForm] = WeakKeyDictionary()
 
 def driver_of(connection: AsyncConnection) -> OneHopConnection | None:
     """The driver's connection, if it is one to SQLite."""
+    if isinstance(connection, SqliteConnection):
+        return connection.driver
     pooled = connection.sync_connection
     driver = None if pooled is None else pooled.connection.driver_connection
     return driver if isinstance(driver, OneHopConnection) else None
@@ -183,8 +185,3 @@ def _needs_context(compiled: SQLCompiler) -> bool:
         or compiled.update_prefetch
         or any(bind.callable is not None for bind in compiled.bind_names)
     )
-
-
-def _wrapped(error: sqlite3.Error, sql: str) -> BaseException:
-    """The error as SQLAlchemy reports it, without the parameters: they hold user data."""
-    return DBAPIError.instance(sql, None, error, sqlite3.Error, hide_parameters=True, dialect=_DIALECT)

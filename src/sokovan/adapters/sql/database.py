@@ -6,23 +6,18 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
 
 from sokovan.adapters.sql.schema.columns import server_time
-from sokovan.adapters.sql.sqlite_driver import OneHopConnection, connector
+from sokovan.adapters.sql.sqlite_connections import SqlitePool, sqlite_engine
 from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.ports.environment import Clock
 
@@ -35,7 +30,6 @@ _DISK_FULL = frozenset({"53100"})
 _SQLITE_FULL = ("database or disk is full", "disk I/O error")
 # A full disk makes SQLite roll back the transaction, including its savepoints.
 _SQLITE_TRY_AGAIN = ("database is locked", "database table is locked", "no such savepoint", *_SQLITE_FULL)
-_READ_ONLY = "sokovan_read_only"
 # The `synchronous` level for writes that need not be durable; the file stays consistent.
 RELAXED_SYNCHRONOUS = "NORMAL"
 
@@ -143,6 +137,7 @@ class Database:
         self.is_postgresql = self.url.get_backend_name() == "postgresql"
         self.in_memory = not self.is_postgresql and self.url.database in {None, "", ":memory:"}
         self.engine = _postgresql(self.url, settings) if self.is_postgresql else _sqlite(self.url, settings)
+        self._pool = None if self.is_postgresql else self._sqlite_pool(settings)
         self._writers = self._writer_queue()
 
     @asynccontextmanager
@@ -175,7 +170,13 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._pool is not None:
+            await self._pool.close()
         await self.engine.dispose()
+
+    def _sqlite_pool(self, settings: DatabaseSettings) -> SqlitePool:
+        size = 1 if self.in_memory else settings.pool_size
+        return SqlitePool(self.engine, size=size, timeout_s=settings.statement_timeout_s)
 
     def _writer_queue(self) -> WriterQueue | None:
         """The queue of SQLite's single writer; None for PostgreSQL, which needs none."""
@@ -186,45 +187,26 @@ class Database:
     def _writer_slot(self) -> AbstractAsyncContextManager[None]:
         return nullcontext() if self._writers is None else self._writers.acquired()
 
-    @asynccontextmanager
-    async def _transaction(
+    def _transaction(
         self, *, read_only: bool, inline: bool, durable: bool = True
-    ) -> AsyncIterator[AsyncConnection]:
+    ) -> AbstractAsyncContextManager[AsyncConnection]:
+        if self._pool is None:
+            return self._postgresql_transaction(read_only=read_only)
+        synchronous = "" if read_only else self._synchronous if durable else RELAXED_SYNCHRONOUS
+        return self._pool.begun(read_only=read_only, inline=inline, synchronous=synchronous)
+
+    @asynccontextmanager
+    async def _postgresql_transaction(self, *, read_only: bool) -> AsyncIterator[AsyncConnection]:
         async with self.engine.connect() as connection:
             if read_only:
-                await connection.execution_options(**self._reading_options())
-                if inline:  # a deferred BEGIN takes no lock, so it does not wait
-                    await _run_inline(connection)
-            elif not self.is_postgresql:
-                await _set_synchronous(connection, self._synchronous if durable else RELAXED_SYNCHRONOUS)
+                await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             transaction = await connection.begin()
             try:
-                if inline:
-                    await _run_inline(connection)
                 yield connection
             finally:
                 # Also after a failed commit: the connection must not return to the pool inside a transaction.
                 if connection.get_transaction() is not None:
                     await transaction.rollback()
-
-    def _reading_options(self) -> dict[str, Any]:
-        if self.is_postgresql:
-            return {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        return {_READ_ONLY: True}
-
-
-async def _set_synchronous(connection: AsyncConnection, level: str) -> None:
-    """Set the `synchronous` level of the next commit, on SQLite."""
-    driver = (await connection.get_raw_connection()).driver_connection
-    if isinstance(driver, OneHopConnection):
-        driver.set_synchronous(level)
-
-
-async def _run_inline(connection: AsyncConnection) -> None:
-    """Run the statements of a transaction in the caller's thread, on SQLite."""
-    driver = (await connection.get_raw_connection()).driver_connection
-    if isinstance(driver, OneHopConnection):
-        driver.inline = True
 
 
 def is_retryable(error: BaseException) -> bool:
@@ -315,30 +297,11 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
 
 
 def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
-    in_memory = url.database in {None, "", ":memory:"}
-    options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {"pool_size": settings.pool_size}
-    if settings.read_only and not in_memory:
-        path = quote(str(Path(url.database or "").absolute()))
-        url = url.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
-    connect = connector(url, timeout_s=settings.statement_timeout_s, pragmas=_pragmas(settings))
-    engine = create_async_engine(url, hide_parameters=True, async_creator=connect, **options)
-
-    @event.listens_for(engine.sync_engine, "begin")
-    def begin(connection: Connection) -> None:
-        # IMMEDIATE: a write transaction takes the write lock at once, and cannot fail at its first write.
-        reading = connection.get_execution_options().get(_READ_ONLY, False)
-        # On the raw cursor: it runs for each transaction, and SQLAlchemy's overhead would count.
-        connection.connection.cursor().execute("BEGIN" if reading else "BEGIN IMMEDIATE")
-
-    return engine
-
-
-def _pragmas(settings: DatabaseSettings) -> Sequence[str]:
     writing = () if settings.read_only else ("journal_mode=WAL", f"synchronous={settings.synchronous}")
-    return (
-        *writing,
-        "foreign_keys=ON",
-        "busy_timeout=10000",
-        "temp_store=MEMORY",
-        "cache_size=-65536",
+    return sqlite_engine(
+        url,
+        pool_size=settings.pool_size,
+        timeout_s=settings.statement_timeout_s,
+        pragmas=(*writing, "foreign_keys=ON", "busy_timeout=10000", "temp_store=MEMORY", "cache_size=-65536"),
+        read_only=settings.read_only,
     )

@@ -121,6 +121,11 @@ class OneHopConnection(aiosqlite.Connection):
             self._conn.execute(f"PRAGMA synchronous={level}").close()
             self._level = level
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no transaction is open, and no cancelled call may still be running."""
+        return not (self._abandoned_call or self.in_transaction)
+
     def cursor(self) -> OneHopCursor:  # type: ignore[override]  # SQLAlchemy needs less than the driver declares
         """A new cursor; does no I/O."""
         return OneHopCursor(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ from sokovan.adapters.sql.compiled_statements import run
 from sokovan.adapters.sql.rows import TEXT, Rows
 from sokovan.adapters.sql.schema.columns import server_time
 from sokovan.adapters.sql.schema.tables import LEASES, OUTBOX
+from sokovan.adapters.sql.sqlite_connections import SqliteConnection
 from sokovan.domain.errors import FencedOut
 from sokovan.domain.events import Event
 from sokovan.ports.storage import Fence
@@ -65,7 +66,7 @@ class Transaction:
         """A block whose writes and events are rolled back if it raises."""
         before = len(self.events)
         try:
-            async with self.connection.begin_nested():
+            async with _savepoint(self.connection):
                 yield
         except BaseException:
             del self.events[before:]
@@ -113,6 +114,10 @@ class Transaction:
             text = msgspec.json.encode(events).decode()
             await self.execute(_INSERT_EVENTS, {"at_ms": self.now_ms, "events": text})
         self.events.clear()
+
+
+def _savepoint(connection: AsyncConnection) -> AbstractAsyncContextManager[Any]:
+    return connection.savepoint() if isinstance(connection, SqliteConnection) else connection.begin_nested()
 
 
 @cache

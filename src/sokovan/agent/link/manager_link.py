@@ -19,7 +19,18 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.environment import Clock
-from sokovan.wire.frames import LINK_PATH, Frame, Heartbeat, Hello, HelloRefused, Reply, Request, Welcome
+from sokovan.wire.frames import (
+    LINK_PATH,
+    Frame,
+    Heartbeat,
+    Hello,
+    HelloRefused,
+    Reply,
+    Request,
+    RequestFailed,
+    Response,
+    Welcome,
+)
 from sokovan.wire.link_codec import FRAME_BYTES_MAX, MalformedFrame, decode, encode
 from sokovan.wire.link_session import (
     AgentEnd,
@@ -34,6 +45,8 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_S = 10.0
 SEND_S = 10.0
 REASON_MAX = 500
+# Code of an answer that does not fit into a frame.
+TOO_LARGE = "answer-too-large"
 # Changes within this time share a heartbeat.
 HEARTBEAT_GAP_MS = 10
 # A link that was open for at least this long counts as successful.
@@ -269,8 +282,14 @@ class ManagerLink:
             await self._wait_for_work((due_ms - now_ms) / 1000)
 
     async def _send(self, socket: ClientConnection, frame: Frame) -> None:
+        try:
+            content = encode(frame)
+        except MalformedFrame as problem:
+            if not isinstance(frame, Response):
+                raise
+            content = encode(RequestFailed(frame.number, TOO_LARGE, str(problem)))  # the link outlasts one answer
         async with asyncio.timeout(SEND_S):
-            await socket.send(encode(frame))
+            await socket.send(content)
 
     async def _wait_for_work(self, seconds: float) -> None:
         """Return when there is something to send, or after this many seconds."""

@@ -12,10 +12,15 @@ from sokovan.agent.messages import CreateRequested, Event, ForgetRequested, Prep
 from sokovan.domain.records import DETAIL_MAX
 from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
+from sokovan.ports.agent_states import KernelReport
 from sokovan.ports.runtime import LogPart
 from sokovan.wire import frames
 
 REASON_MAX = 500
+# Room in a frame for kernels and for the details of images; the rest is for what is always there.
+KERNELS_BYTES_MAX = 512 << 10
+IMAGES_BYTES_MAX = 128 << 10
+_ENTRY_BYTES = 48
 
 
 def event_of(request: frames.Request, token: Token) -> Event | None:
@@ -59,6 +64,7 @@ def image_status(report: ImageReport) -> frames.ImageStatus:
 
 def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
     """The first frame of a link: this machine and its kernels."""
+    kernels, partial = kernel_entries(table)
     return frames.Hello(
         agent_id=inventory.agent_id,
         software=__version__,
@@ -70,33 +76,80 @@ def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
         devices=tuple(frames.DeviceEntry(device.device_id, device.slot, device.units) for device in inventory.devices),
         labels=dict(inventory.labels),
         kernels_max=inventory.kernels_max,
-        kernels=kernel_entries(table),
+        kernels=kernels,
+        partial=partial,
         shard=inventory.shard,
         images=inventory.images,
     )
 
 
-def kernel_entries(table: KernelTable) -> tuple[frames.KernelEntry, ...]:
-    """Wire entries of every kernel of the agent."""
-    return tuple(
-        frames.KernelEntry(
-            report.kernel_id,
-            report.attempt,
-            report.running,
-            report.exit_code,
-            report.reason[:REASON_MAX],
-            report.idle_s,
-        )
-        for report in reports(table)
+def kernel_entries(table: KernelTable) -> tuple[tuple[frames.KernelEntry, ...], bool]:
+    """Wire entries of the kernels of the agent, and whether some are left out.
+
+    Those that run come first, then those whose end no manager has confirmed. A part of the
+    room is for confirmed ones, because a manager forgets only what is listed.
+    """
+    every = reports(table)
+    if sum(map(_size, every)) <= KERNELS_BYTES_MAX:
+        return tuple(map(_entry, every)), False
+    confirmed = [one for one in every if one.exit_code is not None and _key(one) in table.tombstones]
+    known = set(map(_key, confirmed))
+    unconfirmed = sorted((one for one in every if _key(one) not in known), key=lambda one: one.exit_code is not None)
+    first = _within(unconfirmed, KERNELS_BYTES_MAX * 3 // 4)
+    rest = _within(confirmed, KERNELS_BYTES_MAX - sum(map(_size, first)))
+    chosen = sorted((*first, *rest), key=_key)
+    return tuple(map(_entry, chosen)), len(chosen) < len(every)
+
+
+def _key(report: KernelReport) -> KernelKey:
+    return KernelKey(report.kernel_id, report.attempt)
+
+
+def _size(report: KernelReport) -> int:
+    """An upper bound of the bytes of an entry."""
+    return _ENTRY_BYTES + len(report.kernel_id) + len(report.reason[:REASON_MAX].encode())
+
+
+def _within(given: Iterable[KernelReport], bytes_max: int) -> list[KernelReport]:
+    """The first reports that fit."""
+    found: list[KernelReport] = []
+    for report in given:
+        bytes_max -= _size(report)
+        if bytes_max < 0:
+            break
+        found.append(report)
+    return found
+
+
+def _entry(report: KernelReport) -> frames.KernelEntry:
+    return frames.KernelEntry(
+        report.kernel_id,
+        report.attempt,
+        report.running,
+        report.exit_code,
+        report.reason[:REASON_MAX],
+        report.idle_s,
     )
+
+
+def _image_statuses(given: Iterable[ImageReport]) -> tuple[frames.ImageStatus, ...]:
+    """The states of images, with details as long as there is room for them."""
+    left, found = IMAGES_BYTES_MAX, list[frames.ImageStatus]()
+    for report in given:
+        status = image_status(report)
+        left -= len(status.detail.encode())
+        found.append(status if left >= 0 else frames.ImageStatus(status.image, status.state))
+    return tuple(found)
 
 
 def heartbeat_of(table: KernelTable, *, sequence: int, load: Mapping[str, int]) -> frames.Heartbeat:
     """A heartbeat frame with the state of the agent."""
+    kernels, partial = kernel_entries(table)
     return frames.Heartbeat(
         incarnation=table.incarnation,
         sequence=sequence,
-        kernels=kernel_entries(table),
-        images=tuple(image_status(report) for report in table.images.values()),
+        kernels=kernels,
+        images=_image_statuses(table.images.values()),
         load=dict(load),
+        partial=partial,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sokovan.api.access.auditing import audit_entry
@@ -37,6 +38,9 @@ from sokovan.wire.api.tenancy import (
     UserBody,
     UserPage,
 )
+
+# The setting of `several_users_without_isolation`.
+SHARED_SETTING = "api.allow_several_users_without_isolation"
 
 
 async def permit_user(
@@ -87,6 +91,19 @@ async def _require_same_group_limits(
         raise Forbidden(
             f"the quota of group {before.name} limits its domain administrators too; only administrators change it"
         )
+
+
+async def permit_isolated_user(
+    unit: UnitOfWork, principal: AuthenticatedPrincipal, user: User | None, before: User | None
+) -> None:
+    """Reject a further user where kernels can read the files and keys of all users.
+
+    Raises Conflict, and what `permit_user` raises.
+    """
+    await permit_user(unit, principal, user, before)
+    if before is None and any(profile.open for profile in (await unit.fleet.profiles()).values()):
+        hint = f"install bubblewrap (`sokovan doctor` says what is missing), or set {SHARED_SETTING}"
+        raise Conflict("an agent has no sandbox: its kernels can read the files and keys of all users", hint=hint)
 
 
 async def remove_keys(unit: UnitOfWork, principal: AuthenticatedPrincipal, user: User) -> None:
@@ -167,5 +184,7 @@ POLICIES = Resource(
 
 def tenancy_operations(context: ApiContext) -> list[ApiOperation]:
     """The operations on owners and their limits."""
-    resources: tuple[Resource[Any, Any], ...] = (DOMAINS, GROUPS, USERS, POLICIES)
+    shared = context.settings.several_users_without_isolation
+    users = USERS if shared else replace(USERS, permit=permit_isolated_user)
+    resources: tuple[Resource[Any, Any], ...] = (DOMAINS, GROUPS, users, POLICIES)
     return [operation for one in resources for operation in CatalogRoutes(context, one).operations()]

@@ -19,6 +19,10 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 MOUNTS_LABEL = "sokovan.mounts"
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
+# The agent label for what keeps its kernels apart from each other and from the agent.
+ISOLATION_LABEL = "sokovan.isolation"
+ISOLATED_BY_SANDBOX = "sandbox"
+NOT_ISOLATED = "none"
 # Labels of agents with this prefix are set by the system.
 SYSTEM_PREFIX = "sokovan."
 # Labels that operators may give an agent, beside those that it reports.

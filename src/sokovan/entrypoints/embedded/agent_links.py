@@ -53,6 +53,7 @@ def arrival_of(hello: Hello) -> EnrolmentRequest:
         labels=hello.labels,
         kernels_max=hello.kernels_max,
         kernels=tuple((KernelId(entry.kernel_id), entry.attempt) for entry in hello.kernels),
+        partial=hello.partial,
         shard=hello.shard or None,
         images=hello.images,
     )

@@ -64,6 +64,7 @@ def api_settings_of(server: ServerSettings, *, pepper: bytes, machine: str) -> A
     return ApiSettings(
         pepper=pepper,
         machine=machine,
+        several_users_without_isolation=settings.allow_several_users_without_isolation,
         allowed_hosts=settings.allowed_hosts,
         body_bytes_max=settings.body_bytes_max,
         requests_per_s=settings.requests_per_s,

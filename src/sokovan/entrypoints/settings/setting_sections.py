@@ -158,6 +158,10 @@ class ApiServerSettings:
     allowed_hosts: tuple[str, ...] = kind.texts(
         ("127.0.0.1", "localhost", "[::1]"), "Host names that requests may name."
     )
+    allow_several_users_without_isolation: bool = kind.switch(
+        default=False,
+        meaning="Let several users share agents without a sandbox, where each can read all files and keys.",
+    )
     body_bytes_max: int = kind.whole(1 << 20, "Maximum size of a request.", least=1024, most=1 << 30)
     requests_per_s: int = kind.whole(2000, "Requests a second of one user.", least=1, most=COUNT_MAX)
     requests_burst: int = kind.whole(4000, "Requests of one user at once.", least=1, most=COUNT_MAX)

@@ -82,7 +82,8 @@ class AgentReports:
     def fenced(self, kernel: KernelRecord) -> bool:
         """Whether a later incarnation of its agent reports and does not list it."""
         state = None if kernel.agent_id is None else self.state(kernel.agent_id)
-        return state is not None and state.incarnation > (kernel.incarnation or 0) and self.listed(kernel) is None
+        later = state is not None and state.incarnation > (kernel.incarnation or 0) and not state.partial
+        return later and self.listed(kernel) is None
 
     def current(self, kernel: KernelRecord) -> bool:
         """Whether the last report is of the incarnation that the kernel belongs to."""

@@ -48,6 +48,10 @@ class SchedulingController:
         self._tasks = UncancellableTasks()
         self.arrays = ArrayControl(store, hints, self._tasks)
 
+    def allow_sharing(self) -> None:
+        """Let all users submit to agents that do not isolate their kernels."""
+        self._submissions.allow_sharing()
+
     async def enqueue(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> SessionRecord:
         """Store a PENDING session; see `submit`."""
         return (await self.submit(request, caller, key=key)).session

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
 from sokovan.agent.inventory import Inventory
-from sokovan.agent.kernel_table import Token
+from sokovan.agent.journal_records import Tombstone, Tombstones
+from sokovan.agent.kernel_table import KernelPhase, ManagedKernel, Token
 from sokovan.agent.link.translation import (
     REASON_MAX,
     event_of,
@@ -21,10 +24,11 @@ from sokovan.agent.messages import CreateRequested, ForgetRequested, PrepareRequ
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId
 from sokovan.domain.records import DETAIL_MAX, Device
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import KernelState
 from sokovan.wire import frames
+from sokovan.wire.link_codec import decode, encode
 from tests.unit.agent.supervisor_harness import SupervisorHarness, key, launch, seen
 
 TOKEN = Token(1, 7)
@@ -89,8 +93,35 @@ def test_words_that_are_too_long_for_a_frame_are_cut() -> None:
     agent = SupervisorHarness()
     agent.start(launch("k"))
     agent.observe(seen("k", state=KernelState.EXITED, exit_code=127, reason="x" * 99_999))
-    assert len(kernel_entries(agent.table)[0].reason) == REASON_MAX
+    assert len(kernel_entries(agent.table)[0][0].reason) == REASON_MAX
     assert len(image_status(ImageReport("i", ImageState.FAILED, "x" * 99_999)).detail) == DETAIL_MAX
+
+
+def test_a_report_of_any_number_of_kernels_fits_into_a_frame() -> None:
+    ended = ManagedKernel(
+        slots=NO_SLOTS, phase=KernelPhase.EXITED, exit_code=1, reason="\N{SNOWMAN}" * 400, settled=0, started=True
+    )
+    running = replace(ended, phase=KernelPhase.RUNNING, exit_code=None, reason="")
+    old, new = [key(f"old-{n}") for n in range(3_000)], [key(f"new-{n}") for n in range(3_000)]
+    kernels = {**dict.fromkeys((*old, *new), ended), **{key(f"runs-{n}"): running for n in range(100)}}
+    images = {f"i{n}": ImageReport(f"i{n}", ImageState.FAILED, "x" * DETAIL_MAX) for n in range(256)}
+    table = replace(
+        SupervisorHarness().table,
+        kernels=kernels,
+        images=images,
+        tombstones=Tombstones(dict.fromkeys(old, Tombstone(1))),
+    )
+    beat, hello = (
+        heartbeat_of(table, sequence=1, load={}),
+        hello_of(Inventory(AgentId("a1"), NO_SLOTS, "x86_64"), table),
+    )
+    for frame in (beat, hello):
+        assert decode(encode(frame)) == frame
+        assert frame.partial
+        listed = Counter(entry.kernel_id.partition("-")[0] for entry in frame.kernels)
+        assert listed["runs"] == 100
+        assert listed["new"] > 0 < listed["old"]
+    assert len(beat.images) == 256
 
 
 def test_nothing_to_say_is_done() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Group, Role, User
-from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, domain_admin, member
+from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, api_harness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -128,3 +128,12 @@ async def test_domains_and_policies_are_for_administrators(api: ApiHarness) -> N
     for path in ("domains/north", "policies/any"):
         body = {"name": path.partition("/")[2]}
         assert (await api.call("PUT", f"/{path}", json=body, user=DOMAIN_ADMIN)).status_code == 403
+
+
+async def test_a_further_user_needs_agents_that_isolate_their_kernels_or_a_setting() -> None:
+    for setting, status in ((False, 409), (True, 201)):
+        async with api_harness(several_users_without_isolation=setting) as api:
+            assert await put_user(api, "before", user=ADMIN) == 201
+            await api.cluster.agent("bare", labels={"sokovan.isolation": "none"})
+            assert await put_user(api, "after", user=ADMIN) == status
+            assert await put_user(api, "before", user=ADMIN, groups=["north-group"]) == 200

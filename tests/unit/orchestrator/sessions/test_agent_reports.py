@@ -1,5 +1,7 @@
 """What is new in reports, and what they say of a kernel."""
 
+from dataclasses import replace
+
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.records import KernelRecord
@@ -34,6 +36,15 @@ def test_only_what_differs_is_news() -> None:
     gone = reports.update(state(3, running(K1)), now_ms=12)
     assert gone.kernels == [K2]
     assert reports.heard_ms(A1) == 12
+
+
+def test_the_absence_of_a_kernel_in_a_partial_report_is_no_proof() -> None:
+    reports = AgentReports()
+    whole = state(1, running(K1), incarnation=2)
+    reports.update({A1: replace(whole[A1], partial=True)}, now_ms=0)
+    assert not reports.fenced(kernel(K2))
+    reports.update(state(2, running(K1), incarnation=2), now_ms=1)
+    assert reports.fenced(kernel(K2))
 
 
 def test_a_restarted_agent_is_distinguished_from_a_new_one() -> None:

@@ -10,7 +10,14 @@ from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies, p
 from sokovan.adapters.process.isolation.kernel_limits import limits_in_words
 from sokovan.adapters.process.isolation.sandbox import PROGRAM, Sandbox, probe_sandbox
 from sokovan.domain.checks import LABEL_TEXT_MAX
-from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_IN_PLACE, MOUNTS_LABEL
+from sokovan.domain.cluster.agent import (
+    ISOLATED_BY_SANDBOX,
+    ISOLATION_LABEL,
+    MOUNTS_ANYWHERE,
+    MOUNTS_IN_PLACE,
+    MOUNTS_LABEL,
+    NOT_ISOLATED,
+)
 
 BUBBLEWRAP = PROGRAM
 SANDBOX_LABEL = "sokovan.sandbox"
@@ -33,6 +40,7 @@ class Confinement:
         """The same as agent labels, with values for programs."""
         version = self.hierarchies.version if self.hierarchies.controllers else 0
         return {
+            ISOLATION_LABEL: ISOLATED_BY_SANDBOX if self.sandbox.program else NOT_ISOLATED,
             SANDBOX_LABEL: "bubblewrap" if self.sandbox.program else "none",
             MOUNTS_LABEL: MOUNTS_ANYWHERE if self.sandbox.program else MOUNTS_IN_PLACE,
             LIMITS_LABEL: f"cgroup-v{version}" if version else "rlimits",

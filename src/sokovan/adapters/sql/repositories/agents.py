@@ -21,7 +21,7 @@ from sokovan.adapters.sql.schema.tables import (
     SCALING_GROUPS,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import ISOLATION_LABEL, NOT_ISOLATED, AgentInfo
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
@@ -93,15 +93,17 @@ class SqlAgents:
         architectures: dict[str, dict[str, int]] = {}
         slots: dict[str, set[str]] = {}
         memory: dict[str, dict[str, dict[int, int]]] = {}
+        open_groups: set[str] = set()
         for row in await self._transaction.fetch(_makeup()):
             if row.slot is None:
                 architectures.setdefault(row.scaling_group, {})[row.architecture] = row.n
+                open_groups |= {row.scaling_group} if row.memory else set()
                 continue
             slots.setdefault(row.scaling_group, set()).add(row.slot)
             if row.slot != MEMORY and row.memory is not None:
                 memory.setdefault(row.scaling_group, {}).setdefault(row.slot, {})[row.n] = row.memory
         return {
-            group: AgentProfile(found, frozenset(slots.get(group, ())), memory.get(group, {}))
+            group: AgentProfile(found, frozenset(slots.get(group, ())), memory.get(group, {}), group in open_groups)
             for group, found in architectures.items()
         }
 
@@ -350,13 +352,16 @@ def _makeup() -> sa.CompoundSelect[Any]:
     """Counts agents by architecture, and lists the amounts that agents have of each slot.
 
     With each amount, the least memory of these agents. Memory itself is one row: its
-    amounts are as many as there are agents.
+    amounts are as many as there are agents. With each architecture, in place of the memory,
+    how many of the agents do not isolate their kernels.
     """
     not_terminated = AGENTS.c.status != AgentStatus.TERMINATED.value
     group, architecture = AGENTS.c.scaling_group, AGENTS.c.architecture
     no_slot, nothing = sa.cast(sa.null(), TEXT).label("slot"), sa.cast(sa.null(), TEXT).label("architecture")
-    no_memory = sa.cast(sa.null(), WHOLE).label("memory")
-    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n"), no_memory).where(not_terminated)
+    # Quotes inside of a value are escaped: the text is a label, and never a part of a value.
+    is_open = AGENTS.c.labels.contains(f'"{ISOLATION_LABEL}":"{NOT_ISOLATED}"', autoescape=True)
+    open_count = sa.func.sum(sa.case((is_open, 1), else_=0)).label("memory")
+    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n"), open_count).where(not_terminated)
     slot, memory = AGENT_SLOTS.alias("held"), AGENT_SLOTS.alias("memory")
     # Literals: PostgreSQL takes an expression with parameters for another one when it groups by it.
     is_memory = slot.c.slot == sa.literal_column(f"'{MEMORY}'")

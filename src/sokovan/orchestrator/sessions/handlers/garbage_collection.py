@@ -12,15 +12,17 @@ from sokovan.ports.agent_states import AgentState, KernelReport
 ORPHAN = "orphan"
 FORGET = "forget"
 _GRACE_S = 5.0
-# Per agent and cycle, so that old kernels do not delay new ones.
-_FORGET_AT_A_TIME = 100
+# Per agent and sweep, so that old kernels do not delay new ones.
+_FORGET_AT_A_TIME = 1_000
 
 
 class GarbageCollector:
     """Stops kernels that are not alive in the store, and forgets old ended ones.
 
-    Runs in long cycles only, and reads the ledger after the reports: a kernel is recorded
-    before its creation is requested, so an unknown one is an orphan.
+    Runs in long cycles, and in every sweep for agents with more ended kernels than are
+    kept: an agent may end many a second, and lists all of them. Reads the ledger after the
+    reports: a kernel is recorded before its creation is requested, so an unknown one is an
+    orphan.
     """
 
     name = "garbage-collection"
@@ -38,11 +40,11 @@ class GarbageCollector:
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Compare the report of every agent with the ledger."""
-        if cycle.long:
-            for agent_id in cycle.agents:
-                state = self._reports.state(agent_id)
-                if state is not None:
-                    await self._collect(state)
+        kept = self._timing.current.retention.kernels_max
+        for agent_id in cycle.agents:
+            state = self._reports.state(agent_id)
+            if state is not None and (cycle.long or len(state.kernels) > kept):
+                await self._collect(state)
         return False
 
     async def _collect(self, state: AgentState) -> None:

@@ -128,7 +128,7 @@ class WatchKernels:
         if reports.fenced(kernel):
             return True
         state = None if kernel.agent_id is None else reports.state(kernel.agent_id)
-        if kernel.status is not KernelStatus.RUNNING or state is None or not reports.current(kernel):
+        if kernel.status is not KernelStatus.RUNNING or state is None or state.partial or not reports.current(kernel):
             return False  # the creation of a CREATING kernel is requested again
         now_ms = self._clock.monotonic_ms()
         since_ms, sequence = self._missed.setdefault(kernel.kernel_id, (now_ms, state.sequence))

@@ -26,7 +26,8 @@ class Pool:
     `architecture` is the most common one of `architectures`, `slots` those that any agent
     has. `memory` is the least memory of the agents that have a slot, by the amount that
     they have of it. `room` is by architecture and slot, None if it was not read; `taken`
-    is what sessions submitted since then request.
+    is what sessions submitted since then request. `open`: some agent does not isolate its
+    kernels.
     """
 
     architecture: str
@@ -35,13 +36,17 @@ class Pool:
     architectures: frozenset[str] = frozenset()
     room: Mapping[str, Mapping[str, SlotRoom]] | None = None
     taken: Mapping[str, int] = field(default_factory=dict)
+    open: bool = False
 
 
 class PoolCache:
-    """Caches the pool of each scaling group for KEPT_S seconds."""
+    """Caches the pool of each scaling group for KEPT_S seconds.
+
+    While `shared` is set, no pool that is read counts as open.
+    """
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+        self._store, self._clock, self.shared = store, clock, False
         self._known: Mapping[str, Pool] = {}
         self._until_ms = 0
         self._rooms: Mapping[tuple[str, str], Mapping[str, SlotRoom]] = {}
@@ -87,7 +92,11 @@ class PoolCache:
         found = await self._store.read(lambda unit: unit.fleet.profiles())
         return {
             group: Pool(
-                _most_common_architecture(profile), profile.slots, profile.memory, frozenset(profile.architectures)
+                _most_common_architecture(profile),
+                profile.slots,
+                profile.memory,
+                frozenset(profile.architectures),
+                open=profile.open and not self.shared,
             )
             for group, profile in found.items()
         }

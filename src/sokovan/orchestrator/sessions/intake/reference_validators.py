@@ -16,6 +16,7 @@ from sokovan.orchestrator.sessions.intake.validation_context import AwaitedArray
 
 # Narrower than other names: a session's name is used in URLs and as a host name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+SHARED_SETTING = "api.allow_several_users_without_isolation"
 _ID = re.compile(r"s-[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 
@@ -42,6 +43,16 @@ def membership(query: IntakeQuery) -> Iterator[Problem]:
     elif _is_foreign(query):
         problem = f"user {caller.owner.user} is in no group of domain {caller.owner.domain}"
         yield Problem("group", f"{problem}; an administrator adds users to groups")
+
+
+def isolation(query: IntakeQuery) -> Iterator[Problem]:
+    """Only administrators submit to agents whose kernels can read each other's files."""
+    if query.caller.role is Role.ADMIN:
+        return
+    pools, wanted = query.context.pools, query.request.scaling_group
+    if any(pool.open for name, pool in pools.items() if name == (wanted or name)):
+        problem = "an agent has no sandbox, so that its kernels can read the files and keys of others"
+        yield Problem("scaling_group", f"{problem}; an administrator may allow it with {SHARED_SETTING}")
 
 
 def _is_foreign(query: IntakeQuery) -> bool:

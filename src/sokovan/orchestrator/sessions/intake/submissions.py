@@ -60,6 +60,10 @@ class Submissions:
         self._preparer = Preparer(ids, names)
         self._pools = PoolCache(store, clock)
 
+    def allow_sharing(self) -> None:
+        """Accept sessions of all users for agents that do not isolate their kernels."""
+        self._pools.shared = True
+
     async def prepared(self, request: SessionRequest, caller: Caller) -> PreparedSession:
         """The session that a request would create; stores nothing. Raises InvalidRequest."""
         entry = await self._entry(request, caller)

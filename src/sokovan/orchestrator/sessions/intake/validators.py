@@ -34,6 +34,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "spec-size": content.spec_size,
     "names": reference.names,
     "group-membership": reference.membership,
+    "isolation": reference.isolation,
     "queues": reference.queues,
     "dependencies": reference.dependencies,
 }

@@ -295,6 +295,11 @@ async def architectures_and_slots_are_listed_by_scaling_group(cluster: StoredClu
     expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
     second = AgentProfile({"aarch64": 1}, frozenset({"cpu"}))
     expect(found[groups[1]] == second and groups[2] not in found, "other groups are wrong")
+    for value, is_open in (("sandbox", False), ("none", True)):
+        labels = {"sokovan.isolation": value, "note": '"sokovan.isolation":"none"'}
+        await cluster.agent(only, scaling_group=groups[1], architecture="aarch64", slots=cpu, labels=labels)
+        listed = await cluster.store.read(lambda unit: unit.fleet.profiles())
+        expect(listed[groups[1]].open is is_open, f"with isolation by {value}, open is {listed[groups[1]].open}")
     await walked(cluster, only, AgentTrigger.LEFT)
     left = await cluster.store.read(lambda unit: unit.fleet.profiles())
     expect(groups[1] not in left, "an agent that has left for good counts")

@@ -24,7 +24,8 @@ def options(launched: CreateKernel, *, hidden: tuple[Path, ...] = (), shown: tup
 
 def test_a_machine_without_bubblewrap_says_so() -> None:
     found = probe_sandbox(hidden=(), program="there-is-no-such-program")
-    expected = "no sandbox: bubblewrap is not installed, and folders can be mounted only at their own path"
+    reason = "bubblewrap is not installed, and folders can be mounted only at their own path"
+    expected = f"no sandbox: {reason}; for one user only"
     assert (found.program, found.in_words()) == ("", expected)
 
 

@@ -42,3 +42,14 @@ async def test_a_forced_session_whose_kernel_lingers_is_no_orphan(cluster: Orche
     agent.faults.clear()
     await cluster.pass_time(31)
     assert await cluster.used("a1") == {}
+
+
+async def test_ended_kernels_are_forgotten_at_the_rate_of_their_arrival() -> None:
+    timing = Timing(retention=Retention(kernels_max=5))
+    async with OrchestratedCluster.open(timing=timing) as cluster:
+        agent = await cluster.agent("a1")
+        agent.script.exits = lambda _launch: 0
+        for number in range(150):
+            await cluster.submit(f"s{number}", slots={"cpu": 1})
+        await cluster.pass_time(5)
+        assert len(agent.machine) == 5

@@ -114,3 +114,13 @@ async def test_what_was_submitted_counts_as_taken_until_the_room_is_read_again(c
     assert (await known.for_request(request))["default"].taken == {"cpu": 5}
     await cluster.elapse(ROOM_KEPT_S)
     assert (await known.for_request(request))["default"].taken == {}
+
+
+async def test_a_pool_is_open_if_an_agent_does_not_isolate_its_kernels_unless_that_is_allowed(
+    cluster: StoredCluster,
+) -> None:
+    await cluster.agent("bare", labels={"sokovan.isolation": "none"})
+    assert (await pools(cluster).current())["default"].open
+    allowing = pools(cluster)
+    allowing.shared = True
+    assert not (await allowing.current())["default"].open

@@ -9,10 +9,13 @@ import pytest
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.records import SessionRecord, SessionResult
+from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.reference_validators import (
     dependencies,
     has_failed,
+    isolation,
     names,
     queue_of,
     queues,
@@ -27,6 +30,24 @@ def queue(name: str, **options: object) -> Queue:
 
 def ended(status: SessionStatus, result: SessionResult | None) -> SessionRecord:
     return SessionRecord(SessionId("s1"), session_spec("s1"), status, 1, Goal.RUN, 0, (), result=result)
+
+
+@pytest.mark.parametrize(
+    ("role", "group", "refused"),
+    [
+        (Role.USER, "", 1),
+        (Role.USER, "open", 1),
+        (Role.USER, "closed", 0),
+        (Role.DOMAIN_ADMIN, "", 1),
+        (Role.ADMIN, "", 0),
+    ],
+)
+def test_only_administrators_submit_where_kernels_are_not_isolated(role: Role, group: str, refused: int) -> None:
+    query = query_for({"pools": {"open": Pool("x86_64", open=True), "closed": Pool("x86_64")}}, scaling_group=group)
+    found = list(isolation(replace(query, caller=replace(query.caller, role=role))))
+
+    assert len(found) == refused
+    assert all("has no sandbox" in one.problem and one.where == "scaling_group" for one in found)
 
 
 def test_without_any_queues_work_goes_to_default() -> None:
