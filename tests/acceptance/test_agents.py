@@ -18,7 +18,7 @@ from tests.kernels import kernels_alive, relatives
 
 SLEEPS = "import time; time.sleep(600)"
 # Longer than anything here takes while an agent is silent, but for what its silence is to bring about.
-SILENCE_S = 4
+SILENCE_S = 8
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,8 +41,11 @@ def with_systemctl(machine: Embedded, code: int = 0) -> tuple[dict[str, str], Pa
 
 def test_a_detached_server_is_started_used_reported_and_stopped(machine: Embedded) -> None:
     assert machine.cli("status").returncode == 3
-    started = machine.cli("up", "--port", "0", "--detach", "--fake", "3x2", "--no-agent")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        started = machine.cli("up", "--port", port, "--detach", "--fake", "3x2", "--no-agent")
     assert started.returncode == 0, started.stderr
+    assert f"port {port} was in use" in started.stderr
     about = machine.about
     assert all(str(each) in started.stdout for each in (about["url"], about["pid"], machine.data / "logs"))
 
@@ -106,12 +110,14 @@ def test_down_never_signals_a_process_that_reused_the_pid(machine: Embedded) -> 
 def test_the_service_unit_is_written_enabled_and_removed(machine: Embedded) -> None:
     environment, log = with_systemctl(machine)
     unit = machine.folder / "config" / "systemd" / "user" / "sokovan.service"
+    environment["SOKOVAN_LOG__FILES_KEPT"] = "4"
     done = machine.cli("up", "--install-service", "--fake", "2x8", "--data", "my data", **environment)
     assert done.returncode == 0, done.stderr
     assert str(unit) in done.stderr
     text = unit.read_text(encoding="utf-8")
     assert f'"--data" "{machine.folder}/my data"' in text
     assert '"--fake" "2x8"' in text
+    assert 'Environment="SOKOVAN_LOG__FILES_KEPT=4"' in text
     assert "KillMode=process" in text
     assert log.read_text(encoding="utf-8").splitlines() == [
         "--user daemon-reload",

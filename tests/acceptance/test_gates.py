@@ -57,3 +57,11 @@ def test_a_session_cancelled_while_held_cannot_be_released(server: Embedded) -> 
     refused = server.cli("session", "release", "given-up")
     assert refused.returncode == 5, refused.stdout
     assert "only a pending session can be released" in refused.stderr
+
+
+def test_the_name_of_an_array_releases_all_of_its_sessions(server: Embedded) -> None:
+    done = server.cli("run", "--detach", "-n", "held-sweep", "--array", "0-2", *LITTLE, "--hold", "data", "--", "true")
+    assert done.returncode == 0, done.stderr
+    released = server.cli("session", "release", "held-sweep")
+    assert released.returncode == 0, released.stderr
+    assert server.cli("wait", "held-sweep").stderr.strip() == "held-sweep  TERMINATED: 3 succeeded"

@@ -93,7 +93,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "users": {"name": member(tenant), "domain": tenant},
         "groups": {"name": f"{tenant}-group", "domain": tenant},
         "domains": {"name": tenant},
-        "keys": {"user": member(tenant)},
+        "keys": {"policy": None} if operation.method == "PUT" else {"user": member(tenant)},
         "agents": {"action": "drain"},
         "queues": {"name": "default", "weight": 9},
         "scaling-groups": {"name": "default"},

@@ -18,6 +18,7 @@ class Owners:
         self._snapshot, self._validators = snapshot, validators
         self._taken: list[tuple[SessionWorkload, KernelWorkload]] = []
         self._begun: list[SessionWorkload] = []
+        self._never: list[SessionWorkload] = []
 
     def take(self, session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> None:
         """Count kernels that are placed or reserved; those of system sessions count for no owner."""
@@ -28,6 +29,10 @@ class Owners:
     def begin(self, session: SessionWorkload) -> None:
         """Count a session that waits no longer."""
         self._begun.append(session)
+
+    def leave_out(self, session: SessionWorkload) -> None:
+        """Count a session that cannot start in this cycle as not waiting."""
+        self._never.append(session)
 
     def objection(self, session: SessionWorkload, kernels: Sequence[KernelWorkload], *, starts: bool) -> Code | None:
         """The first objection, in the order of the profile."""
@@ -117,8 +122,15 @@ class Owners:
             and _place(other) < _place(session)
             and all(kernel.agent is None or kernel.releasing for kernel in other.kernels)
             and other not in self._begun
+            and other not in self._never
             and other.session_type.is_charged
+            and not self._is_held(other)
         ]
+
+    def _is_held(self, session: SessionWorkload) -> bool:
+        """Whether a gate, its start time or a dependency holds the session."""
+        late = session.starts_at_ms is not None and session.starts_at_ms > self._snapshot.now_ms
+        return bool(session.gates) or late or not all(self._snapshot.outcomes.get(one) for one in session.dependencies)
 
     def _usage(self, scope: Scope, name: str) -> OwnerUsage:
         return self._snapshot.usage.get(scope, {}).get(name, OwnerUsage())

@@ -85,6 +85,8 @@ class Cycle:
         for pending in sessions:
             problem = Code.HELD if pending.session.gates else self._queues.problem(pending.session.queue)
             pending.reason = Reason(problem) if problem is not None else self._unschedulable(pending)
+            if pending.reason is not None:
+                self._owners.leave_out(pending.session)
         for pending in self._requesting([pending for pending in sessions if pending.reason is None]):
             for kernel in pending.waiting:
                 self._queues.add_request(pending.session.queue, kernel)

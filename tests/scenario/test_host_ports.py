@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sokovan.domain.cluster.agent import PORTS_LABEL
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import ServicePort
+from sokovan.orchestrator.sessions.explain.why import WhyService
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.acting_agents import ActingAgent
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.scenario.test_ranks import record_environments
@@ -45,6 +48,28 @@ async def test_a_fixed_port_is_used_once_per_agent_and_goes_to_another(cluster: 
     await cluster.pass_time(2)
     assert await cluster.status("second") == "running"
     assert await leases(cluster, "second") == [{"web": 8080}]
+
+
+async def test_why_says_who_has_the_port_or_when_it_is_free_again(cluster: OrchestratedCluster) -> None:
+    await agent(cluster, "a1")
+    await cluster.submit("first", ports=WEB, name="notebook")
+    await cluster.pass_time(2)
+    await submit(cluster, "second", ports=WEB)
+    why = WhyService(cluster.store)
+    own = await why.why(SessionId("second"))
+    assert own.summary.endswith("; leased on a1 by session notebook")
+    assert [(one.name, one.detail) for one in own.checks if one.name.startswith("port")] == [
+        ("port 8080", "leased on a1 by session notebook")
+    ]
+    foreign = await why.why(SessionId("second"), SessionFilter(user="bob"))
+    assert foreign.summary.endswith("; leased on a1 by a session of another user")
+    await cluster.stop("first")
+    await cluster.pass_time(5)
+    resting = await why.why(SessionId("second"))
+    assert re.search(r"; rests on a1, free again in 5[0-9] s$", resting.summary)
+    # It starts when the port has rested, not with the next long cycle.
+    await cluster.pass_time(56)
+    assert await cluster.status("second") == "running"
 
 
 async def test_a_kernel_gets_the_number_of_its_port(cluster: OrchestratedCluster) -> None:
@@ -95,7 +120,7 @@ async def test_a_session_waits_while_no_agent_has_a_port_to_meet_at(cluster: Orc
     assert [await cluster.status(name) for name in ("first", "second", "alone")] == ["running", "pending", "running"]
     verdict = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("second")))
     assert verdict is not None
-    assert (verdict.code, "a port of the range" in verdict.summary) == ("PORTS_TAKEN", True)
+    assert (verdict.code, "each port of the range" in verdict.summary) == ("PORTS_TAKEN", True)
     await agent(cluster, "a2")
     await cluster.pass_time(2)
     assert await cluster.status("second") == "running"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sokovan.api.mapping.sessions import session_view
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.sessions.explain.reasons import with_names
+from sokovan.orchestrator.sessions.session_cache import PAGE
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
+from sokovan.scheduling.trace import Code
 from sokovan.wire.api.sessions import SessionView
 
 # The number of sessions per list with image progress; each costs a query.
@@ -34,6 +39,7 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
         for one in sessions
         if one.session_id in reasons
     }
+    reasons |= await _named_dependencies(unit, sessions, reasons)
     pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
     for session_id in pulling[:PROGRESS_MAX]:
         reasons |= await _progress(unit, session_id)
@@ -44,6 +50,33 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
         if len(views) % _CHUNK == 0:
             await asyncio.sleep(0)  # noqa: TID251  # yields, so that a long page does not block the event loop
     return views
+
+
+async def _named_dependencies(
+    unit: UnitOfWork, sessions: Sequence[SessionRecord], reasons: Mapping[SessionId, StoredVerdict]
+) -> dict[SessionId, StoredVerdict]:
+    """The reasons of sessions that wait for others, with names beside the ids of those.
+
+    Only those of the session's own user are named, which every caller sees who sees it.
+    """
+    waiting = [
+        one
+        for one in sessions
+        if one.session_id in reasons and reasons[one.session_id].code == Code.DEPENDENCY and one.spec.dependencies
+    ]
+    wanted = tuple(dict.fromkeys(name for one in waiting for name in one.spec.dependencies))[:PAGE]
+    found = await unit.sessions.page(SessionFilter(ids=wanted), limit=len(wanted)) if wanted else ()
+    names: dict[str, dict[str, str]] = {}
+    for other in found:
+        if other.spec.name:
+            names.setdefault(other.spec.owner.user, {})[other.session_id] = other.spec.name
+    named = {}
+    for one in waiting:
+        own = names.get(one.spec.owner.user, {})
+        reason = reasons[one.session_id]
+        mine: dict[str, str] = {name: own[name] for name in one.spec.dependencies if name in own}
+        named[one.session_id] = replace(reason, summary=with_names(reason.summary, mine))
+    return named
 
 
 async def _progress(unit: UnitOfWork, session_id: SessionId) -> dict[SessionId, StoredVerdict]:

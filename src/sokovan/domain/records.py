@@ -273,6 +273,16 @@ class HeldSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldPort:
+    """A port of an agent that a kernel has leased, or that rests until a time."""
+
+    agent_id: AgentId
+    port: int
+    session_id: SessionId
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentRecord:
     """One deployment: the desired state is in the spec; each change raises `version`."""
 

@@ -37,7 +37,7 @@ def tier_limit(tree: HyperNodeTree, constraint: TopologyConstraint | None) -> Ti
     if isinstance(highest, str):
         number = tree.tier_named(highest)
         if number is None:
-            return TierLimit(0, f"there is no tier named {highest}")
+            return TierLimit(0, tree.no_tier_named(highest))
         highest = number
     if highest is None:
         # The whole cluster has to be requested by its number; "hard" alone means some HyperNode.

@@ -15,6 +15,9 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings, UnknownDatabase
 from sokovan.domain.errors import InvalidInput, SokovanError, StoreUnavailable
+from sokovan.entrypoints.embedded.data_folder import data_home
+from sokovan.entrypoints.settings.component_options import DATA_FOLDER_STORE
+from sokovan.entrypoints.settings.setting_sources import sources_of
 
 STORE_VARIABLE = "SOKOVAN_STORE"
 # An audit or a migration of a large database takes longer than a unit of work may.
@@ -53,15 +56,19 @@ class SchemaState:
 
 
 def store_address(given: str | None, environment: Mapping[str, str]) -> str:
-    """The address of the store: given, from the environment, or the embedded file."""
+    """The address of the store: given, from the environment, or that of `sokovan up`.
+
+    The latter is the setting storage.url of this machine. Raises UnreadableConfig,
+    SettingFileMissing.
+    """
     if given is not None:
         return given
     if environment.get(STORE_VARIABLE):
         return environment[STORE_VARIABLE]
-    folder = Path(environment.get("XDG_DATA_HOME", ""))
-    # The XDG standard requires relative paths to be ignored.
-    data = folder if folder.is_absolute() else Path(environment.get("HOME", "/")) / ".local" / "share"
-    return f"sqlite:///{data / 'sokovan' / 'state.db'}"
+    data = data_home(environment)
+    storage = sources_of(None, data, environment=environment).local_tree().values.get("storage")
+    url = storage.get("url") if isinstance(storage, Mapping) else None
+    return url if isinstance(url, str) and url != DATA_FOLDER_STORE else f"sqlite:///{data / 'state.db'}"
 
 
 def checked(address: str) -> SchemaState:

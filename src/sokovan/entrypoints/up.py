@@ -135,7 +135,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         await _upgrade(database)
         report = partial(_report_writes, log=log, echo=echo, telemetry=telemetry)
         store = SqlStore(database, ids=SortableIds(clock), report=report)
-        token = await _prepare_store(store, folder, settings)
+        token = await _prepare_store(store, folder, settings, log)
         listener = bound_socket(HOST, settings.api.port)
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
         limits = connection_limits_of(settings.api).within(open_files)
@@ -227,10 +227,12 @@ def _stop_signal() -> asyncio.Event:
     return stopped
 
 
-async def _prepare_store(store: SqlStore, folder: DataFolder, settings: ServerSettings) -> str:
+async def _prepare_store(
+    store: SqlStore, folder: DataFolder, settings: ServerSettings, log: Callable[[str], None]
+) -> str:
     """Create defaults and configured scaling groups; returns the administrator's token."""
     await bootstrap(store)
-    await put_groups(store, settings.scaling_groups)
+    await put_groups(store, settings.scaling_groups, log=log, joining=settings.agent.shard)
     pepper = folder.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
     if key.fresh:

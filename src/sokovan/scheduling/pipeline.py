@@ -90,7 +90,7 @@ class SchedulingCycle:
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
         self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key
         self._ledger = OwnerLedger(snapshot, watch_all=not built_in, watch_users=self._has_fairness_keys)
-        backlogs = OwnerBacklogs(snapshot)
+        self._backlogs = backlogs = OwnerBacklogs(snapshot)
         self._arrays = ArrayUsage(snapshot.sessions)
         rules = CycleValidators(
             [registry.validator(name) for name in profile.validators],
@@ -216,6 +216,8 @@ class SchedulingCycle:
             unfit = self._queue_usage.unfit(node)
             self._unfit_queues[node.name] = None if unfit is None else PendingReason(*unfit)
         pending.reason = self._unfit_queues[node.name] or self._admission.unschedulable(pending)
+        if pending.reason is not None:
+            self._backlogs.remove(session)
         return pending
 
     def _settle_queues(self, requested: Mapping[tuple[str, Shape], int], used: Mapping[tuple[str, Shape], int]) -> None:

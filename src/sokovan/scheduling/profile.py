@@ -67,13 +67,15 @@ class SchedulingProfile:
         _require_one_of("queue_policy", self.queue_policy, POLICIES)
         _require_one_of("shard_mode", self.shard_mode, SHARD_MODES)
         for action in self.actions:
-            _require_one_of("actions", action, (*ACTIONS, *ACTIONS_TO_COME))
+            if action not in ACTIONS_TO_COME:
+                _require_one_of("actions", action, ACTIONS)
         if self.shard_mode != "none" and self.shard is None:
             raise InvalidSpec(
                 what="profile", field="shard", value=None, problem=f"is needed for shard_mode {self.shard_mode}"
             )
 
 
+_LIST_HINT = """write a list in JSON, as in --option '{name}=["NAME", "NAME"]'"""
 _FIELDS = tuple(one.name for one in fields(SchedulingProfile) if one.name != "options")
 _PROFILE_KEYS = (*_FIELDS, "agent_selector", *OPTIONS_TO_COME)
 # The keys of `scheduler_opts`; sequencer and selector are written differently there.
@@ -137,12 +139,18 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
 
 def _strings(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise InvalidSpec(what="profile", field=name, value=value, problem="must be a list of names")
+        raise InvalidSpec(
+            what="profile",
+            field=name,
+            value=value,
+            problem="must be a list of names",
+            hint=_LIST_HINT.format(name=name),
+        )
     return tuple(value)
 
 
 def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise InvalidSpec(
-            what="profile", field=name, value=value, problem="is not known", hint=f"known are {listed(known)}"
+            what="profile", field=name, value=value, problem="is not known", hint=nearest(str(value), known)
         )

@@ -14,6 +14,7 @@ import stat
 import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from sokovan.sdk.errors import InvalidSetting
@@ -62,9 +63,7 @@ def read_folder(folder: Path) -> UploadFolder:
     if not root.is_dir():
         raise InvalidSetting(f"{folder} is not a folder", hint="give the folder to upload: --upload PATH")
     ignored = _ignore_patterns(root)
-    chosen = sorted(path for path in _listed(root) if not ignored.match(path))
-    if len(chosen) > FILES_MAX:
-        raise InvalidSetting(f"{folder} has {len(chosen)} files, {FILES_MAX} is the limit", hint=_HINT)
+    chosen = _bounded((path for path in _listed(root) if not ignored.match(path)), f"{folder}", hint=_HINT)
     found = [one for one in (_file(root, path) for path in chosen) if one is not None]
     if not found:
         raise InvalidSetting(f"{folder} has no files to upload", hint="check .gitignore and .sokovanignore")
@@ -79,18 +78,24 @@ def read_tree(source: Path) -> UploadFolder:
     place = Path(os.path.realpath(source))
     name = source.name if source.name not in {"", "..", "."} else place.name
     if place.is_dir():
-        listed = sorted(_walked(place, skipped=()))
+        listed = _bounded(_walked(place, skipped=()), f"{source}", hint="copy parts of it")
     elif place.exists():
         listed = [""]
     else:
         raise InvalidSetting(f"{source} does not exist", hint="give a file or a folder of this machine")
-    if len(listed) > FILES_MAX:
-        raise InvalidSetting(f"{source} has {len(listed)} files, {FILES_MAX} is the limit of a copy")
     found = (_file(place, path, hint=_COPY_HINT) for path in listed)
     files = [replace(one, path="/".join(part for part in (name, one.path) if part)) for one in found if one is not None]
     if not files:
         raise InvalidSetting(f"{source} has no files to copy")
     return _described(files)
+
+
+def _bounded(paths: Iterator[str], what: str, *, hint: str) -> list[str]:
+    """The paths in order; a folder with too many is not read to its end. Raises InvalidSetting."""
+    listed = sorted(islice(paths, FILES_MAX + 1))
+    if len(listed) > FILES_MAX:
+        raise InvalidSetting(f"{what} has more than {FILES_MAX} files, the limit", hint=hint)
+    return listed
 
 
 def _described(files: Sequence[FolderFile]) -> UploadFolder:

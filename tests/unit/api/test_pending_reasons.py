@@ -9,6 +9,7 @@ from sokovan.api.pending_reasons import PROGRESS_MAX, session_views
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GROUP, StoredCluster
 from sokovan.wire.api.sessions import SessionView
@@ -43,6 +44,17 @@ async def test_each_session_has_its_own_reason() -> None:
             ("pulling", "venv:tiny: Collecting numpy"),
             (None, None),
         ]
+
+
+async def test_the_sessions_that_one_waits_for_are_named() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("s-1", name="prepare")
+        await cluster.submit("s-2", name="other", owner=Owner(user="bob"))
+        await cluster.submit("s-3", dependencies=(SessionId("s-1"), SessionId("s-2")))
+        verdict = StoredVerdict(SessionId("s-3"), "DEPENDENCY", "s-1, s-2 must end first (2 of 2 dependencies)", "{}")
+        await cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
+        [view] = await views(cluster, "s-3")
+        assert view.reason_detail == "prepare (s-1), s-2 must end first (2 of 2 dependencies)"
 
 
 async def test_a_long_list_does_not_ask_for_every_image() -> None:

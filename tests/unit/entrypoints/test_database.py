@@ -47,6 +47,17 @@ def test_what_was_given_goes_before_the_environment_and_that_before_the_usual_fi
     assert store_address(given, environment) == address
 
 
+def test_the_store_of_the_server_is_that_of_its_settings(tmp_path: Path) -> None:
+    environment = {"XDG_DATA_HOME": str(tmp_path)}
+    (tmp_path / "sokovan").mkdir()
+    (tmp_path / "sokovan" / "sokovan.toml").write_text(f'[storage]\nurl = "{AWAY}"\n', encoding="utf-8")
+    assert store_address(None, environment) == AWAY
+    assert store_address(None, {**environment, "SOKOVAN_STORAGE__URL": "sqlite:///x.db"}) == "sqlite:///x.db"
+    assert store_address(None, {**environment, "SOKOVAN_STORAGE__URL": "sqlite:"}).startswith(
+        "sqlite:///" + str(tmp_path)
+    )
+
+
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     for command in (checked, lambda address: upgraded(address, report=print)):
         with pytest.raises(StoreMissing, match=r"there is no file .*/none.db") as refused:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from sokovan.sdk import upload_folder
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.upload_folder import read_folder, read_tree
 
@@ -84,3 +86,13 @@ def test_a_tree_with_links_out_or_without_files_is_refused(tmp_path: Path) -> No
         read_tree(tmp_path)
     with pytest.raises(InvalidSetting, match="neither a regular file"):
         read_tree(Path("/dev/null"))
+
+
+def test_a_folder_with_too_many_files_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload_folder, "FILES_MAX", 2)
+    endless = itertools.count()
+    monkeypatch.setattr(upload_folder, "_walked", lambda *_, **__: map(str, endless))
+    for read in (read_folder, read_tree):
+        with pytest.raises(InvalidSetting, match="more than 2 files"):
+            read(tmp_path)
+    assert next(endless) == 6

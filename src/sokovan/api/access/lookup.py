@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.errors import AmbiguousName, ArrayNamed, Forbidden
-from sokovan.domain.errors import ObjectNotFound, quoted
-from sokovan.domain.ids import AgentId, is_name
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.errors import ObjectNotFound, nearest, quoted
+from sokovan.domain.ids import DEFAULT_QUEUE, AgentId, is_name
 from sokovan.domain.owners.access import (
     UNOWNED,
     AccessDecision,
@@ -43,6 +45,21 @@ def visible_listing(principal: AuthenticatedPrincipal, wanted: SessionFilter, *,
     if wanted.user not in {"", principal.user}:
         return None
     return visible_filter(principal, replace(wanted, user=principal.user))
+
+
+async def require_known(unit: UnitOfWork, wanted: SessionFilter) -> None:
+    """Require that the queue and the scaling group of a filter exist.
+
+    For filters that match nothing: sessions may outlive their queue. Raises ObjectNotFound.
+    """
+    queues = [str(one.name) for one in await unit.catalog.all(Queue)] if wanted.queue else []
+    groups = [str(one.name) for one in await unit.catalog.all(ScalingGroup)] if wanted.scaling_group else []
+    for what, name, known in (
+        ("queue", wanted.queue, [*queues, DEFAULT_QUEUE]),
+        ("scaling group", wanted.scaling_group, groups),
+    ):
+        if name and name not in known:
+            raise ObjectNotFound(what=what, name=name, hint=nearest(name, dict.fromkeys(known)))
 
 
 async def session_named(
@@ -86,7 +103,9 @@ async def _referred(
         if len(found) > 1:
             named = [(one.session_id, one.spec.name) for one in sessions] + [(one.array_id, one.name) for one in arrays]
             names = ", ".join(f"{one} ({name})" for one, name in named[:2])
-            raise AmbiguousName(f"{quoted(ref)} is ambiguous: {names}, or others")
+            # More of an exact name cannot be given.
+            hint = "several have exactly this name: give the id of one" if all(name == ref for _, name in named) else ""
+            raise AmbiguousName(f"{quoted(ref)} is ambiguous: {names}, or others", hint=hint)
         if found:
             return found[0]
     return None

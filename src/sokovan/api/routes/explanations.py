@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import read_session, session_named, visible_filter
+from sokovan.api.access.lookup import read_session, require_known, session_named, visible_filter
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
@@ -37,7 +37,8 @@ class ExplanationRoutes:
                 body=SessionBody, answer=PlanView, fails=(404, 409),
             ),
             ApiOperation(
-                method="GET", path="/api/v1/sessions/waiting", endpoint=self.waiting, tag=tag, answer=WaitingView
+                method="GET", path="/api/v1/sessions/waiting", endpoint=self.waiting, tag=tag,
+                answer=WaitingView, fails=(404,),
             ),
             ApiOperation(method="GET", path=f"{one}/why", endpoint=self.why, tag=tag, answer=WhyView, fails=(404, 409)),
             ApiOperation(
@@ -55,7 +56,10 @@ class ExplanationRoutes:
     async def waiting(self, request: Request, query: Annotated[SessionChoice, Query()]) -> Response:
         """List the reasons of waiting sessions, with counts and slots."""
         scope = visible_filter(principal_of(request.scope), query.filter())
-        return json_response(waiting_view(await self._controller.waiting(scope) if scope is not None else ()))
+        found = await self._controller.waiting(scope) if scope is not None else []
+        if scope is not None and not found:
+            await self._store.read(lambda unit: require_known(unit, scope))
+        return json_response(waiting_view(found))
 
     async def why(self, request: Request, ref: Ref) -> Response:
         """Explain the status of a session, and what would let it start."""

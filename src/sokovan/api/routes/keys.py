@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,7 +20,7 @@ from sokovan.domain.ids import AccessKey, is_name
 from sokovan.domain.owners.access import Action, ObjectKind, Ownership, may, may_act_for
 from sokovan.domain.owners.tenancy import Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.tenancy import KeyPage, KeyRequest, NewKeyView
+from sokovan.wire.api.tenancy import KeyPage, KeyPolicyBody, KeyRequest, KeyView, NewKeyView
 
 KEYS_MAX = 100
 
@@ -40,6 +42,10 @@ class KeyRoutes:
                 body=KeyRequest, answer=NewKeyView, status=201, fails=(404, 409),
             ),
             ApiOperation(method="GET", path=every, endpoint=self.list, tag=tag, answer=KeyPage),
+            ApiOperation(
+                method="PUT", path=f"{every}/{{access_key:path}}", endpoint=self.change, tag=tag,
+                body=KeyPolicyBody, answer=KeyView, fails=(404,),
+            ),
             ApiOperation(
                 method="DELETE", path=f"{every}/{{access_key:path}}", endpoint=self.remove, tag=tag,
                 status=204, fails=(404, 409),
@@ -88,18 +94,30 @@ class KeyRoutes:
         page, following = page_by_name(seen, lambda one: one.access_key, limit=limit, cursor=cursor)
         return json_response(KeyPage(items=[key_view(one) for one in page], next=following))
 
+    async def change(self, request: Request, access_key: Name) -> Response:
+        """Change the policy of a key; sessions that run are not ended by it."""
+        principal, body = principal_of(request.scope), body_of(request, KeyPolicyBody)
+
+        async def work(unit: UnitOfWork) -> Keypair:
+            keypair, user = await _key(unit, access_key)
+            _require_own(principal, user, name=access_key)
+            if principal.subject.role is not Role.ADMIN:
+                raise Forbidden("only administrators may change the policy of a key")
+            changed = replace(keypair, policy=body.policy)
+            await unit.catalog.put(changed)
+            await unit.audit.append(audit_entry(principal, "key.change", access_key, policy=body.policy or ""))
+            return changed
+
+        changed = await self._store.run(work)
+        self._authenticator.forget(changed.access_key)
+        return json_response(key_view(changed))
+
     async def remove(self, request: Request, access_key: Name) -> Response:
         """Revoke a key within five seconds, open streams included."""
         principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> None:
-            if not is_name(access_key):
-                raise ObjectNotFound(what="key", name=access_key)
-            try:
-                keypair = await unit.catalog.get(Keypair, access_key)
-                user = await unit.catalog.get(User, keypair.user)
-            except ObjectNotFound:
-                raise ObjectNotFound(what="key", name=access_key) from None
+            keypair, user = await _key(unit, access_key)
             _require_own(principal, user, name=access_key)
             await unit.credentials.remove([keypair.access_key])
             await unit.catalog.remove(Keypair, access_key)
@@ -108,6 +126,17 @@ class KeyRoutes:
         await self._store.run(work)
         self._authenticator.forget(AccessKey(access_key))
         return Response(status_code=204)
+
+
+async def _key(unit: UnitOfWork, access_key: str) -> tuple[Keypair, User]:
+    """A key and its user. Raises ObjectNotFound."""
+    if not is_name(access_key):
+        raise ObjectNotFound(what="key", name=access_key)
+    try:
+        keypair = await unit.catalog.get(Keypair, access_key)
+        return keypair, await unit.catalog.get(User, keypair.user)
+    except ObjectNotFound:
+        raise ObjectNotFound(what="key", name=access_key) from None
 
 
 async def _user(unit: UnitOfWork, name: str) -> User:

@@ -1,4 +1,4 @@
-"""Sessions and arrays of them: submit, list, show, end."""
+"""Sessions and arrays of them: submit, list, show, release, end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import array_named, read_session, session_named, visible_listing
+from sokovan.api.access.lookup import array_named, read_session, require_known, session_named, visible_listing
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
@@ -101,6 +101,8 @@ class SessionRoutes:
             found = await unit.sessions.page(
                 chosen, limit=query.limit + 1, after=after, newest=True, kernels_max=KERNELS_LISTED
             )
+            if not found:
+                await require_known(unit, chosen)
             page = found[: query.limit]
             return SessionPage(
                 items=await session_views(unit, page),
@@ -180,7 +182,7 @@ class SessionRoutes:
 
 
 class ArrayRoutes:
-    """Routes that show and end job arrays."""
+    """Routes that show, release and end job arrays."""
 
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
@@ -190,11 +192,17 @@ class ArrayRoutes:
         """The operations of this resource."""
         tag, one = "arrays", "/api/v1/arrays/{ref}"
         return [
-            ApiOperation(method="GET", path="/api/v1/arrays", endpoint=self.list, tag=tag, answer=ArrayPage),
+            ApiOperation(
+                method="GET", path="/api/v1/arrays", endpoint=self.list, tag=tag, answer=ArrayPage, fails=(404,)
+            ),
             ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=ArrayView, fails=(404, 409)),
             ApiOperation(
                 method="DELETE", path=one, endpoint=self.end, tag=tag,
                 answer=ArrayView, status=202, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="POST", path=f"{one}/release", endpoint=self.release, tag=tag,
+                answer=ArrayView, fails=(404, 409),
             ),
         ]  # fmt: skip
 
@@ -207,6 +215,8 @@ class ArrayRoutes:
 
         async def work(unit: UnitOfWork) -> ArrayPage:
             found = await unit.arrays.page(scope, limit=query.limit + 1, after=after)
+            if not found:
+                await require_known(unit, scope)
             page = found[: query.limit]
             counts = await unit.arrays.counts([one.array_id for one in page])
             return ArrayPage(
@@ -232,6 +242,19 @@ class ArrayRoutes:
         array, _ = await self._found(request, ref)
         await self._controller.arrays.end(array, principal_of(request.scope).caller, forced=forced, reason=reason)
         return json_response((await self._found(request, array.array_id))[1], status=202)
+
+    async def release(
+        self,
+        request: Request,
+        ref: Ref,
+        *,
+        gate: Annotated[str, Query(max_length=REASON_MAX, description="Only this gate; by default all.")] = "",
+    ) -> Response:
+        """Release all held sessions of an array; idempotent."""
+        array, _ = await self._found(request, ref)
+        caller = principal_of(request.scope).caller
+        await self._controller.arrays.release(array, caller, gates=(gate,) if gate else ())
+        return json_response((await self._found(request, array.array_id))[1])
 
     async def _found(self, request: Request, ref: str) -> tuple[ArrayRecord, ArrayView]:
         principal = principal_of(request.scope)

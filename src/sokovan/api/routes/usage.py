@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
+from sokovan.api.access.lookup import require_known
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
@@ -19,6 +20,7 @@ from sokovan.domain.owners.access import UNOWNED, AccessSubject, Action, ObjectK
 from sokovan.domain.owners.past_usage import PastUsage, UsageScope
 from sokovan.domain.owners.tenancy import Group, User
 from sokovan.domain.owners.usage_totals import UsageTotal, usage_totals
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.tenancy import UsagePage, UsageView
 
@@ -62,7 +64,11 @@ class UsageRoutes:
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
-        return [ApiOperation(method="GET", path="/api/v1/usage", endpoint=self.list, tag="usage", answer=UsagePage)]
+        return [
+            ApiOperation(
+                method="GET", path="/api/v1/usage", endpoint=self.list, tag="usage", answer=UsagePage, fails=(404,)
+            )
+        ]
 
     async def list(
         self, request: Request, scaling_group: InScalingGroup = None, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None
@@ -72,6 +78,7 @@ class UsageRoutes:
         chosen = None if scaling_group is None else ScalingGroupName(scaling_group)
 
         async def work(unit: UnitOfWork) -> list[UsageView]:
+            await require_known(unit, SessionFilter(scaling_group=scaling_group or ""))
             return await _views(unit, subject, chosen)
 
         views = await self._store.read(work)

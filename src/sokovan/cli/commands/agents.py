@@ -73,7 +73,6 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=output.utc)]
     facts.append(("images", ", ".join(agent.images) or formatting.NONE))
     facts.append(("labels", _label_texts(agent.labels)))
-    facts.append(("taints", _taint_texts(agent)))
     if agent.operator_labels:
         facts.append(("set by operators", _label_texts(agent.operator_labels)))
     facts += [(f"failed at {one.at}", _failure_text(one)) for one in agent.failed_starts]

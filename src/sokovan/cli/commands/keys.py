@@ -1,9 +1,17 @@
-"""`sokovan key`: list, create and revoke API keys."""
+"""`sokovan key`: list, create, limit and revoke API keys."""
 
 from __future__ import annotations
 
 from sokovan.cli.commands.catalog.catalog_actions import list_all
-from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import or_none
 from sokovan.cli.output import print_status
@@ -52,6 +60,28 @@ def add(user: str | None = None, /, *, quota: str | None = None, output: OutputO
     facts = [("key", created.access_key), ("user", created.user), ("token", created.token)]
     show_one(created, facts, fmt, name=created.access_key)
     print_status("the token is not shown again; store it now, or add it with sokovan context add")
+    return OK
+
+
+def set_quota(key: str, /, *, quota: str, server: ActionOptions = DEFAULT_ACTION) -> int:
+    """Set the quota of an API key.
+
+    Sessions that run are not ended by it.
+
+    For example:
+      sokovan key set AK-01JCN8 --quota students
+      sokovan key set AK-01JCN8 --quota ''
+
+    Parameters
+    ----------
+    key
+        Key ID as listed by sokovan key ls, not the token.
+    quota
+        Quota to apply to this key; an empty text removes it.
+    """
+    with server.client() as client:
+        client.keys.set(key, policy=quota or None)
+    print_status(f"API key {key} has quota {quota}" if quota else f"API key {key} has no quota of its own")
     return OK
 
 

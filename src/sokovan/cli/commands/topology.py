@@ -11,11 +11,11 @@ from sokovan.cli import formatting
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, Flag, OutputOptions, ServerOptions, Yes
 from sokovan.cli.commands.sessions.session_options import read_text_file
+from sokovan.cli.errors import CommandError
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_all
-from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.topology import TopologyChangeView, TopologyNode
 
 HYPERNODE = "hypernode"
@@ -145,13 +145,14 @@ def _branches(tree: Sequence[TopologyNode]) -> Iterator[str]:
 
 
 def _below(tree: Sequence[TopologyNode], name: str) -> list[TopologyNode]:
-    """A node and all that is below it. Raises InvalidSetting."""
+    """A node and all that is below it. Raises CommandError."""
     inside: set[str] = set()
     for node in tree:
         if node.name == name or node.parent in inside:
             inside.add(node.name)
     if not inside:
-        raise InvalidSetting(f"there is no HyperNode or agent {name[:60]!r}", hint="sokovan topology show lists them")
+        problem = f"there is no HyperNode or agent {name[:60]!r}"
+        raise CommandError(problem, code="not-found", hint="sokovan topology show lists them")
     return [node for node in tree if node.name in inside]
 
 

@@ -11,7 +11,7 @@ from sokovan.cli.exit_codes import USAGE
 from sokovan.cli.output import print_error
 from sokovan.domain.errors import InvalidInput
 
-StoreUrl = Annotated[str | None, Parameter(help="Database URL; default: embedded database. [env: SOKOVAN_STORE]")]
+StoreUrl = Annotated[str | None, Parameter(help="Database URL; default: that of sokovan up. [env: SOKOVAN_STORE]")]
 AsJson = Annotated[bool, Parameter(negative=(), help="Print JSON instead of text.")]
 
 

@@ -102,14 +102,14 @@ def up(
     from sokovan.entrypoints.settings.setting_sources import sources_of  # noqa: PLC0415  # loads the settings' modules
 
     sources = sources_of(settings.config, root, environment=os.environ, flags=given, assignments=settings.set)
-    sources.read()  # mistakes are reported here, also if a server runs or will run in the background
+    checked = sources.read()  # mistakes are reported here, also if a server runs or will run in the background
     running = server_of(root)
     if running is not None:  # checked before the server modules load
         return _report_running(running, given, service=background.install_service)
     if background.install_service:
         return _install(_words(given, data))
     if background.detach:
-        return _detach(_words(given, data), root.absolute())
+        return _detach(_words(given, data), root.absolute(), port=checked.api.port)
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
     return run_up(UpOptions(data=data, fake_agents=agents, sources=sources), echo=print_status)
@@ -150,7 +150,7 @@ def _pairs(given: Mapping[str, object]) -> list[tuple[str, ...]]:
     return found
 
 
-def _detach(words: Sequence[str], root: Path) -> int:
+def _detach(words: Sequence[str], root: Path, *, port: int) -> int:
     from sokovan.entrypoints.background.detached import LOG, ServerNotStarted, start_detached  # noqa: PLC0415  # used only here
     from sokovan.sdk.environment import SystemEnvironment  # noqa: PLC0415  # used only here
 
@@ -162,6 +162,8 @@ def _detach(words: Sequence[str], root: Path) -> int:
     facts = {"url": about.get("url"), "pid": about.get("pid"), "log": root / "logs" / LOG}
     for name, value in facts.items():
         print_data(f"{name:5}{value}")
+    if port and not str(about.get("url")).endswith(f":{port}"):
+        print_status(f"port {port} was in use; the server has the next free one")
     print_status("sokovan is running in the background; sokovan status shows it, sokovan down stops it")
     return OK
 
@@ -169,10 +171,6 @@ def _detach(words: Sequence[str], root: Path) -> int:
 def _install(words: Sequence[str]) -> int:
     from sokovan.entrypoints.background.service import UNIT, install  # noqa: PLC0415  # used only here
 
-    variables = [name for name in os.environ if name.startswith("SOKOVAN_")]
-    left = sorted(name for name in variables if "__" in name or name == "SOKOVAN_CONFIG")
-    if left:
-        print_status(f"not passed to the service: {', '.join(left)}; use --config and --set, or the file")
     path = install(words, os.environ)
     print_status(f"wrote {path}; enabled and started {UNIT}")
     print_status(f"its log: journalctl --user -u {UNIT}; it stops at logout unless: loginctl enable-linger")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sokovan.domain.errors import InvalidTopology, TopologyMismatch, quoted
+from sokovan.domain.errors import InvalidTopology, TopologyMismatch, nearest, quoted
 from sokovan.domain.ids import checked_name
 
 # Not a legal name of a HyperNode or agent, so it cannot clash with one.
@@ -83,6 +83,11 @@ class HyperNodeTree:
     def tier_named(self, tier_name: str) -> int | None:
         """The number of a tier by its name, or None if no HyperNode carries it."""
         return self._tier_names.get(tier_name)
+
+    def no_tier_named(self, tier_name: str) -> str:
+        """The problem of a name that no tier has, with the nearest name."""
+        problem = f"there is no tier named {tier_name}"
+        return f"{problem}; {nearest(tier_name, self._tier_names)}" if self._tier_names else problem
 
     def tier_text(self, tier: int) -> str:
         """The name of a tier, or its number if it has none."""

@@ -48,7 +48,7 @@ class LabelExpression:
         by_value = self.operator in {LabelOperator.IN, LabelOperator.NOT_IN}
         if by_value != bool(self.values) or len(self.values) > VALUES_MAX:
             problem = f"needs 1 to {VALUES_MAX} values" if by_value else "takes no values"
-            raise InvalidSpec(what=what, field="values", value=len(self.values), problem=problem, hint=_HINT)
+            raise InvalidSpec(what=what, field="values", value=str(self), problem=problem, hint=_HINT)
 
     def __str__(self) -> str:
         values = f" ({', '.join(self.values)})" if self.values else ""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.background.detached import program
+from sokovan.entrypoints.embedded.data_folder import PRIVATE_FILE
+from sokovan.entrypoints.settings.setting_sources import FILE_VARIABLE, setting_variables
 
 UNIT = "sokovan.service"
 LIMIT_S = 60
@@ -52,10 +54,13 @@ def unit_path(environment: Mapping[str, str]) -> Path:
 
 
 def unit_text(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The unit file of `sokovan up` with these options."""
-    passed_on = [
-        f"Environment={_quoted(f'{name}={environment[name]}')}\n" for name in PASSED_ON if environment.get(name)
-    ]
+    """The unit file of `sokovan up` with these options and variables."""
+    variables = {
+        name: environment[name] for name in (*PASSED_ON, *setting_variables(environment)) if environment.get(name)
+    }
+    if environment.get(FILE_VARIABLE):
+        variables[FILE_VARIABLE] = str(Path(environment[FILE_VARIABLE]).absolute())
+    passed_on = [f"Environment={_quoted(f'{name}={value}')}\n" for name, value in variables.items()]
     return _TEXT.format(
         command=" ".join(_quoted(word).replace("$", "$$") for word in program(words)), environment="".join(passed_on)
     )
@@ -70,6 +75,8 @@ def install(words: Sequence[str], environment: Mapping[str, str]) -> Path:
     systemctl = _systemctl()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(PRIVATE_FILE)
+        path.chmod(PRIVATE_FILE)  # a variable may have a password
         path.write_text(unit_text(words, environment), encoding="utf-8")
     except OSError as error:
         raise ServiceUnavailable(f"{path}: {error.strerror or error}") from error
@@ -121,10 +128,10 @@ def _call(systemctl: str, *words: str) -> None:
 
 
 def _quoted(word: str) -> str:
-    r"""A word of a unit file: quotes, backslashes and specifiers are escaped.
+    r"""A word of a unit file: quotes, backslashes, line ends and specifiers are escaped.
 
     >>> _quoted('a "b" 100%')
     '"a \\"b\\" 100%%"'
     """
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
     return f'"{escaped}"'

@@ -23,7 +23,7 @@ from sokovan.orchestrator.quarantine import QuarantineLimits
 from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, MassFailureGuard, Retention, Timing
 from sokovan.orchestrator.sessions.explain.plan import DryRunLimits
 
-_DATA_FOLDER = "sqlite:"
+DATA_FOLDER_STORE = "sqlite:"
 
 
 def timing_of(settings: ServerSettings) -> Timing:
@@ -96,7 +96,7 @@ def connection_limits_of(settings: ApiServerSettings) -> ConnectionLimits:
 def database_settings_of(settings: StorageSettings, *, data_folder_url: str) -> DatabaseSettings:
     """Address and limits of the database."""
     return DatabaseSettings(
-        data_folder_url if settings.url == _DATA_FOLDER else settings.url,
+        data_folder_url if settings.url == DATA_FOLDER_STORE else settings.url,
         pool_size=settings.pool_size,
         statement_timeout_s=settings.statement_timeout_s,
     )

@@ -136,12 +136,18 @@ def variable_of(path: str) -> str:
     return f"{_PREFIX}{path.replace('.', _SEPARATOR).upper()}"
 
 
+def setting_variables(environment: Mapping[str, str]) -> list[str]:
+    """The variables that set a setting: those with two underscores in a row."""
+    return sorted(
+        name for name, value in environment.items() if name.startswith(_PREFIX) and _SEPARATOR in name and value
+    )
+
+
 def _from_environment(environment: Mapping[str, str]) -> list[Override]:
-    """Variables with two underscores in a row; an unknown one is refused like a key."""
-    names = [name for name in environment if name.startswith(_PREFIX) and _SEPARATOR in name and environment[name]]
+    """The settings of variables; an unknown one is refused like a key."""
     return [
         _override(name.removeprefix(_PREFIX).lower().replace(_SEPARATOR, ".", 1), environment[name], name)
-        for name in sorted(names)
+        for name in setting_variables(environment)
     ]
 
 

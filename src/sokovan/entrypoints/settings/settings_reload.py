@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from sokovan.api.scaling_group_policy import require_existing, require_shard
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import ObjectNotFound, SokovanError
+from sokovan.domain.errors import InvalidSpec, ObjectNotFound, SokovanError
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.entrypoints.settings.component_options import timing_of
 from sokovan.entrypoints.settings.live_settings import LiveSettings
@@ -54,22 +55,52 @@ class SettingsReload:
         while True:
             groups = await self._groups.get()
             try:
-                await put_groups(self._store, groups)
+                await put_groups(self._store, groups, log=self._log)
                 await self._hints.set(SESSIONS_HINT)
             except SokovanError as error:
                 self._log(f"the scaling groups of the configuration could not be stored: {error}")
 
 
-async def put_groups(store: Store, groups: Mapping[ScalingGroupName, ScalingGroup]) -> None:
-    """Store the configured scaling groups that differ from the stored ones."""
+async def put_groups(
+    store: Store,
+    groups: Mapping[ScalingGroupName, ScalingGroup],
+    *,
+    log: Callable[[str], None],
+    joining: str = "",
+) -> None:
+    """Store the configured scaling groups that differ from the stored ones.
 
-    async def work(unit: UnitOfWork) -> None:
+    The owners, queue and agents that a group names may be created after the start, so that
+    a missing one is only logged; `joining` is the shard of the agent that starts now.
+    """
+
+    async def work(unit: UnitOfWork) -> list[str]:
+        missing = []
         for name, group in groups.items():
-            if await _stored(unit, name) != group:
+            before = await _stored(unit, name)
+            if before != group:
+                missing += await _missing(unit, group, before, joining)
                 await unit.catalog.put(group)
                 await unit.audit.append(AuditEntry(_ACTOR, "scaling_group.put", name, "done"))
+        return missing
 
-    await store.run(work)
+    for problem in await store.run(work):
+        log(f"warning: {problem}")
+
+
+async def _missing(unit: UnitOfWork, group: ScalingGroup, before: ScalingGroup | None, joining: str) -> list[str]:
+    """Sentences on the objects that a group names and that do not exist."""
+    found = []
+    try:
+        await require_existing(unit, group)
+    except ObjectNotFound as error:
+        found.append(f"scaling group {group.name}: {error}")
+    try:
+        if not joining or group.scheduler_opts.get("shard") != joining:
+            await require_shard(unit, group, before)
+    except InvalidSpec as error:
+        found.append(f"{error}; {error.hint}")
+    return found
 
 
 async def _stored(unit: UnitOfWork, name: ScalingGroupName) -> ScalingGroup | None:

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.records import ArrayRecord, Change, SessionRecord
+from sokovan.domain.records import RELEASED, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
-from sokovan.orchestrator.sessions.user_changes import may_change, termination
+from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
@@ -29,7 +29,7 @@ _Step: TypeAlias = Callable[[UnitOfWork, Sequence[SessionRecord]], Awaitable[boo
 
 
 class ArrayControl:
-    """Ends the sessions of arrays."""
+    """Ends and releases the sessions of arrays."""
 
     def __init__(self, store: Store, hints: Hints, tasks: UncancellableTasks) -> None:
         self._store, self._hints, self._tasks = store, hints, tasks
@@ -52,6 +52,25 @@ class ArrayControl:
         for statuses in (PENDING, STARTED):
             wanted = SessionFilter(array_id=array.array_id, statuses=statuses)
             await self._each(wanted, step, _entry("array.terminate", array, change))
+
+    async def release(self, array: ArrayRecord, caller: Caller, *, gates: Sequence[str] = ()) -> None:
+        """Release gates of all held sessions of an array, all gates if none are named.
+
+        Raises ObjectNotFound, also for an array of another user.
+        """
+        _require_access(array, caller)
+        await self._tasks.run(self._release(array, caller, gates))
+
+    async def _release(self, array: ArrayRecord, caller: Caller, gates: Sequence[str]) -> None:
+        change = change_by(caller, RELEASED, ", ".join(gates) or "all gates")
+
+        async def step(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> bool:
+            opened = gates or sorted({gate for one in sessions for gate in one.spec.gates})
+            held = [one.session_id for one in sessions if not set(one.spec.gates).isdisjoint(opened)]
+            return bool(held and await unit.sessions.release_many(held, opened, change))
+
+        wanted = SessionFilter(array_id=array.array_id, statuses=PENDING)
+        await self._each(wanted, step, _entry("array.release", array, change))
 
     async def _each(self, wanted: SessionFilter, step: _Step, entry: AuditEntry) -> None:
         """Apply a step to all matching sessions, some of them per transaction."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
@@ -157,7 +157,7 @@ class Scheduler:
         report.never.update({one.session_id: one for one in final_verdicts(verdicts)})
         report.waiting += sum(verdict.code is not Code.PLACED for verdict in verdicts)
         report.evicted.update({one.session_id: one.for_session for one in plan.evictions})
-        times = [at_ms for at_ms in _times(snapshot.sessions) if at_ms > snapshot.now_ms]
+        times = [at_ms for at_ms in _times(snapshot, verdicts) if at_ms > snapshot.now_ms]
         if times:
             self._wake_in(min(times) - snapshot.now_ms)
 
@@ -181,9 +181,11 @@ class Scheduler:
         self._due_ms = at_ms if self._due_ms is None else min(self._due_ms, at_ms)
 
 
-def _times(sessions: Iterable[SessionWorkload]) -> Iterator[int]:
-    """The times at which sessions may start, or may use an agent that failed, again."""
-    for session in sessions:
+def _times(snapshot: SystemSnapshot, verdicts: Iterable[Verdict]) -> Iterator[int]:
+    """The times at which sessions may start, or may use a failed agent or a port, again."""
+    if any(verdict.code is Code.PORTS_TAKEN for verdict in verdicts):
+        yield from (until for agent in snapshot.agents for _, until in agent.leased_ports if until != FOREVER_MS)
+    for session in snapshot.sessions:
         if session.starts_at_ms is not None:
             yield session.starts_at_ms
         # All kernels that wait avoid the same agents; the first ones may run.

@@ -17,9 +17,11 @@ from sokovan.scheduling.codec import verdict_to_json
 from sokovan.scheduling.trace import MEANING, Code, Verdict
 from sokovan.scheduling.validators import BUILT_IN_VALIDATORS, MANDATORY_VALIDATORS
 
-# Intervals at which a verdict of the same code is written: with another summary, and unchanged.
-_SUMMARY_EVERY_MS = 1_000
+# Intervals at which a verdict of the same code is written: with another summary or place, and unchanged.
+_CHANGED_EVERY_MS = 1_000
 _UNCHANGED_EVERY_MS = 30_000
+# Only the first of a queue are written when their place changes: each start changes the place of all.
+_PLACES_WRITTEN = 100
 # Writes per cycle; the rest follows in the next cycles, so that a backlog does not delay starts.
 _WRITES_MAX = 1_000
 # A session that one of these refuses may not start, whatever room there is.
@@ -31,6 +33,7 @@ _HELD = frozenset({Code.HELD, Code.QUEUE_LIMIT, Code.QUEUE_CLOSED})
 class _Written:
     code: Code
     summary: str
+    place: tuple[int, tuple[SessionId, ...]]
     held: bool
     written_ms: int
 
@@ -106,7 +109,7 @@ class VerdictCache:
         done = set(written.results)
         for one in due:
             if one.session_id in done:
-                known[one.session_id] = _Written(one.code, one.summary, one.session_id in held, now_ms)
+                known[one.session_id] = _Written(one.code, one.summary, _place(one), one.session_id in held, now_ms)
 
 
 def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
@@ -123,8 +126,14 @@ def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
 def _is_due(known: _Written | None, verdict: Verdict, now_ms: int, *, held: bool) -> bool:
     if _is_noted(known, verdict) or known is None:
         return False
-    every_ms = _UNCHANGED_EVERY_MS if known.summary == verdict.summary else _SUMMARY_EVERY_MS
+    moved = verdict.position < _PLACES_WRITTEN and known.place != _place(verdict)
+    every_ms = _CHANGED_EVERY_MS if moved or known.summary != verdict.summary else _UNCHANGED_EVERY_MS
     return known.held is not held or now_ms - known.written_ms >= every_ms
+
+
+def _place(verdict: Verdict) -> tuple[int, tuple[SessionId, ...]]:
+    """The place in the queue: how many are ahead, and the first of them."""
+    return verdict.position, verdict.ahead
 
 
 def _is_noted(known: _Written | None, verdict: Verdict) -> bool:

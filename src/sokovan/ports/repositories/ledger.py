@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
@@ -10,7 +10,10 @@ from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import PastUsage, UsageKey
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldSlot, KernelRecord
+from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
+
+# How many held ports are listed; they serve an explanation.
+PORTS_LISTED_MAX = 20
 
 
 class UnprovenFree(SokovanError):
@@ -43,6 +46,12 @@ class Ledger(Protocol):
 
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
         """Every line of this kernel, including freed ones."""
+
+    async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
+        """Those of these ports that are leased or rest on agents of a scaling group.
+
+        By port and agent, at most PORTS_LISTED_MAX.
+        """
 
     async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
         """The slots that an owner holds."""

@@ -141,6 +141,14 @@ class SessionRepository(Protocol):
         closed gates and is not pending.
         """
 
+    async def release_many(
+        self, session_ids: Sequence[SessionId], gates: Collection[str], change: Change
+    ) -> Sequence[SessionId]:
+        """Like `release` for many sessions at once; returns those that changed, by id.
+
+        Sessions that are not pending are skipped.
+        """
+
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """Record why these sessions stay in their status; repeated reasons are counted."""
 

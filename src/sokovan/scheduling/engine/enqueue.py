@@ -1,11 +1,12 @@
 """The action *enqueue*: admits sessions to the cycle, queue by queue.
 
 Takes pending sessions. Gives a PendingReason to every one that is not admitted. The
-best queue is popped, one of its sessions is checked, and the queue is pushed back. A
-session is refused if its minimum exceeds what its queue, or one above it, has left of
-a limit, or if a plugin objects. What is admitted counts as usage of its queue for the
-order and for plugins until the action ends. It does not count against limits: a
-session that is admitted may find no agents, and must not block the next.
+best queue is popped, one of its sessions is checked, and the queue is pushed back;
+SYSTEM sessions come before all others. A session is refused if its minimum exceeds
+what its queue, or one above it, has left of a limit, or if a plugin objects. What is
+admitted counts as usage of its queue for the order and for plugins until the action
+ends. It does not count against limits: a session that is admitted may find no agents,
+and must not block the next.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from sokovan.domain.session import SessionType
 from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
@@ -49,8 +51,13 @@ class Enqueue:
     def run(self, sessions: Iterable[PendingSession]) -> None:
         """Check every session that has no running kernel; the others are admitted already."""
         waiting = [p for p in sessions if p.reason is None and not p.agents and self._concerns(p.node)]
+        system = [pending for pending in waiting if pending.session.session_type is SessionType.SYSTEM]
+        others = [pending for pending in waiting if pending.session.session_type is not SessionType.SYSTEM]
         with _tentative_usage(pending.node for pending in waiting):
-            serve_by_queue(self._queue_usage, waiting, self._new_queue, self._serve_queue)
+            # As in the action allocate, whatever their queue.
+            for first in (system, others):
+                if first:
+                    serve_by_queue(self._queue_usage, first, self._new_queue, self._serve_queue)
 
     def _concerns(self, node: QueueNode) -> bool:
         """Whether a session of this queue may be refused at all."""

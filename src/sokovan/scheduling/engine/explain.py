@@ -207,8 +207,10 @@ class Explainer:
                 return Code.TOPOLOGY_IMPOSSIBLE, f"its affinity cannot be met: {shape.affinity.problem}"
             return Code.AFFINITY, f"agents have room for {slots}, but {AFFINITY_TEXT}"
         if error.by_ports:
-            ports = ", ".join(str(port) for port in shape.ports if port != ANY_PORT) or "a port of the range"
-            return Code.PORTS_TAKEN, f"every agent with room for {slots} has leased {ports}, or until recently"
+            fixed = [str(port) for port in shape.ports if port != ANY_PORT]
+            ports = f"port {' or '.join(fixed)}" if fixed else "each port of the range"
+            rests = "is leased, or rests for a minute after its release,"
+            return Code.PORTS_TAKEN, f"{ports} {rests} on every agent with room for {slots}"
         lacks = format_slots(error.shortfall) or "room for one more kernel"
         text = f"insufficient resources: {slots} fits no agent now; best candidate {error.best_agent} lacks {lacks}"
         return Code.NOT_ENOUGH_FREE, text

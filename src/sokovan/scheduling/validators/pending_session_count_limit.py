@@ -12,7 +12,8 @@ from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationC
 class PendingSessionCountLimitValidator(ValidatorRule):
     """Considers only the first waiting sessions of an owner, up to its limit.
 
-    The order is that of scheduling: priority, then age.
+    The order is that of scheduling: priority, then age. Sessions that are held or that
+    no agent could hold are not counted. With a limit of 0, no session starts.
     """
 
     name = "pending-session-count-limit"
@@ -30,10 +31,13 @@ class PendingSessionCountLimitValidator(ValidatorRule):
         for scope, name, limit in _limits(session, context):
             ahead = context.pending.of(scope, name).count_ahead(session)
             if ahead >= limit:
-                raise PendingLimitExceeded(
-                    f"{ahead} sessions of {scope} {name} wait ahead of it, {limit} may wait at a time",
-                    session_id=session.session_id,
-                )
+                raise PendingLimitExceeded(_refusal(f"{scope} {name}", ahead, limit), session_id=session.session_id)
+
+
+def _refusal(owner: str, ahead: int, limit: int) -> str:
+    if limit == 0:
+        return f"{owner} may have no waiting sessions, so none of its sessions starts"
+    return f"{ahead} sessions of {owner} wait ahead of it, {limit} may wait at a time"
 
 
 def _limits(session: SessionWorkload, context: ValidationContext) -> Iterator[tuple[Scope, str, int]]:

@@ -56,3 +56,7 @@ class AsyncArrays:
     async def stop(self, ref: str, *, forced: bool = False) -> ArrayView:
         """Mark all sessions of an array for termination; does not wait for their end."""
         return await self._connection.send(array_calls.stop(ref, forced=forced))
+
+    async def release(self, ref: str, *, gate: str | None = None) -> ArrayView:
+        """Release all held sessions of an array, or only one gate of them."""
+        return await self._connection.send(array_calls.release(ref, gate=gate))

@@ -151,6 +151,10 @@ class AsyncKeys:
         """List the keys that the caller may see, without their secrets."""
         return self._connection.pages(Paging(catalog_calls.keys))
 
+    async def set(self, access_key: str, *, policy: str | None) -> KeyView:
+        """Change the policy of a key; None for no limits of its own."""
+        return await self._connection.send(catalog_calls.set_key(access_key, policy))
+
     async def delete(self, access_key: str) -> None:
         """Revoke a key."""
         await self._connection.send(catalog_calls.delete_key(access_key))

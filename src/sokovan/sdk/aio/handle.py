@@ -94,6 +94,11 @@ class AsyncSessionHandle:
         """Start a command in one of its kernels."""
         return await self._kernels.exec(self.id, command, kernel=kernel)
 
+    async def release(self, *, gate: str | None = None) -> SessionView:
+        """Release it if it is held, so that it may be scheduled; or only one of its gates."""
+        self.view = await self._sessions.release(self.id, gate=gate)
+        return self.view
+
     async def stop(self, *, forced: bool = False) -> SessionView:
         """Mark it for termination."""
         self.view = await self._sessions.stop(self.id, forced=forced)

@@ -35,3 +35,8 @@ def get(ref: str) -> Call[ArrayView]:
 def stop(ref: str, *, forced: bool = False) -> Call[ArrayView]:
     """Mark all sessions of an array for termination; idempotent."""
     return Call(method="DELETE", path=api_path("arrays", ref), answer=ArrayView, query=query({"forced": forced}))
+
+
+def release(ref: str, *, gate: str | None = None) -> Call[ArrayView]:
+    """Release all held sessions of an array, or one gate of them; idempotent."""
+    return Call(method="POST", path=api_path("arrays", ref, "release"), answer=ArrayView, query=query({"gate": gate}))

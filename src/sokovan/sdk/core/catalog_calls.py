@@ -26,7 +26,9 @@ from sokovan.wire.api.tenancy import (
     GroupBody,
     GroupPage,
     KeyPage,
+    KeyPolicyBody,
     KeyRequest,
+    KeyView,
     NewKeyView,
     PolicyBody,
     PolicyPage,
@@ -143,6 +145,12 @@ def usage(*, scaling_group: str | None, limit: int = PAGE_MAX, cursor: str | Non
     """Get one page of past usage."""
     chosen = query({"scaling_group": scaling_group, "limit": limit, "cursor": cursor})
     return Call(method="GET", path=api_path("usage"), answer=UsagePage, query=chosen)
+
+
+def set_key(access_key: str, policy: str | None) -> Call[KeyView]:
+    """Change the policy of a key."""
+    body = sparse(KeyPolicyBody(policy=policy))
+    return Call(method="PUT", path=api_path("keys", access_key), answer=KeyView, body=body)
 
 
 def delete_key(access_key: str) -> Call[Nothing]:

@@ -19,13 +19,24 @@ _EXAMPLE = "write tiers: [rack, zone], or see docs/howto/topology.md"
 
 def read_topology_file(text: str, file: str) -> TopologyBody:
     """The topology of a file. Raises InvalidSpecFile."""
+    try:
+        return _topology(text, file)
+    except InvalidSpecFile as error:
+        if error.hint == InvalidSpecFile.hint:  # that of session files
+            error.hint = _EXAMPLE
+        raise
+
+
+def _topology(text: str, file: str) -> TopologyBody:
     nodes = read_nodes(text, file)
     if len(nodes) != 1:
-        raise InvalidSpecFile(f"{file}: the file has {len(nodes)} documents, not one", hint=_EXAMPLE)
+        raise InvalidSpecFile(f"{file}: the file has {len(nodes)} documents, not one")
     entries = fields.entries_of(nodes[0], ("tiers", "hypernodes"), what="a topology")
     if "tiers" not in entries:
-        raise spec_error(nodes[0].position, "a topology needs the key 'tiers'", hint=_EXAMPLE)
+        raise spec_error(nodes[0].position, "a topology needs the key 'tiers'")
     tiers = fields.list_of(_tier, what="tiers")(entries["tiers"])
+    if not tiers:
+        raise spec_error(entries["tiers"].position, "a topology needs a tier", hint="sokovan topology rm removes it")
     _refuse_repeated(entries["tiers"], [tier.name for tier in tiers], "tier")
     listed: list[HyperNodeBody] = []
     if "hypernodes" in entries:

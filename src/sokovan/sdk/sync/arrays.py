@@ -57,3 +57,7 @@ class Arrays:
     def stop(self, ref: str, *, forced: bool = False) -> ArrayView:
         """Mark all sessions of an array for termination; does not wait for their end."""
         return self._connection.send(array_calls.stop(ref, forced=forced))
+
+    def release(self, ref: str, *, gate: str | None = None) -> ArrayView:
+        """Release all held sessions of an array, or only one gate of them."""
+        return self._connection.send(array_calls.release(ref, gate=gate))

@@ -150,6 +150,10 @@ class Keys:
         """List the keys that the caller may see, without their secrets."""
         return self._connection.pages(Paging(catalog_calls.keys))
 
+    def set(self, access_key: str, *, policy: str | None) -> KeyView:
+        """Change the policy of a key; None for no limits of its own."""
+        return self._connection.send(catalog_calls.set_key(access_key, policy))
+
     def delete(self, access_key: str) -> None:
         """Revoke a key."""
         self._connection.send(catalog_calls.delete_key(access_key))

@@ -93,6 +93,11 @@ class SessionHandle:
         """Start a command in one of its kernels."""
         return self._kernels.exec(self.id, command, kernel=kernel)
 
+    def release(self, *, gate: str | None = None) -> SessionView:
+        """Release it if it is held, so that it may be scheduled; or only one of its gates."""
+        self.view = self._sessions.release(self.id, gate=gate)
+        return self.view
+
     def stop(self, *, forced: bool = False) -> SessionView:
         """Mark it for termination."""
         self.view = self._sessions.stop(self.id, forced=forced)

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.schema.tables import HELD_PORTS, PORT_REST_MS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.agent import PORTS_LABEL
+from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.session import ServicePort
 from sokovan.ports.allocation import PortsTaken
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.allocation import ONE_CPU, agents, sessions
-from sokovan.testing.stored_cluster import StoredCluster, assignment
+from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster, assignment
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 WEB = (ServicePort("web", 8080),)
@@ -58,6 +59,27 @@ async def a_port_is_leased_again_after_a_proof_and_a_rest(cluster: StoredCluster
     expect(await _ports(cluster, first) == {"web": 8080}, "the record of an ended kernel lost its port")
 
 
+async def held_ports_are_listed_with_their_session_or_the_end_of_their_rest(cluster: StoredCluster) -> None:
+    """Of the wanted ports, on agents of one scaling group."""
+    [agent] = await agents(cluster, 1, {"cpu": 9000})
+    [name] = await sessions(cluster, 1, ONE_CPU, ports=(ServicePort("web", 8088), ServicePort("api", 8089)))
+    await cluster.place(name, agent)
+
+    async def held(*ports: int, group: ScalingGroupName = DEFAULT_GROUP) -> list[tuple[str, int, str, bool]]:
+        found = await cluster.store.read(lambda unit: unit.ledger.held_ports(group, ports))
+        return [
+            (one.agent_id, one.port, one.session_id, one.until_ms is not None) for one in found if one.agent_id == agent
+        ]
+
+    expect(await held(8089, 8090) == [(agent, 8089, name, False)], "a leased port was not found with its session")
+    expect(await held() == await held(8089, group=ScalingGroupName("none")) == [], "other ports were found")
+    await cluster.stop(name)
+    await cluster.free(name, FreeProof.NEVER_SENT)
+    expect(await held(8089) == [(agent, 8089, name, True)], "a port that rests was not found")
+    await _age(cluster, agent, PORT_REST_MS)
+    expect(await held(8089) == [], "a port that has rested was found")
+
+
 async def leases_that_have_rested_are_deleted(cluster: StoredCluster) -> None:
     """So that the table does not grow with each session."""
     [agent] = await agents(cluster, 1, {"cpu": 9000})
@@ -94,5 +116,6 @@ CHECKS: tuple[Check, ...] = (
     a_conflict_of_ports_drops_only_the_later_session,
     concurrent_callers_get_different_ports,
     a_port_is_leased_again_after_a_proof_and_a_rest,
+    held_ports_are_listed_with_their_session_or_the_end_of_their_rest,
     leases_that_have_rested_are_deleted,
 )

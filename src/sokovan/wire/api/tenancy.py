@@ -73,6 +73,13 @@ class KeyRequest(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPolicyBody(StrictBody):
+    """The policy of a key from now on; null for none."""
+
+    policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyView:
     """A key without its secret."""
 

@@ -53,8 +53,12 @@ async def test_a_session_is_found_by_id_name_and_prefix_if_visible() -> None:
         for ref, who in (("s-2", ALICE), ("t-3", DOMAIN_ADMIN), ("nothing", ADMIN), ("a\x00b", ADMIN), ("", ALICE)):
             with pytest.raises(ObjectNotFound):
                 await found(ref, who)
-        with pytest.raises(AmbiguousName, match=r"s-1|s-2"):
+        with pytest.raises(AmbiguousName, match=r"s-1|s-2") as prefix:
             await found("s-", DOMAIN_ADMIN)
+        with pytest.raises(AmbiguousName) as exact:
+            await found("train", DOMAIN_ADMIN)
+        assert prefix.value.hint == "give more of the name, or the full id"
+        assert exact.value.hint == "several have exactly this name: give the id of one"
 
 
 async def test_an_administrator_finds_the_own_session_first_by_a_shared_name() -> None:

@@ -99,6 +99,19 @@ async def test_only_an_administrator_of_everything_chooses_the_limits_of_a_key(a
     assert (await make(api, NORTH, ADMIN, policy="unknown")).status_code == 404
 
 
+async def test_an_administrator_changes_the_limits_of_a_key(api: ApiHarness) -> None:
+    await api.cluster.put(ResourcePolicy("changed"))
+    key = await add_key(api, NORTH, named="changing")
+    for body, policy in (({"policy": "changed"}, "changed"), ({}, None)):
+        answer = await api.call("PUT", f"/keys/{key}", json=body, user=ADMIN)
+        assert (answer.status_code, answer.json()["policy"]) == (200, policy)
+    refused = [(await api.call("PUT", f"/keys/{key}", json={}, user=user)).status_code for user in (NORTH, SOUTH)]
+    assert refused == [403, 404]
+    assert (await api.call("PUT", f"/keys/{key}", json={"policy": "unknown"}, user=ADMIN)).status_code == 404
+    assert (await api.call("PUT", "/keys/nothing", json={}, user=ADMIN)).status_code == 404
+    assert (await api.get("/whoami", user="changing")).status_code == 200
+
+
 async def test_a_user_has_a_bounded_number_of_keys(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sokovan.api.routes.keys.KEYS_MAX", 1)
     refused = await make(api, SOUTH, SOUTH)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN
-from sokovan.domain.ids import SessionId
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.repositories.verdicts import StoredVerdict
@@ -113,7 +114,15 @@ async def test_a_list_has_the_newest_first_and_goes_on_by_its_cursor(api: ApiHar
         assert await ids(api, f"queue=paging&limit={limit}") == newest_first
 
 
+@pytest.mark.parametrize("path", ["/sessions", "/sessions/waiting", "/arrays"])
+async def test_an_unknown_queue_or_scaling_group_is_an_error_with_the_nearest_name(api: ApiHarness, path: str) -> None:
+    for query, hint in (("queue=defualt", "did you mean default?"), ("scaling_group=gpus", "known are default")):
+        answer = await api.get(f"{path}?{query}", user=NORTH)
+        assert (answer.status_code, answer.json()["code"], answer.json()["hint"]) == (404, "not-found", hint)
+
+
 async def test_a_list_is_filtered_by_its_parameters(api: ApiHarness) -> None:
+    await api.cluster.put(Queue(QueueName("filtering")))
     await api.submit("filter-a", NORTH, queue="filtering", called="same")
     await api.run("filter-b", NORTH, queue="filtering")
     assert await ids(api, "queue=filtering&status=running") == ["filter-b"]
@@ -157,6 +166,7 @@ async def test_labels_are_stored_shown_and_validated(api: ApiHarness) -> None:
 
 
 async def test_no_filter_or_cursor_shows_sessions_of_others(api: ApiHarness) -> None:
+    await api.cluster.put(Queue(QueueName("leaks")))
     await api.submit("secret-north", NORTH, queue="leaks")
     await api.submit("secret-south", SOUTH, queue="leaks")
     assert await ids(api, "queue=leaks") == ["secret-north"]
@@ -172,6 +182,7 @@ async def test_no_filter_or_cursor_shows_sessions_of_others(api: ApiHarness) -> 
 
 
 async def test_an_administrator_may_list_own_sessions_only(api: ApiHarness) -> None:
+    await api.cluster.put(Queue(QueueName("mine")))
     await api.submit("not-mine", NORTH, queue="mine")
     assert await ids(api, "queue=mine", user=ADMIN) == ["not-mine"]
     assert await ids(api, "queue=mine&mine=true", user=ADMIN) == []

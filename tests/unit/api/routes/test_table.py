@@ -46,6 +46,7 @@ POST /api/v1/sessions/{ref}/release
 GET /api/v1/arrays
 GET /api/v1/arrays/{ref}
 DELETE /api/v1/arrays/{ref}
+POST /api/v1/arrays/{ref}/release
 GET /api/v1/events
 GET /api/v1/usage
 GET /api/v1/settings

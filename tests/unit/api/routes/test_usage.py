@@ -48,8 +48,9 @@ async def test_usage_is_weighted_by_slot_and_divided_by_the_weight_of_the_owner(
     assert group["share"] == group["weighted"] // 3
 
 
-async def test_the_usage_of_another_scaling_group_is_left_out(api: ApiHarness) -> None:
-    assert await seen(api, ADMIN, "?scaling_group=nowhere") == []
+async def test_the_usage_of_an_unknown_scaling_group_is_an_error_with_the_nearest_name(api: ApiHarness) -> None:
+    answer = await api.get("/usage?scaling_group=defualt", user=ADMIN)
+    assert (answer.status_code, answer.json()["hint"]) == (404, "did you mean default?")
     assert (await api.get("/usage?scaling_group=%20", user=ADMIN)).status_code == 422
 
 

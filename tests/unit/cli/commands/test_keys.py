@@ -33,3 +33,11 @@ def test_a_key_is_revoked_after_a_confirmation(server: CannedServer, sokovan: So
     server.says("DELETE keys/AK-1", None, status=204)
     assert sokovan("key", "rm", "AK-1")[0] == 2
     assert sokovan("key", "rm", "AK-1", "--yes") == (0, "", "API key AK-1 revoked\n")
+
+
+def test_the_quota_of_a_key_is_set_and_removed(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT keys/AK-1", {**KEY, "policy": "q"})
+    assert sokovan("key", "set", "AK-1", "--quota", "q") == (0, "", "API key AK-1 has quota q\n")
+    assert sokovan("key", "set", "AK-1", "--quota", "") == (0, "", "API key AK-1 has no quota of its own\n")
+    assert [body for line, body in server.asked if line == "PUT keys/AK-1"] == [{"policy": "q"}, {}]
+    assert sokovan("key", "set", "AK-1")[0] == 2

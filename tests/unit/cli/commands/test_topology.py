@@ -51,7 +51,7 @@ def test_the_topology_is_shown_as_a_tree(server: CannedServer, sokovan: Sokovan)
     assert "24/24" in out
     below = sokovan("topology", "show", "z1/r1", "-o", "name")[1].split()
     assert below == ["z1/r1", "a1", "a2"]
-    assert sokovan("topology", "show", "nobody")[0] == 2
+    assert sokovan("topology", "show", "nobody")[0] == 3
     assert json.loads(sokovan("topology", "show", "--json")[1])[1]["name"] == "z1/r1"
 
 

@@ -43,6 +43,8 @@ def test_a_condition_reads_back_what_it_writes() -> None:
 
 def test_values_are_kept_once_and_bounded() -> None:
     assert read_expression("zone in (a, a)").values == ("a",)
+    with pytest.raises(InvalidSpec, match="'zone in': needs 1 to 64 values"):
+        read_expression("zone in ()")
     with pytest.raises(InvalidSpec, match="values"):
         LabelExpression("zone", LabelOperator.IN, tuple(f"v{n}" for n in range(VALUES_MAX + 1)))
 

@@ -29,6 +29,17 @@ def test_words_of_the_command_are_quoted_for_systemd() -> None:
     assert "KillMode=process" in text
 
 
+def test_the_settings_of_variables_are_those_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    variables = {"SOKOVAN_LOG__FILES_KEPT": "4", "SOKOVAN_CONFIG": "lab.toml", "SOKOVAN_TOKEN": "t", "LANG": "C"}
+    lines = unit_text([], {**variables, "SOKOVAN_AGENT__NAME": "a\nb"}).splitlines()
+    assert [line for line in lines if line.startswith("Environment=")] == [
+        'Environment="SOKOVAN_AGENT__NAME=a\\nb"',
+        'Environment="SOKOVAN_LOG__FILES_KEPT=4"',
+        f'Environment="SOKOVAN_CONFIG={tmp_path}/lab.toml"',
+    ]
+
+
 def test_without_systemctl_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ServiceUnavailable, match="not installed"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
@@ -54,7 +54,31 @@ async def test_a_change_is_logged_applied_and_its_groups_are_stored(tmp_path: Pa
 async def test_a_group_that_is_stored_already_is_not_written_again() -> None:
     async with StoredCluster.open() as cluster:
         groups = {GPU: ScalingGroup(GPU, scheduler="lifo")}
-        await put_groups(cluster.store, groups)
-        await put_groups(cluster.store, groups)
+        logged: list[str] = []
+        await put_groups(cluster.store, groups, log=logged.append)
+        await put_groups(cluster.store, groups, log=logged.append)
+        assert logged == []
         found = await cluster.store.read(lambda unit: unit.audit.page(limit=10))
         assert [(entry.who, entry.target) for _, _, entry in found] == [("settings", "gpu")]
+
+
+async def test_what_a_group_names_and_does_not_exist_is_logged() -> None:
+    hard = {"shard": "s1", "shard_mode": "hard"}
+    async with StoredCluster.open() as cluster:
+        logged: list[str] = []
+        groups = {GPU: ScalingGroup(GPU, scheduler_opts=hard, default_queue=QueueName("night"))}
+        await put_groups(cluster.store, groups, log=logged.append)
+        stored = await cluster.store.read(lambda unit: unit.catalog.get(ScalingGroup, GPU))
+    assert stored == groups[GPU]
+    assert len(logged) == 2
+    assert "there is no queue 'night'" in logged[0]
+    assert "needs an agent of shard s1, and this group has none" in logged[1]
+    assert "sokovan agent run --shard s1" in logged[1]
+
+
+async def test_the_shard_of_the_agent_that_starts_now_is_not_missing() -> None:
+    groups = {GPU: ScalingGroup(GPU, scheduler_opts={"shard": "s1", "shard_mode": "hard"})}
+    async with StoredCluster.open() as cluster:
+        logged: list[str] = []
+        await put_groups(cluster.store, groups, log=logged.append, joining="s1")
+        assert logged == []

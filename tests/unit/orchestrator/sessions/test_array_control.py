@@ -14,8 +14,8 @@ from sokovan.testing.stored_cluster import refusal
 from tests.unit.orchestrator.sessions.controller_harness import ALICE, BOB, ControllerHarness, controller_harness
 
 
-async def stored_array(on: ControllerHarness, indexes: str) -> ArrayRecord:
-    await on.submit(name="sweep", array=read_array(indexes))
+async def stored_array(on: ControllerHarness, indexes: str, *gates: str) -> ArrayRecord:
+    await on.submit(name="sweep", array=read_array(indexes), gates=gates)
     [array] = await on.store.read(lambda unit: unit.arrays.named("sweep", SessionFilter()))
     return array
 
@@ -46,3 +46,31 @@ async def test_an_array_of_another_user_is_not_found() -> None:
         array = await stored_array(on, "0-1")
         await refusal(on.controller.arrays.end(array, BOB), ObjectNotFound)
         assert await statuses(on) == [SessionStatus.PENDING] * 2
+
+
+async def test_all_held_sessions_are_released_in_bounded_transactions_and_only_once() -> None:
+    with patch.object(array_control, "AT_ONCE", 3):
+        async with controller_harness() as on:
+            array = await stored_array(on, "0-6", "data", "budget")
+            await on.hinted()
+            await on.controller.arrays.release(array, ALICE, gates=("data",))
+            assert await gates_of(on) == {("budget",)}
+            assert await on.hinted()
+            await on.controller.arrays.release(array, ALICE, gates=("data",))
+            assert not await on.hinted()
+            await on.controller.arrays.release(array, ALICE)
+            assert await gates_of(on) == {()}
+            entries = await on.store.read(lambda unit: unit.audit.page(limit=99))
+    assert [entry.action for _, _, entry in entries].count("array.release") == 6
+
+
+async def test_an_array_of_another_user_is_not_released() -> None:
+    async with controller_harness() as on:
+        array = await stored_array(on, "0-1", "data")
+        await refusal(on.controller.arrays.release(array, BOB), ObjectNotFound)
+        assert await gates_of(on) == {("data",)}
+
+
+async def gates_of(on: ControllerHarness) -> set[tuple[str, ...]]:
+    found = await on.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=100))
+    return {one.spec.gates for one in found}

@@ -278,7 +278,7 @@ async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: Controlle
 
 @pytest.mark.slow
 @pytest.mark.parametrize("act", ["submit", "terminate", "cancel"])
-async def test_a_client_that_leaves_at_any_moment_leaves_a_hint_for_what_it_committed(
+async def test_clients_that_leave_at_any_moment_leave_a_hint_for_what_they_committed(
     harness: ControllerHarness, act: str
 ) -> None:
     controller, committed = harness.controller, 0
@@ -291,10 +291,12 @@ async def test_a_client_that_leaves_at_any_moment_leaves_a_hint_for_what_it_comm
         before = await harness.controller.enqueue(session_request(name=f"n{turns}"), ALICE)
         await harness.hinted()
         stored, earlier = await harness.stored(), asyncio.all_tasks()
-        client = asyncio.ensure_future(acts[act](before.session_id))
+        # Of two that write at once, one commits for both.
+        clients = [asyncio.ensure_future(acts[act](before.session_id)) for _ in range(2)]
         for _ in range(turns):
             await harness.clock.sleep(0)
-        client.cancel()
+        for client in clients:
+            client.cancel()
         await asyncio.gather(*(asyncio.all_tasks() - earlier), return_exceptions=True)
         await asyncio.gather(*(asyncio.all_tasks() - earlier), return_exceptions=True)
         goal = (await harness.cluster.session(before.session_id)).goal

@@ -63,10 +63,36 @@ async def test_the_same_again_is_written_twice_a_minute(cluster: OrchestratedClu
     await harness.write(verdict("s"))
     for _ in range(29):
         await cluster.clock.advance(1)
-        assert await harness.write(verdict("s", position=7)) == 0
+        assert await harness.write(verdict("s")) == 0
     await cluster.clock.advance(1)
-    assert await harness.write(verdict("s", position=7)) == 1
+    assert await harness.write(verdict("s")) == 1
     assert await cluster.codes("s") == ["NOT_ENOUGH_FREE"]
+
+
+async def test_a_new_place_near_the_front_is_written_after_a_second(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    harness = Harness(cluster)
+    await harness.write(verdict("s", position=7))
+    assert await harness.write(verdict("s", position=6)) == 0
+    await cluster.clock.advance(1)
+    assert await harness.write(verdict("s", position=6)) == 1
+    stored = await harness.stored("s")
+    assert stored is not None
+    assert verdict_from_json(stored.document).position == 6
+    # The first one ahead is another, though as many are ahead.
+    await cluster.clock.advance(1)
+    assert await harness.write(verdict("s", position=6)._replace(ahead=(SessionId("r"),))) == 1
+    assert await cluster.codes("s") == ["NOT_ENOUGH_FREE"]
+
+
+async def test_a_new_place_far_from_the_front_waits_for_the_next_minute(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    harness = Harness(cluster)
+    await harness.write(verdict("s", position=500))
+    await cluster.clock.advance(1)
+    assert await harness.write(verdict("s", position=400)) == 0
+    await cluster.clock.advance(29)
+    assert await harness.write(verdict("s", position=300)) == 1
 
 
 async def test_a_new_summary_is_written_after_a_second_and_a_new_code_at_once(cluster: OrchestratedCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.session import SessionType
 from sokovan.scheduling.extensions import QueueView, SchedulingPlugin
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SessionWorkload
@@ -152,3 +153,10 @@ def test_a_session_that_validators_refuse_is_neither_asked_about_nor_counted() -
     )
     planned(given, recorder)
     assert recorder.seen == {"within": {"cpu": 0}}
+
+
+def test_system_sessions_are_admitted_before_all_others_whatever_their_queue() -> None:
+    queues = (queue("urgent", priority=5), queue("low"))
+    usual = [gang(name, 1, "cpu=1", queue="urgent") for name in ("a", "b")]
+    system = gang("sys", 1, "cpu=1", queue="low", session_type=SessionType.SYSTEM)
+    assert enqueued(*usual, gang("c", 1, "cpu=1", queue="low"), system, queues=queues) == ["sys", "a", "b", "c"]

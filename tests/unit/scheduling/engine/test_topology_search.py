@@ -57,7 +57,8 @@ def test_a_hard_topology_names_the_highest_tier_by_number_or_name_the_root_by_th
 
 def test_a_hard_topology_that_names_no_tier_fails_closed() -> None:
     _, domains = halls()
-    assert domains.tier_limit(hard("pod")) == TierLimit(0, "there is no tier named pod")
+    assert domains.tier_limit(hard("pod")) == TierLimit(0, "there is no tier named pod; known are hall, rack")
+    assert domains.tier_limit(hard("rak")) == TierLimit(0, "there is no tier named rak; did you mean rack?")
     assert domains.tier_limit(hard(4)) == TierLimit(0, "there is no tier 4; the whole cluster is tier 3")
 
 

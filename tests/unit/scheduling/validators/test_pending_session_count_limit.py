@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from sokovan.domain.ids import AccessKey
+from sokovan.domain.ids import AccessKey, SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.session import SessionType
 from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.little_cluster import agent, decide, kernel, limits, session, snapshot, started, verdict_of
 
+# "huge" waits for it; no other session finds room on it.
+FULL = agent("full", "cpu=99", used="cpu=99")
+
 
 def plan_for(
-    *sessions: SessionWorkload, most: int | None, elsewhere: tuple[SessionWorkload, ...] = ()
+    *sessions: SessionWorkload,
+    most: int | None,
+    elsewhere: tuple[SessionWorkload, ...] = (),
+    validators: tuple[str, ...] = ("pending-session-count-limit",),
 ) -> SchedulingPlan:
-    """The plan on eight cpus where so many of alice's sessions may wait at a time."""
+    """The plan on eight cpus and a full agent, where so many of alice's sessions may wait at a time."""
     seen = snapshot(
-        [agent("a", "cpu=8")],
+        [agent("a", "cpu=8"), FULL],
         sessions,
         limits=limits(Scope.KEYPAIR, "alice", pending_sessions_max=most),
         pending_elsewhere=elsewhere,
     )
-    return decide(seen, validators=("pending-session-count-limit",))
+    return decide(seen, validators=validators)
 
 
 def test_a_session_behind_as_many_waiting_ones_as_may_wait_is_not_considered() -> None:
@@ -72,7 +82,7 @@ def test_every_scope_has_its_limit_and_the_verdict_names_the_owner(scope: Scope)
     owner = Owner("alice", "lab", "faculty", AccessKey("key-1"))
     name = owner.name_in(scope)
     seen = snapshot(
-        [agent("a")],
+        [agent("a"), FULL],
         [session("huge", "cpu=99", owner=owner), session("s", owner=owner), session("other", user="bob")],
         limits=limits(scope, name, pending_sessions_max=1),
     )
@@ -94,3 +104,35 @@ def test_another_keypair_has_a_backlog_of_its_own() -> None:
 
 def test_a_policy_without_a_number_sets_no_limit() -> None:
     assert started(plan_for(session("huge", "cpu=99", user="alice"), session("s", user="alice"), most=None)) == ["s"]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"gates": ("user",)},
+        {"session_type": SessionType.BATCH, "starts_at_ms": 1_000},
+        {"dependencies": (SessionId("earlier"),)},
+    ],
+)
+def test_a_session_that_is_held_does_not_count(held: dict[str, Any]) -> None:
+    ahead = session("held", user="alice", **held)
+    plan = plan_for(ahead, session("s", user="alice"), most=1, validators=SchedulingProfile().validators)
+    assert started(plan) == ["s"]
+
+
+def test_a_session_that_is_held_in_another_scaling_group_does_not_count() -> None:
+    ahead = (session("held", user="alice", submitted=-1, gates=("user",)),)
+    assert started(plan_for(session("s", user="alice"), most=1, elsewhere=ahead)) == ["s"]
+
+
+def test_a_session_that_no_agent_could_ever_hold_does_not_count() -> None:
+    never = session("never", "cpu=100", user="alice")
+    plan = plan_for(never, session("s", user="alice"), session("t", "cpu=9", user="alice"), most=1)
+    assert started(plan) == ["s"]
+    assert verdict_of(plan, "never").code is Code.NEVER_FITS
+
+
+def test_a_limit_of_none_says_that_no_session_is_considered() -> None:
+    plan = plan_for(session("s", user="alice"), most=0)
+    assert started(plan) == []
+    assert verdict_of(plan, "s").summary == "keypair alice may have no waiting sessions, so none of its sessions starts"

@@ -28,7 +28,7 @@ def plan_for(
 ) -> SchedulingPlan:
     """The plan on eight cpus where alice's waiting sessions have this limit."""
     seen = snapshot(
-        [agent("a", "cpu=8 mem=8Gi")],
+        [agent("a", "cpu=8 mem=8Gi"), agent("full", "cpu=99 mem=99Gi", used="cpu=99 mem=99Gi")],
         sessions,
         limits=limits(Scope.KEYPAIR, "alice", pending_slots_max=slot_limits(most)),
         pending_elsewhere=elsewhere,
@@ -48,8 +48,8 @@ def test_a_session_beyond_the_limit_gets_the_excess() -> None:
 
 
 def test_what_older_sessions_wait_for_counts_too() -> None:
-    never_fits = session("huge", "mem=99Gi cpu=3", user="alice")
-    plan = plan_for(never_fits, session("s", "cpu=2", user="alice"))
+    too_large = session("huge", "mem=99Gi cpu=3", user="alice")
+    plan = plan_for(too_large, session("s", "cpu=2", user="alice"))
     assert started(plan) == []
     assert "by cpu=1" in verdict_of(plan, "s").summary
 
@@ -66,8 +66,8 @@ def test_what_waits_ahead_in_other_scaling_groups_counts() -> None:
 
 
 def test_the_session_that_comes_later_in_scheduling_order_is_refused() -> None:
-    never_fits = session("huge", "mem=99Gi cpu=3", user="alice")
-    assert started(plan_for(never_fits, session("urgent", "cpu=2", user="alice", priority=9))) == ["urgent"]
+    too_large = session("huge", "mem=99Gi cpu=3", user="alice")
+    assert started(plan_for(too_large, session("urgent", "cpu=2", user="alice", priority=9))) == ["urgent"]
 
 
 @pytest.mark.parametrize("scope", list(Scope))

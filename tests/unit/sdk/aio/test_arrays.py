@@ -45,8 +45,10 @@ async def test_waiting_ends_with_the_deadline() -> None:
 
 
 async def test_every_other_question_is_one_request() -> None:
-    arrays, server = opened(ok(ARRAY), ok(ARRAY), ok({"items": [ARRAY], "next": None}))
+    arrays, server = opened(ok(ARRAY), ok(ARRAY), ok({"items": [ARRAY], "next": None}), ok(ARRAY))
     await arrays.get("sweep")
     await arrays.stop("sweep")
     assert [one.name async for one in arrays.list()] == ["sweep"]
-    assert [line.split()[0] for line in server.lines] == ["GET", "DELETE", "GET"]
+    await arrays.release("sweep", gate="data")
+    assert [line.split()[0] for line in server.lines] == ["GET", "DELETE", "GET", "POST"]
+    assert server.lines[-1] == "POST /api/v1/arrays/sweep/release?gate=data"

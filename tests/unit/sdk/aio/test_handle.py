@@ -49,7 +49,8 @@ async def test_a_followed_output_ends_with_the_session_and_not_before() -> None:
 
 async def test_it_says_why_is_stopped_and_its_output_comes_in_lines() -> None:
     chunk = LogChunk(kernel=0, offset=0, next_offset=7, data="b25lCnR3bw==", end=True)
-    handle = held(ok(session()), stream(("log", chunk)), ok(session(status="terminating")))
+    handle = held(ok(session()), stream(("log", chunk)), ok(session()), ok(session(status="terminating")))
     assert await handle.why() is None
     assert [line.text async for line in handle.logs()] == ["one", "two"]
+    assert (await handle.release()) is handle.view
     assert (await handle.stop()).status == "terminating"

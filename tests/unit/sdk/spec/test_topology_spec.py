@@ -26,6 +26,7 @@ def test_a_file_has_tiers_and_listed_hypernodes() -> None:
     [
         ("", "has 0 documents"),
         ("tiers: []\n---\ntiers: []", "has 2 documents"),
+        ("tiers: []", "t.yaml:1:8: a topology needs a tier"),
         ("[]", "a topology must be a mapping"),
         ("hypernodes: []", "needs the key 'tiers'"),
         ("tires: []", "did you mean 'tiers'"),
@@ -45,3 +46,4 @@ def test_a_mistake_is_shown_with_its_position(text: str, problem: str) -> None:
     with pytest.raises(InvalidSpecFile) as caught:
         read_topology_file(text, "t.yaml")
     assert problem in caught.value.message
+    assert "sokovan help spec" not in caught.value.hint

@@ -48,6 +48,12 @@ def test_it_is_waited_for_and_stopped_by_its_id() -> None:
     assert server.lines == ["GET /api/v1/sessions/s-1/events", "DELETE /api/v1/sessions/s-1?forced=true"]
 
 
+def test_a_held_session_is_released_by_its_id() -> None:
+    handle, server = held(ok(session(status="pending")))
+    assert handle.release(gate="data") is handle.view
+    assert server.lines == ["POST /api/v1/sessions/s-1/release?gate=data"]
+
+
 def test_its_output_comes_in_lines() -> None:
     chunks = [
         LogChunk(kernel=0, offset=0, next_offset=4, data="b25lCg=="),

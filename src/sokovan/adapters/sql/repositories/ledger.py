@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -27,18 +27,19 @@ from sokovan.adapters.sql.schema.tables import (
     KERNELS,
     OWNER_USAGE,
     PAST_USAGE,
+    PORT_REST_MS,
     SESSIONS_SLOT,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import StaleVersion
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage, UsageKey
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldSlot, KernelRecord
+from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.ports.repositories.ledger import UnprovenFree
+from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, UnprovenFree
 
 
 class SqlLedger:
@@ -103,6 +104,30 @@ class SqlLedger:
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
         """See the port."""
         return await self._held_slots(HELD_SLOTS.c.kernel_id == kernel_id)
+
+    async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
+        """See the port."""
+        if not ports:
+            return []
+        held, rested_ms = HELD_PORTS.c, self._transaction.now_ms - PORT_REST_MS
+        statement = (
+            sa.select(held.agent_id, held.port, held.freed_ms, KERNELS.c.session_id)
+            .join(AGENTS, AGENTS.c.agent_id == held.agent_id)
+            .join(KERNELS, KERNELS.c.kernel_id == held.kernel_id)
+            .where(AGENTS.c.scaling_group == scaling_group, held.port.in_(sorted(ports)))
+            .where(sa.or_(held.freed_ms.is_(None), held.freed_ms > rested_ms))
+            .order_by(held.port, held.agent_id)
+            .limit(PORTS_LISTED_MAX)
+        )
+        return [
+            HeldPort(
+                AgentId(row.agent_id),
+                row.port,
+                SessionId(row.session_id),
+                None if row.freed_ms is None else row.freed_ms + PORT_REST_MS,
+            )
+            for row in await self._transaction.fetch(statement)
+        ]
 
     async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
         """See the port."""

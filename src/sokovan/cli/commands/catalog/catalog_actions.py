@@ -29,12 +29,19 @@ def list_all(
     return OK
 
 
-def show_named(output: OutputOptions, columns: Sequence[Column[Any]], read: Callable[[Client], Any]) -> int:
-    """Print one object, one line per column."""
+def show_named(
+    output: OutputOptions,
+    columns: Sequence[Column[Any]],
+    read: Callable[[Client], Any],
+    *,
+    more: Callable[[Client, str], Sequence[tuple[str, str]]] | None = None,
+) -> int:
+    """Print one object, one line per column, and further lines."""
     fmt = output.format()
     with output.client() as client:
         found = read(client)
-    show_one(found, [(column.name, column.cell(found)) for column in columns], fmt, name=found.name)
+        lines = [] if more is None else more(client, found.name)
+    show_one(found, [*((column.name, column.cell(found)) for column in columns), *lines], fmt, name=found.name)
     return OK
 
 

@@ -53,7 +53,9 @@ def _ls(row: CatalogNoun) -> Command:
 def _show(row: CatalogNoun) -> Command:
     def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT, **given: Any) -> int:
         stored, selected = row.stored_name(name), _values(row.selectors, given)
-        return show_named(output, row.columns, lambda client: row.catalog(client).get(stored, **selected))
+        return show_named(
+            output, row.columns, lambda client: row.catalog(client).get(stored, **selected), more=row.shown_with
+        )
 
     parameters = [_name(row), *map(_option, row.selectors), _OUTPUT]
     return _documented(show, f"{row.noun} show", "", parameters=parameters, examples=row.shown_examples)

@@ -19,7 +19,7 @@ from sokovan.cli.commands.catalog.catalog_options import (
     read_slot_weights,
     read_whole,
 )
-from sokovan.cli.commands.catalog.quota_owners import assign_quota, policy_of, require_owner
+from sokovan.cli.commands.catalog.quota_owners import assign_quota, owners_of, policy_of, require_owner
 from sokovan.cli.formatting import NONE, or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import ImageBody, QueueBody, ScalingGroupBody
@@ -54,6 +54,8 @@ class CatalogNoun:
     after_set: Callable[[Client, str], None] | None = None
     # The names of what the server removes with an object.
     removed_with: Callable[[Client, str], Sequence[str]] | None = None
+    # Lines of `show` beside the columns, which cost further requests.
+    shown_with: Callable[[Client, str], Sequence[tuple[str, str]]] | None = None
 
     @property
     def title(self) -> str:
@@ -134,7 +136,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "option",
-            "Scheduler option NAME=VALUE; null removes it. Repeatable.",
+            "Scheduler option NAME=VALUE, lists as JSON; null: remove.",
             "scheduler_opts",
             repeatable=True,
             read=read_scheduler_options,
@@ -165,6 +167,7 @@ _SCALING_GROUP = CatalogNoun(
     removed_example="gpu",
     set_examples=(
         "default --scheduler drf --pending-timeout 2h",
+        """default --option 'actions=["enqueue", "allocate"]'""",
         "gpu --slot cpu --slot cuda.device",
         "gpu --option agent_selector=dispersed",
         "gpu --scheduler fair-share --usage-half-life 14d",
@@ -258,7 +261,9 @@ _QUOTA_NOUN = CatalogNoun(
             "pending_slot", "Maximum amounts of pending sessions. Repeatable.", "pending_slots_max",
             repeatable=True, read=read_amounts,
         ),
-        CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", read=read_whole),
+        CatalogOption(
+            "pending", "Maximum number of pending sessions; 0: none starts.", "pending_sessions_max", read=read_whole
+        ),
         CatalogOption(
             "kernels",
             "Maximum number of kernels per session; default: 256.",
@@ -286,6 +291,7 @@ _QUOTA_NOUN = CatalogNoun(
     stored_name=policy_of,
     before_set=require_owner,
     after_set=assign_quota,
+    shown_with=lambda client, name: [("assigned_to", ", ".join(owners_of(client, name)) or NONE)],
 )  # fmt: skip
 
 _IMAGE = CatalogNoun(

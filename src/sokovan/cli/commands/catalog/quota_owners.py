@@ -32,6 +32,15 @@ def require_owner(client: Client, name: str) -> None:
         catalogs[kind].get(owner)  # type: ignore[attr-defined]  # each has get
 
 
+def owners_of(client: Client, policy: str) -> list[str]:
+    """The owners that a quota is assigned to, of those that the caller may see."""
+    users = [f"user:{one.name}" for one in client.users.list() if one.policy == policy]
+    groups = [f"group:{one.name}" for one in client.groups.list() if one.policy == policy]
+    domains = [f"domain:{one.name}" for one in client.domains.list() if one.policy == policy]
+    keys = [f"key:{one.access_key}" for one in client.keys.list() if one.policy == policy]
+    return [*domains, *groups, *users, *keys]
+
+
 def assign_quota(client: Client, name: str) -> None:
     """Assign the quota to the owner that `name` denotes, if it denotes one."""
     kind, colon, owner = name.partition(":")

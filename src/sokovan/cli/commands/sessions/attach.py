@@ -13,7 +13,7 @@ from sokovan.cli.commands.sessions.session_tables import placed
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED, NOT_FOUND_MARK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import ask, is_interactive
-from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of
+from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of, where
 from sokovan.sdk.core.streams.followers import LogOptions, LogPiece
 from sokovan.sdk.errors import ClientProblem, StillWaiting
 from sokovan.wire.api.sessions import PENDING_TIMEOUT, SessionBody, SessionView
@@ -70,6 +70,8 @@ class AttachedSession:
         self._seen: dict[int, int] = {}
         self._stopping = False
         self._memory_note = ""
+        self._failed_starts = 0
+        self._attempt = 1
 
     def run(self, body: SessionBody) -> int:
         """Submit the session and follow it; return its exit code."""
@@ -157,6 +159,7 @@ class AttachedSession:
         return now
 
     def _print_state(self, view: SessionView) -> None:
+        self._print_attempts(view)
         state = state_of(view)
         if state == "PENDING":
             line = f"{view.name}  PENDING  {view.reason_detail or view.reason or ''}".rstrip()
@@ -169,6 +172,16 @@ class AttachedSession:
         if line != self._last_line:
             print_status(line)
         self._last_line = line
+
+    def _print_attempts(self, view: SessionView) -> None:
+        """Print the failed starts since the last call, and where the next attempt is made."""
+        attempts = view.retry.attempts
+        for one in view.failed_starts[self._failed_starts :] if attempts > 1 else ():
+            print_status(f"{view.name}  attempt {one.attempt} of {attempts} failed on {one.agent}: {one.detail}")
+        self._failed_starts = len(view.failed_starts)
+        if view.attempt > self._attempt and where(view) and not is_final(view):
+            print_status(f"{view.name}  attempt {view.attempt} of {attempts} on {placed(view)}")
+            self._attempt = view.attempt
 
     def _ended(self, view: SessionView) -> int:
         code = view.exit_code

@@ -206,10 +206,11 @@ def release(*names: str, gate: str | None = None, server: ActionOptions = DEFAUL
     """Release held sessions, so that they may start.
 
     Opens the gates that sokovan run --hold closed. A session that is not held
-    is not affected.
+    is not affected. The name of an array releases all of its sessions.
 
     For example:
       sokovan session release ddp
+      sokovan session release 'sweep[17]'
       sokovan session release ddp --gate data-ready
 
     Parameters
@@ -221,9 +222,8 @@ def release(*names: str, gate: str | None = None, server: ActionOptions = DEFAUL
     """
     with server.client() as client:
         for name in _required(names, "session release"):
-            view = client.sessions.release(name, gate=gate)
-            held = f"  held by {', '.join(view.gates)}" if view.gates else ""
-            server.report(view, f"{view.name}  {state_of(view)}{held}")
+            session = partial(client.sessions.release, name, gate=gate)
+            _report(server, session_or_array(session, partial(client.arrays.release, name, gate=gate)))
     return OK
 
 
@@ -267,8 +267,11 @@ def _wait_array(client: Client, name: str, target: str, *, timeout_s: float | No
 
 
 def _report(server: ActionOptions, view: Listed) -> None:
-    counts = f": {counts_text(view)}" if isinstance(view, ArrayView) else ""
-    server.report(view, f"{view.name}  {view.status.upper()}{counts}")
+    if isinstance(view, ArrayView):
+        more = f": {counts_text(view)}"
+    else:
+        more = f"  held by {', '.join(view.gates)}" if view.gates and not is_final(view) else ""
+    server.report(view, f"{view.name}  {view.status.upper()}{more}")
 
 
 def _show_array(view: ArrayView, output: OutputOptions) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sokovan.sdk.sync.sessions import Sessions
 
 UNREACHABLE_AGENT = "agent-unreachable"
+PENDING = "pending"
 
 
 def logs(
@@ -60,9 +61,12 @@ def logs(
             raise InvalidSetting(f"{option} {value} is negative", hint="use 0 or more")
     with server.client() as client:
         options, several = LogOptions(follow=follow, tail=tail, kernel=kernel), False
-        if kernel is None:
+        if kernel is None or follow:
             view = client.sessions.get(name)
-            options, several = options.of(view), view.size > 1
+            if kernel is None:
+                options, several = options.of(view), view.size > 1
+            if follow and view.status == PENDING:
+                print_status(f"{view.name} is PENDING; waiting for its start, see sokovan why {view.name}")
         pieces = follow_log(client.sessions, name, options) if follow else client.sessions.logs(name, options)
         print_log(pieces, prefixed=prefix or several)
     return OK

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sokovan.sdk.spec.spec_document import SpecDocument
 
 FILE_MAX = 1024 * 1024
+SPLIT_HINT = "split it into several files; programs and data do not belong in it: bring them with --upload FOLDER"
 STANDARD_INPUT = "/dev/stdin"
 SESSION = Group("Session options", sort_key=10)
 
@@ -207,7 +208,7 @@ def read_text_file(path: str) -> tuple[str, str]:
         with Path(path).open("rb") as file:
             content = file.read(FILE_MAX + 1)
         if len(content) > FILE_MAX:
-            raise InvalidSpecFile(f"{shown} is larger than {FILE_MAX} bytes", hint="split it into several files")
+            raise InvalidSpecFile(f"{shown} is larger than 1 MiB ({FILE_MAX} bytes)", hint=SPLIT_HINT)
         text = content.decode()
     except OSError as error:
         raise InvalidSpecFile(

@@ -13,6 +13,7 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import (
     ENDED_BY_USER,
     ArrayRecord,
+    HeldPort,
     HistoryEntry,
     KernelRecord,
     SessionRecord,
@@ -92,31 +93,41 @@ class RelatedSessions:
     """The sessions that a pending session waits behind.
 
     `awaited` are those it depends on or whose reservation it waits for, and `arrays` the
-    arrays. Of the sessions only those in `visible` are named.
+    arrays. `ports` are the ports it needs that are held, with the sessions of `holders`. Of
+    the sessions only those in `visible` are named.
     """
 
     ahead: Sequence[SessionRecord] = ()
     awaited: Sequence[SessionRecord] = ()
     arrays: Sequence[ArrayRecord] = ()
+    ports: Sequence[HeldPort] = ()
+    holders: Sequence[SessionRecord] = ()
     visible: Collection[SessionId] = ()
 
 
 def explain_waiting(
-    session: SessionRecord, verdict: Verdict, *, as_of_ms: int, related: RelatedSessions | None = None
+    session: SessionRecord,
+    verdict: Verdict,
+    *,
+    as_of_ms: int,
+    now_ms: int = 0,
+    related: RelatedSessions | None = None,
 ) -> Explanation:
     """Explain a pending session by its last verdict."""
     related = related or RelatedSessions()
     names: dict[str, str] = {other.session_id: _name_for(other, related.visible) for other in related.awaited}
     names |= {one.array_id: one.name for one in related.arrays if one.owner.user == session.spec.owner.user}
     blocked = verdict.code is Code.DEPENDENCY and any(map(_has_failed, related.awaited))
+    ports = _port_checks(related, now_ms)
     return Explanation(
         session_id=session.session_id,
         status=session.status,
         verdict=Advice.CHANGE if blocked else verdict.advice,
         code=verdict.code.value,
-        summary=_with_names(verdict.summary, names),
+        summary="; ".join((with_names(verdict.summary, names), *(one.detail for one in ports[:1]))),
         checks=(
-            *(check._replace(detail=_with_names(check.detail, names)) for check in verdict.checks),
+            *(check._replace(detail=with_names(check.detail, names)) for check in verdict.checks),
+            *ports,
             *_failed_starts(session),
         ),
         funnel=funnel_view(verdict.funnel),
@@ -202,7 +213,23 @@ def _name_for(other: SessionRecord, visible: Collection[SessionId]) -> str:
     return other.spec.name or other.session_id if other.session_id in visible else HIDDEN
 
 
-def _with_names(text: str, names: Mapping[str, str]) -> str:
+def _port_checks(related: RelatedSessions, now_ms: int) -> tuple[Check, ...]:
+    """The holders of the ports that it needs, or when a port is free again."""
+    names = {one.session_id: _name_for(one, related.visible) for one in related.holders}
+    checks = []
+    for held in related.ports[:SHOWN_MAX]:
+        name = names.get(held.session_id, HIDDEN)
+        by = name if name == HIDDEN else f"session {name}"
+        detail = f"leased on {held.agent_id} by {by}"
+        if held.until_ms is not None:
+            left_s = max(0, held.until_ms - now_ms + 999) // 1000
+            detail = f"rests on {held.agent_id}, free again in {left_s} s"
+        checks.append(Check(f"port {held.port}", "no", detail))
+    return tuple(checks)
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """The text with names added to the ids of these sessions."""
     for session_id, name in names.items():
         shown = {HIDDEN: HIDDEN, session_id: session_id}.get(name, f"{name} ({session_id})")
         text = text.replace(session_id, shown)

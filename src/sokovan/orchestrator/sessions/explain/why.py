@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import HistoryEntry, SessionRecord
+from sokovan.domain.records import HeldPort, HistoryEntry, SessionRecord
+from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
@@ -35,7 +36,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.snapshot import workload_of
-from sokovan.scheduling.trace import RESERVED_FOR, Check, Verdict
+from sokovan.scheduling.trace import RESERVED_FOR, Check, Code, Verdict
 
 _ALL = SessionFilter()
 _WHEN = {When.NOW: "now", When.WAITS: "later", When.NEVER: "never"}
@@ -92,6 +93,7 @@ class WhyService:
             session,
             verdict,
             as_of_ms=facts.stored.last_ms,
+            now_ms=facts.now_ms,
             related=facts.related,
         )
         waiting = replace(waiting, checks=(*chosen, *waiting.checks, *facts.order))
@@ -145,21 +147,25 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId, scope: SessionFil
     stored = await unit.verdicts.get(session_id)
     verdict = read_verdict(stored)
     names = () if verdict is None else verdict.ahead
-    ahead = await unit.sessions.page(SessionFilter(ids=names), limit=len(names)) if names else []
+    ahead = await _with_ids(unit, names)
     order = {name: index for index, name in enumerate(names)}
     waiting = [one for one in ahead if one.status is SessionStatus.PENDING]
     before = (*session.spec.dependencies, *_reserved_for(verdict))
-    awaited = await unit.sessions.page(SessionFilter(ids=before), limit=len(before)) if before else []
+    awaited = await _with_ids(unit, before)
     ordered = sorted(waiting, key=lambda one: order[one.session_id])
     seen = scope or SessionFilter(user=session.spec.owner.user)
     group = await unit.catalog.get(ScalingGroup, session.spec.scaling_group)
     times_out_ms = group.times_out_ms(None if stored is None else stored.eligible_ms)
     used = await usage_check(unit, session, group)
+    ports = await _ports_taken(unit, session, verdict)
+    holders = await _with_ids(unit, [one.session_id for one in ports])
     related = RelatedSessions(
+        ports=ports,
+        holders=holders,
         ahead=ordered,
         awaited=awaited,
         arrays=[one for array in session.spec.array_dependencies for one in await unit.arrays.named(array, _ALL)],
-        visible=await _visible(unit, [one.session_id for one in (*ordered, *awaited)], seen),
+        visible=await _visible(unit, [one.session_id for one in (*ordered, *awaited, *holders)], seen),
     )
     return _StoredFacts(session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used)
 
@@ -168,6 +174,19 @@ def _reserved_for(verdict: Verdict | None) -> tuple[SessionId, ...]:
     """The session for which the room is reserved."""
     checks = () if verdict is None else verdict.checks
     return tuple(SessionId(check.detail) for check in checks if check.name == RESERVED_FOR)
+
+
+async def _ports_taken(unit: UnitOfWork, session: SessionRecord, verdict: Verdict | None) -> Sequence[HeldPort]:
+    """The ports that the session needs and others have; any port of a range is no one's."""
+    if verdict is None or verdict.code is not Code.PORTS_TAKEN:
+        return ()
+    fixed = {one.port for one in session.spec.ports if one.port != ANY_PORT}
+    return await unit.ledger.held_ports(session.spec.scaling_group, fixed)
+
+
+async def _with_ids(unit: UnitOfWork, ids: Sequence[SessionId]) -> Sequence[SessionRecord]:
+    wanted = tuple(dict.fromkeys(ids))
+    return await unit.sessions.page(SessionFilter(ids=wanted), limit=len(wanted)) if wanted else ()
 
 
 async def _visible(unit: UnitOfWork, ids: Sequence[SessionId], scope: SessionFilter) -> frozenset[SessionId]:

@@ -12,7 +12,7 @@ from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import to_plain
-from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
 from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -115,7 +115,7 @@ class Submissions:
                 # The name was taken, or the key used, after the check: on the next try the check finds it.
                 generated = not entry.request.name and _is_name_taken(conflict)
                 if tries == RENAMED_MAX or not (generated or entry.once is not None):
-                    raise
+                    raise (_name_taken(entry.request.name) if entry.request.name else conflict) from conflict
         raise Conflict("the array could not be stored")
 
     async def _store_array(self, unit: UnitOfWork, entry: _Entry, array: ArrayRequest) -> Submission:
@@ -221,9 +221,16 @@ def _is_name_taken(result: SessionRecord | SokovanError) -> bool:
 
 
 def _submission(new: NewSession, result: SessionRecord | SokovanError) -> Submission | Exception:
+    if _is_name_taken(result):
+        return _name_taken(new.spec.name)
     if isinstance(result, SokovanError):
         return result
     return Submission(result, fresh=result.session_id == new.spec.session_id)
+
+
+def _name_taken(name: str) -> NameTaken:
+    """The error of a name that was taken after the check, which gives the same one."""
+    return NameTaken([Problem("name", f"{name} is taken by another of your sessions, which has not ended")])
 
 
 def _audit_entry(session: SessionRecord) -> AuditEntry:

@@ -209,7 +209,7 @@ class _Domains:
     def problem(self, term: AffinityTerm) -> str:
         """Why the distance of a term is unknown; empty if it is known."""
         if isinstance(term.within, str) and term.within != AGENT and self._tree.tier_named(term.within) is None:
-            return f"there is no tier named {term.within}"
+            return self._tree.no_tier_named(term.within)
         if isinstance(term.within, int) and term.within > self._tree.root_tier:
             return f"there is no tier {term.within}; the whole cluster is tier {self._tree.root_tier}"
         return ""

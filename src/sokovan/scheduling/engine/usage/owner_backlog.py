@@ -4,7 +4,8 @@ Takes the waiting sessions of a snapshot, those of other scaling groups included
 the sessions that start during the cycle. Gives, per scope and owner, how many sessions
 wait ahead of a given one and what they request. The order is that of scheduling:
 priority, then age. All scaling groups use the same order, so that two sessions never
-refuse each other.
+refuse each other. A session that could not start does not count: it would keep others
+from starting for as long as it is held, or for ever.
 """
 
 from __future__ import annotations
@@ -120,7 +121,10 @@ class OwnerBacklogs:
         self._removed: set[SessionId] = set()
 
     def count_at_start(self, scope: Scope, name: str) -> int:
-        """How many sessions wait at the start of the cycle; the number only falls."""
+        """How many sessions wait at the start of the cycle; the number only falls.
+
+        Includes held sessions: a session beyond a limit by itself is refused although held.
+        """
         return len(self._waiting(scope, name))
 
     def slots_at_start(self, scope: Scope, name: str) -> ResourceSlot:
@@ -136,7 +140,9 @@ class OwnerBacklogs:
         """The backlog of one owner."""
         backlogs = self._backlogs.setdefault(scope, {})
         if name not in backlogs:
-            backlogs[name] = OwnerBacklog(self._waiting(scope, name), self._removed)
+            waiting = self._waiting(scope, name)
+            gone = {one.session_id for one in waiting if one.session_id in self._removed or self._is_held(one)}
+            backlogs[name] = OwnerBacklog(waiting, gone)
         return backlogs[name]
 
     def remove(self, session: SessionWorkload) -> None:
@@ -167,6 +173,13 @@ class OwnerBacklogs:
                     found[names] = (owner, [])
                 found[names][1].append(session)
         return dict(found.values())
+
+    def _is_held(self, session: SessionWorkload) -> bool:
+        """Whether a gate, its start time or a dependency holds the session."""
+        starts_at_ms, outcomes = session.starts_at_ms, self._snapshot.outcomes
+        if session.gates or (starts_at_ms is not None and starts_at_ms > self._snapshot.now_ms):
+            return True
+        return not all(outcomes.get(name) for name in session.dependencies)
 
     @cached_property
     def _slots_by_owner(self) -> dict[Owner, ResourceSlot]:

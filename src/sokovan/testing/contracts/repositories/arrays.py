@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from sokovan.domain.arrays import ArrayMember, member_name
+from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import ArrayId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -16,10 +18,11 @@ from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import NewSession, SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
-from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, session_spec
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal, session_spec
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
+LOCKED_S = 0.3
 LIVE = SessionFilter(statuses=(SessionStatus.PENDING, SessionStatus.RUNNING))
 
 
@@ -168,7 +171,30 @@ async def goals_of_many_sessions_are_set_at_once(cluster: StoredCluster) -> None
     expect(not await stopped(), "a session changed twice")
 
 
+async def a_name_is_unique_among_live_sessions_and_arrays(cluster: StoredCluster) -> None:
+    """Also if both are stored concurrently; nothing of the second is stored."""
+    user, taken = cluster.new("u"), cluster.new("taken")
+    await array(cluster, name=taken, user=user)
+    session = cluster.submit(cluster.new("s"), name=taken, owner=Owner(user=user))
+    await refusal(session, Conflict)
+    await refusal(array(cluster, name=taken, user=user), Conflict)
+    name = cluster.new("taken")
+
+    async def first(unit: UnitOfWork) -> None:
+        await unit.sessions.enqueue(session_spec(cluster.new("s"), name=name, owner=Owner(user=user)), BY_USER)
+        second = asyncio.create_task(array(cluster, name=name, user=user))
+        seconds.append(second)
+        # It waits for this unit of work; without a lock it would be stored by now.
+        await asyncio.wait([second], timeout=LOCKED_S)
+
+    seconds: list[asyncio.Task[list[str]]] = []
+    await cluster.store.run(first)
+    await refusal(seconds[0], Conflict)
+    expect(not await _named(cluster, name), "the second was stored")
+
+
 CHECKS: tuple[Check, ...] = (
+    a_name_is_unique_among_live_sessions_and_arrays,
     an_array_is_read_as_it_was_stored,
     an_array_is_found_by_id_name_and_prefix,
     arrays_are_listed_newest_first,

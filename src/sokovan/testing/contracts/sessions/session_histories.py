@@ -130,6 +130,19 @@ async def only_a_pending_session_is_released(cluster: StoredCluster) -> None:
     await refusal(release(cluster.store, cluster.new("s"), "data"), ObjectNotFound)
 
 
+async def of_many_sessions_those_that_are_held_and_pending_are_released(cluster: StoredCluster) -> None:
+    """Sessions without such a gate and those that have ended are left as they are."""
+    held, other, ended, free = [cluster.new("s") for _ in range(4)]
+    for name, gates in ((held, ("data", "budget")), (other, ("budget",)), (ended, ("data",)), (free, ())):
+        await cluster.submit(name, gates=gates)
+    await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId(ended), Goal.STOP, BY_USER))
+    names = [SessionId(name) for name in (held, other, ended, free, cluster.new("s"))]
+    opened = await cluster.store.run(lambda unit: unit.sessions.release_many(names, ["data"], BY_USER))
+    expect(list(opened) == [held], f"released were {opened}")
+    gates_left = [(await cluster.session(name)).spec.gates for name in names[:4]]
+    expect(gates_left == [("budget",), ("budget",), ("data",), ()], f"the gates are {gates_left}")
+
+
 CHECKS: tuple[Check, ...] = (
     a_repeated_reason_is_counted,
     another_reason_begins_a_new_row,
@@ -138,4 +151,5 @@ CHECKS: tuple[Check, ...] = (
     a_history_records_author_and_cause,
     a_release_opens_gates_once_and_is_noted,
     only_a_pending_session_is_released,
+    of_many_sessions_those_that_are_held_and_pending_are_released,
 )

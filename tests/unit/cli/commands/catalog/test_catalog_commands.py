@@ -24,10 +24,11 @@ def test_there_are_no_other_commands(name: str) -> None:
 @pytest.mark.parametrize("noun", CATALOG_NOUNS)
 def test_every_noun_is_listed_shown_and_removed_with_yes(server: CannedServer, sokovan: Sokovan, noun: str) -> None:
     path, body = PATHS.get(noun, f"{noun}s"), {"name": "a", **BODIES.get(noun, {})}
+    for owners in ("domains", "groups", "users", "keys"):
+        server.says(f"GET {owners}", {"items": [], "next": None})
     server.says(f"GET {path}", {"items": [body], "next": None})
     server.says(f"GET {path}/a", body)
     server.says(f"DELETE {path}/a", None, status=204)
-    server.says("GET keys", {"items": [], "next": None})
     assert sokovan(noun, "ls", "-o", "name") == (0, "a\n", "")
     status, out, _ = sokovan(noun, "show", "a")
     assert status == 0
@@ -203,6 +204,8 @@ def test_limits_of_pending_sessions_are_set_and_shown(server: CannedServer, soko
     assert sokovan("quota", "set", "students", "--pending-slot", "gpu=16")[0] == 0
     assert server.body("PUT policies/students")["pending_slots_max"] == {"mem": "1Gi", "cuda.device": "16"}
     assert server.body("PUT policies/students")["slots_max"] == {"cpu": "64"}
+    for path in ("domains", "groups", "users", "keys"):
+        server.says(f"GET {path}", {"items": []})
     assert "pending_slots  mem=1Gi" in sokovan("quota", "show", "students")[1]
 
 

@@ -20,6 +20,18 @@ def test_an_owner_gets_a_quota_of_its_own(server: CannedServer, sokovan: Sokovan
     assert server.body(f"PUT {path}/nlp")["policy"] == f"{kind}.nlp"
 
 
+def test_the_owners_of_a_quota_are_shown(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET policies/big", {"name": "big"})
+    server.says("GET domains", {"items": [{"name": "physics", "policy": "small"}]})
+    server.says("GET groups", {"items": [{"name": "nlp", "domain": "d", "policy": "big"}]})
+    server.says(
+        "GET users", {"items": [{"name": "ada", "domain": "d", "policy": "big"}, {"name": "al", "domain": "d"}]}
+    )
+    server.says("GET keys", {"items": [{"access_key": "AK-1", "user": "al", "policy": "big", "active": True}]})
+    status, out, _ = sokovan("quota", "show", "big")
+    assert (status, out.splitlines()[-1].split(maxsplit=1)) == (0, ["assigned_to", "group:nlp, user:ada, key:AK-1"])
+
+
 def test_an_unknown_kind_of_owner_is_refused() -> None:
     assert policy_of("students") == "students"
     for name in ("team:nlp", "group:"):

@@ -42,6 +42,49 @@ def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -
     ]
 
 
+def failed_start(attempt: int, agent: str) -> dict[str, object]:
+    """A failed attempt to start the session."""
+    at = "2026-11-16T09:00:00.000Z"
+    detail = f"{agent} has no space left"
+    return {
+        "attempt": attempt, "agent": agent, "code": "creation-refused", "detail": detail, "at": at, "avoided_until": at
+    }  # fmt: skip
+
+
+def test_each_failed_attempt_and_the_place_of_the_next_one_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
+    first, second = failed_start(1, "a1"), failed_start(2, "a2")
+    server.says("POST sessions", pending(), status=201)
+    server.streams(
+        "GET sessions/s-1/events",
+        ("session", pending()),
+        ("session", pending(failed_starts=[first], attempt=2)),
+        ("session", session(status="creating", failed_starts=[first], attempt=2)),
+        ("session", session(failed_starts=[first, second], attempt=3)),
+    )
+    server.streams("GET sessions/s-1/events", ("session", ended(exit_code=0, attempt=3)), later=True)
+    server.streams("GET sessions/s-1/log", chunk(0, 0, "", end=True))
+    assert sokovan("run", "--mem", "1GiB", "--", "python")[2].splitlines() == [
+        "ddp  PENDING",
+        "ddp  attempt 1 of 3 failed on a1: a1 has no space left",
+        "ddp  attempt 2 of 3 on a1",
+        "ddp  CREATING",
+        "ddp  attempt 2 of 3 failed on a2: a2 has no space left",
+        "ddp  attempt 3 of 3 on a1",
+        "ddp  RUNNING  a1, cpu 1, mem 1GiB",
+        "ddp  finished, exit 0, 4.0 s",
+    ]
+
+
+def test_the_failure_of_an_only_attempt_is_printed_once(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions", pending(), status=201)
+    over = session(
+        status="terminated", result="failure", kernels=[], reason="creation-refused", reason_detail="no space left",
+        failed_starts=[failed_start(1, "a1")], retry={"attempts": 1},
+    )  # fmt: skip
+    server.streams("GET sessions/s-1/events", ("session", over))
+    assert sokovan("run", "--", "x")[2].count("no space left") == 1
+
+
 def test_the_slots_of_each_kernel_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0, size=2)
     err = sokovan("run", "--size", "2", "--mem", "1GiB", "--", "python")[2]

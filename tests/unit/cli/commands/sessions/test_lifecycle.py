@@ -153,16 +153,24 @@ def test_no_session_name_is_a_usage_error(server: CannedServer, sokovan: Sokovan
 
 
 def test_the_name_of_an_array_stands_for_all_of_its_sessions(server: CannedServer, sokovan: Sokovan) -> None:
-    for line in ("GET sessions/sweep", "DELETE sessions/sweep", "GET sessions/sweep/events"):
+    refused = (
+        "GET sessions/sweep",
+        "DELETE sessions/sweep",
+        "GET sessions/sweep/events",
+        "POST sessions/sweep/release",
+    )
+    for line in refused:
         server.refuses(line, 409, "array-named")
     server.says("GET arrays/sweep", ARRAY)
     server.says("GET arrays/a-1", replace(ARRAY, status="terminated", result="failure"))
     server.says("DELETE arrays/sweep", ARRAY, status=202)
+    server.says("POST arrays/sweep/release", ARRAY)
     server.says("GET sessions", {"items": []})
     status, out, _ = sokovan("session", "show", "sweep")
     assert status == 0
     assert "10: 5 pending, 2 running, 2 succeeded, 1 failed" in out
     assert sokovan("stop", "sweep") == (0, "", "sweep  RUNNING: 5 pending, 2 running, 2 succeeded, 1 failed\n")
+    assert sokovan("session", "release", "sweep")[0] == 0
     status, _, err = sokovan("wait", "sweep")
     assert (status, err.split(":")[0]) == (0, "sweep  TERMINATED")
     status, _, err = sokovan("wait", "sweep", "--for", "RUNNING")

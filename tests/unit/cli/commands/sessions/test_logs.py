@@ -14,7 +14,7 @@ from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Sessions
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.fake_server import ENDPOINT, FakeClock, ok, problem
-from tests.unit.sdk.views import ended, session
+from tests.unit.sdk.views import ended, pending, session
 
 
 def chunk(kernel: int, offset: int, text: str, *, end: bool = False) -> tuple[str, object]:
@@ -43,7 +43,14 @@ def test_one_kernel_of_several_has_no_rank_unless_asked_for(server: CannedServer
     server.streams("GET sessions/ddp/log", chunk(1, 0, "x\n", end=True))
     assert sokovan("logs", "ddp", "--kernel", "1", "--tail", "5", "-f")[1] == "x\n"
     assert sokovan("logs", "ddp", "--kernel", "1", "--prefix")[1] == "[1] x\n"
-    assert server.lines[0] == "GET sessions/ddp/log?follow=true&tail=5&kernel=1"
+    assert server.lines[1] == "GET sessions/ddp/log?follow=true&tail=5&kernel=1"
+
+
+def test_who_follows_a_pending_session_is_told_so(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", pending())
+    server.streams("GET sessions/ddp/log", chunk(0, 0, "x\n", end=True))
+    told = "ddp is PENDING; waiting for its start, see sokovan why ddp\n"
+    assert sokovan("logs", "ddp", "-f", "--kernel", "0") == (0, "x\n", told)
 
 
 def test_an_unreachable_agent_is_reported_with_the_message_of_the_server(

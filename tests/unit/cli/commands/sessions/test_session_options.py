@@ -83,7 +83,8 @@ def test_every_flag_sets_an_option_of_the_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"\xff", "is not text"), (b"x" * (FILE_MAX + 1), "is larger than"), (None, "cannot read")]
+    ("content", "message"),
+    [(b"\xff", "is not text"), (b"x" * (FILE_MAX + 1), "larger than 1 MiB"), (None, "cannot read")],
 )
 def test_an_unreadable_file_is_an_error(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "f.yaml"

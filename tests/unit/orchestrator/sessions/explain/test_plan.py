@@ -221,7 +221,9 @@ async def test_a_user_has_few_dry_runs_under_way_whatever_the_key(harness: Contr
 
 async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_done(harness: ControllerHarness) -> None:
     session, slow = await harness.submit(), Slow()
-    runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(concurrent_max=1, timeout_s=0.1))
+    snapshots = SqlSnapshots(harness.store)
+    await snapshots.refresh()  # so that the time passes in the decision
+    runs = DryRuns(snapshots, slow, limits=DryRunLimits(concurrent_max=1, timeout_s=1))
     for _ in range(2):
         with pytest.raises(DryRunBusy):
             await runs.of_new(another(harness, session.spec))

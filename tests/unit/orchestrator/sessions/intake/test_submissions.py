@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from sokovan.domain.arrays import ArrayMember, read_array
-from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import User
-from sokovan.domain.problems import InvalidRequest
+from sokovan.domain.problems import InvalidRequest, NameTaken
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.submissions import KEY_MAX, RENAMED_MAX, request_key
@@ -51,7 +50,7 @@ async def test_a_name_is_free_again_when_its_session_has_ended() -> None:
 async def test_when_no_name_can_be_made_up_the_conflict_is_reported() -> None:
     async with controller_harness(names=iter(["same"] * (RENAMED_MAX + 2))) as on:
         await on.submit()
-        error = await refusal(on.submit(), Conflict)
+        error = await refusal(on.submit(), NameTaken)
 
         assert "same" in error.message
         assert await on.stored() == 1
@@ -103,7 +102,7 @@ async def test_what_comes_together_is_judged_apart_and_stored_in_few_transaction
         stored = await on.stored()
 
     kinds = [type(one).__name__ for one in outcomes[::2]]
-    assert kinds == ["Submission", "InvalidRequest", "Submission", "Conflict"]
+    assert kinds == ["Submission", "InvalidRequest", "Submission", "NameTaken"]
     assert [type(one).__name__ for one in outcomes[1::2]] == kinds
     assert (stored, len(entries)) == (5, 5)
     assert {entry.who for _, _, entry in entries} == {"alice", "bob"}

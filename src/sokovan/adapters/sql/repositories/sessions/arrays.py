@@ -16,6 +16,7 @@ from sokovan.adapters.sql.repositories.sessions.session_lists import (
     has_label,
     without_invalid,
 )
+from sokovan.adapters.sql.repositories.sessions.session_names import lock_names, require_free_name
 from sokovan.adapters.sql.schema.tables import ARRAYS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import AccessKey, ArrayId, is_name
@@ -39,6 +40,8 @@ class SqlArrays:
     async def add(self, array: ArrayRecord) -> None:
         """See the port."""
         transaction, owner = self._transaction, array.owner
+        await lock_names(transaction, [(owner.user, array.name)])
+        await require_free_name(transaction, owner.user, array.name)
         values = {
             "array_id": array.array_id,
             "name": array.name,

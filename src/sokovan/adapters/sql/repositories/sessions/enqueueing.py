@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.sessions.session_names import array_is_live, name_taken
 from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
@@ -36,12 +36,9 @@ from sokovan.ports.repositories.sessions import NewSession, RequestKey
 
 # A session with its index in the batch.
 IndexedSession: TypeAlias = tuple[int, NewSession]
-NAME_HINT = "choose another name, or end that session first; a name can be reused when its session has ended"
 # Sessions that one unit of work can number, in the order of submission.
 PLACES_PER_UNIT = 1 << 20
 _INSERT_SESSIONS, _INSERT_KERNELS = sa.insert(SESSIONS), sa.insert(KERNELS)
-# Both databases' error texts for a violation of the name index.
-_NAME_SIGNS = ("uq_sessions_user_name", "sessions.user, sessions.name")
 
 
 @dataclass(slots=True)
@@ -52,7 +49,7 @@ class Preconditions:
     dependencies: set[str] = field(default_factory=set)
     # Existing sessions and kernels with an id of the new session.
     taken: set[str] = field(default_factory=set)
-    # The live session of the user with the same name.
+    # The live session or array of the user with the same name.
     namesake: str = ""
     # The session that the same idempotency key created, with the digest of that request.
     earlier: tuple[SessionId, str] | None = None
@@ -80,7 +77,7 @@ class Preconditions:
         if self.taken:
             raise Conflict(f"the id {quoted(min(self.taken))} exists already")
         if self.namesake:
-            raise name_taken(spec, f": {self.namesake}")
+            raise name_taken(spec.owner.user, spec.name, f": {self.namesake}")
 
 
 async def read_preconditions(transaction: Transaction, new: Sequence[NewSession]) -> list[Preconditions]:
@@ -168,11 +165,6 @@ def replayed_session(earlier: tuple[SessionId, str] | None, request: RequestKey)
     return earlier[0]
 
 
-def name_taken(spec: SessionSpec, which: str = "") -> Conflict:
-    """The error for a name that another live session of the user has."""
-    return Conflict(f"user {spec.owner.user} has a session {quoted(spec.name)} already{which}", hint=NAME_HINT)
-
-
 @cache
 def _preconditions(postgresql: bool) -> tuple[sa.CompoundSelect[Any], Rows, Rows, Rows]:  # noqa: FBT001  # a key of the cache
     names = ("session_id", "scaling_group", "user", "name", "scope", "key")
@@ -195,6 +187,7 @@ def _preconditions(postgresql: bool) -> tuple[sa.CompoundSelect[Any], Rows, Rows
         arm("dependency", needed, session.session_id, session.session_id == needed.c.id),
         arm("dependency", needed, ARRAYS.c.array_id, ARRAYS.c.array_id == needed.c.id),
         arm("name", new, session.session_id, *same_name, *is_live),
+        arm("name", new, ARRAYS.c.array_id, ARRAYS.c.user == new.c.user, ARRAYS.c.name == new.c.name, array_is_live()),
         arm("request", new, REQUESTS.c.session_id, *same_key),
     )
     return statement, new, kernels, needed
@@ -247,13 +240,6 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     if arrays:
         await transaction.execute(sa.insert(ARRAY_DEPENDENCIES), arrays)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
-
-
-def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:
-    """The domain error for a constraint violation on insert."""
-    if any(sign in str(error.orig) for sign in _NAME_SIGNS):
-        return name_taken(spec)
-    return Conflict(f"a session {spec.session_id} or one of its kernels exists already")
 
 
 def _first_row(object_id: str, table: TransitionTable[Any, Any]) -> history.HistoryRow:

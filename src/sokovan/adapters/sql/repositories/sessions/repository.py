@@ -8,7 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, kernel_lists, session_lists, stored_specs
+from sokovan.adapters.sql.repositories.sessions import (
+    enqueueing,
+    kernel_lists,
+    session_lists,
+    session_names,
+    stored_specs,
+)
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
@@ -20,7 +26,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
-from sokovan.domain.errors import IllegalTransition, InvalidSpec, ObjectNotFound, SokovanError, StaleVersion
+from sokovan.domain.errors import Conflict, IllegalTransition, InvalidSpec, ObjectNotFound, SokovanError, StaleVersion
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -56,6 +62,7 @@ class SqlSessions:
         in_place_of: SessionId | None = None,
     ) -> SessionRecord:
         """See the port."""
+        await self._lock_names([spec])
         [outcome] = await self._enqueue_disjoint([NewSession(spec, change, request)])
         if isinstance(outcome, SokovanError):
             raise outcome
@@ -67,6 +74,7 @@ class SqlSessions:
         """See the port."""
         outcomes: dict[int, SessionRecord | SokovanError] = {}
         left = list(enumerate(wanted))
+        await self._lock_names([one.spec for one in wanted])
         while left:
             now, left = enqueueing.split_conflicting(left)
             results = await self._enqueue_disjoint([new for _, new in now])
@@ -77,6 +85,11 @@ class SqlSessions:
         """See the port."""
         earlier = await enqueueing.find_earlier(self._transaction, request)
         return None if earlier is None else await self.get(enqueueing.replayed_session(earlier, request))
+
+    async def _lock_names(self, specs: Sequence[SessionSpec]) -> None:
+        # The name of an array is locked when it is added.
+        alone = [(spec.owner.user, spec.name) for spec in specs if spec.array is None]
+        await session_names.lock_names(self._transaction, alone)
 
     async def _enqueue_disjoint(self, new: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
         """Enqueue sessions that have no id, name or key in common."""
@@ -106,7 +119,7 @@ class SqlSessions:
             if not self._transaction.postgresql:
                 raise  # SQLite has one writer, so the preconditions still hold: this is a bug
             if len(fresh) == 1 and isinstance(error, IntegrityError):
-                return [enqueueing.conflict_of(fresh[0].spec, error)]
+                return [session_names.conflict_of(fresh[0].spec, error)]
         # A concurrent transaction committed after the precheck: check and insert each session again, alone.
         return [outcome for new in fresh for outcome in await self._enqueue_disjoint([new])]
 
@@ -202,9 +215,23 @@ class SqlSessions:
 
     async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
         """See the port."""
-        if await stored_specs.open_gates(self._transaction, session_id, gates):
-            await self.note([session_id], change)
-        return await self.get(session_id)
+        await self.release_many([session_id], gates, change)
+        session = await self.get(session_id)
+        if session.status is not SESSION.initial and not set(session.spec.gates).isdisjoint(gates):
+            name = session.spec.name or session_id
+            raise Conflict(
+                f"session {name} is {session.status}; only a pending session can be released", hint="submit it again"
+            )
+        return session
+
+    async def release_many(
+        self, session_ids: Sequence[SessionId], gates: Collection[str], change: Change
+    ) -> Sequence[SessionId]:
+        """See the port."""
+        opened = await stored_specs.open_gates(self._transaction, session_ids, gates)
+        if opened:
+            await self.note(opened, change)
+        return opened
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """See the port."""

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.sessions.session_rows import spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import chosen_by_id, spec_of, spec_text
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, SESSIONS
-from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.errors import Conflict
+from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.session import SessionSpec
 
+# Built once: building a statement costs more than running it.
+_WRITE_SPEC = (
+    sa.update(SESSIONS)
+    .where(SESSIONS.c.session_id == sa.bindparam("of"))
+    .values(body=sa.bindparam("text"), stamp=sa.bindparam("at"), version=SESSIONS.c.version + 1)
+)
+_CHANGE_KERNELS = (
+    sa.update(KERNELS).where(KERNELS.c.session_id == sa.bindparam("of")).values(version=KERNELS.c.version + 1)
+)
 
-async def write_spec(transaction: Transaction, spec: SessionSpec) -> None:
-    """Replace the spec of a session that the transaction has locked.
 
-    The versions of its kernels change too: a copy that was read before must not move them.
+async def write_specs(transaction: Transaction, specs: Sequence[SessionSpec]) -> None:
+    """Replace the specs of sessions that the transaction has locked.
+
+    The versions of their kernels change too: a copy that was read before must not move them.
     """
-    await transaction.execute(
-        sa.update(SESSIONS)
-        .where(SESSIONS.c.session_id == spec.session_id)
-        .values(body=spec_text(spec), stamp=transaction.stamp, version=SESSIONS.c.version + 1)
-    )
-    await transaction.execute(
-        sa.update(KERNELS).where(KERNELS.c.session_id == spec.session_id).values(version=KERNELS.c.version + 1)
-    )
+    if not specs:
+        return
+    written = [{"of": one.session_id, "text": spec_text(one), "at": transaction.stamp} for one in specs]
+    await transaction.execute(_WRITE_SPEC, written)
+    await transaction.execute(_CHANGE_KERNELS, [{"of": one.session_id} for one in specs])
 
 
 async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
@@ -49,7 +55,7 @@ async def replace_dependency(transaction: Transaction, before: SessionId, after:
     for row in waiting:
         spec = spec_of(row.body)
         dependencies = tuple(after if one == before else one for one in spec.dependencies)
-        await write_spec(transaction, replace(spec, dependencies=dependencies))
+        await write_specs(transaction, [replace(spec, dependencies=dependencies)])
         await transaction.execute(
             sa.update(DEPENDENCIES)
             .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
@@ -57,21 +63,13 @@ async def replace_dependency(transaction: Transaction, before: SessionId, after:
         )
 
 
-async def open_gates(transaction: Transaction, session_id: SessionId, gates: Collection[str]) -> bool:
-    """Remove gates from a spec; whether it had one of them.
-
-    Raises Conflict if it is not pending.
-    """
-    row = await transaction.first(
-        sa.select(SESSIONS.c.body, SESSIONS.c.status).where(SESSIONS.c.session_id == session_id).with_for_update()
-    )
-    spec = None if row is None else spec_of(row.body)
-    if row is None or spec is None or not set(spec.gates) & set(gates):
-        return False
-    if row.status != SESSION.initial.value:
-        raise Conflict(
-            f"session {spec.name or session_id} is {row.status}; only a pending session can be released",
-            hint="submit it again",
-        )
-    await write_spec(transaction, replace(spec, gates=tuple(one for one in spec.gates if one not in gates)))
-    return True
+async def open_gates(
+    transaction: Transaction, session_ids: Sequence[SessionId], gates: Collection[str]
+) -> list[SessionId]:
+    """Remove gates from the specs of pending sessions; those that had one of them."""
+    chosen = chosen_by_id(transaction.postgresql).where(SESSIONS.c.status == SESSION.initial.value)
+    rows = await transaction.fetch(chosen.with_for_update(), bound_ids(transaction, session_ids))
+    opened = [spec for row in rows if not set((spec := spec_of(row.body)).gates).isdisjoint(gates)]
+    left = [replace(spec, gates=tuple(one for one in spec.gates if one not in gates)) for spec in opened]
+    await write_specs(transaction, left)
+    return [spec.session_id for spec in opened]

@@ -7,12 +7,12 @@ from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories.sessions.enqueueing import (
     Preconditions,
-    conflict_of,
     find_earlier,
     read_preconditions,
     replayed_session,
     split_conflicting,
 )
+from sokovan.adapters.sql.repositories.sessions.session_names import conflict_of
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.tenancy import Owner

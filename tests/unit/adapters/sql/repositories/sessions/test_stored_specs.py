@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.adapters.sql.repositories.sessions.stored_specs import open_gates, replace_dependency, write_spec
+from sokovan.adapters.sql.repositories.sessions.stored_specs import open_gates, replace_dependency, write_specs
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import SessionId
@@ -17,7 +17,8 @@ async def test_a_new_spec_changes_the_versions_of_session_and_kernels() -> None:
         before = await cluster.submit("s", kernels=2)
 
         async def work(unit: SqlUnitOfWork) -> None:
-            await write_spec(unit.transaction, replace(before.spec, priority=5))
+            await write_specs(unit.transaction, [])
+            await write_specs(unit.transaction, [replace(before.spec, priority=5)])
 
         await cluster.store.run_sql(work)
 
@@ -31,10 +32,10 @@ async def test_gates_that_are_not_closed_open_nothing() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("s", gates=("data",))
 
-        async def work(unit: SqlUnitOfWork) -> list[bool]:
-            return [await open_gates(unit.transaction, SessionId(name), {"other"}) for name in ("s", "missing")]
+        async def work(unit: SqlUnitOfWork) -> list[SessionId]:
+            return await open_gates(unit.transaction, [SessionId("s"), SessionId("missing")], {"other"})
 
-        assert await cluster.store.run_sql(work) == [False, False]
+        assert await cluster.store.run_sql(work) == []
 
 
 async def with_dependency_replaced(cluster: StoredCluster, before: str, after: str) -> set[tuple[str, str]]:
