@@ -269,10 +269,9 @@ async def full_disk(path: str, reported: list[str]) -> AsyncIterator[tuple[SqlSt
     store = SqlStore(database, ids=SortableIds(clock), retry=retry, report=reported.append)
 
     async def fill(full: bool) -> None:
-        for _ in range(3):  # every connection of the pool
-            async with database.engine.connect() as connection:
-                pages = 1 if full else 1_000_000  # fewer than it has: no page can be added
-                await connection.execute(sa.text(f"PRAGMA max_page_count = {pages}"))
+        # On the connection that writes. Fewer pages than it has: none can be added.
+        async with database.writing() as connection:
+            await connection.execute(sa.text(f"PRAGMA max_page_count = {1 if full else 1_000_000}"))
 
     try:
         yield store, fill
