@@ -57,6 +57,7 @@ METRICS: Mapping[str, Metric] = {
     "sessions_ended_total": Metric("counter", "Sessions that ended, by result.", ("result",)),
     "sessions_waiting": Metric("gauge", "Sessions left pending by the last decision."),
     "state_seconds": Metric("histogram", "Time that sessions spent in a status.", ("state",)),
+    "store_writable": Metric("gauge", "1 if writes to the store work, 0 after one was given up."),
     "task_failures_total": Metric("counter", "Rounds of a task that raised an exception.", ("task",)),
 }
 

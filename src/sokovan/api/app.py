@@ -34,7 +34,11 @@ def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
         await context.store.settle()
 
     middleware = Middleware(
-        RequestMiddleware, dependencies=dependencies, settings=settings, authenticator=context.authenticator
+        RequestMiddleware,
+        dependencies=dependencies,
+        settings=settings,
+        authenticator=context.authenticator,
+        auditor=context.auditor,
     )
     app = FastAPI(
         title="Sokovan",

@@ -18,6 +18,7 @@ from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints
 from sokovan.ports.kernel_files import AgentFiles
+from sokovan.ports.leases import Leases
 from sokovan.ports.storage import Store
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
@@ -28,7 +29,8 @@ from sokovan.wire.api.system import ServerSettingsView
 class ApiDependencies:
     """Ports and the controller. `plugins` are those that a scaling group may name.
 
-    `uploads` is None for a server that stores none, `files` for one without agents.
+    `uploads` is None for a server that stores none, `files` for one without agents. With
+    `leases`, a server without a leading manager is not ready.
     `settings` describes those in force.
     """
 
@@ -43,6 +45,7 @@ class ApiDependencies:
     telemetry: Telemetry
     metrics: Callable[[], bytes]
     plugins: PluginRegistry = BUILT_IN
+    leases: Leases | None = None
     uploads: UploadStore | None = None
     files: AgentFiles | None = None
     settings: Callable[[], ServerSettingsView] = ServerSettingsView

@@ -11,8 +11,10 @@ from collections.abc import Collection
 from http import HTTPStatus
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import PRINCIPAL, AuthenticatedPrincipal, Authenticator, token_of
 from sokovan.api.access.request_limits import Buckets, LimitedBody, require_length
 from sokovan.api.context import ApiDependencies
@@ -28,6 +30,8 @@ REQUEST_ID = "sokovan.request_id"
 UNMATCHED = "unmatched"
 NO_KNOWN_KEY = "requests without a known key"
 POLICY_VIOLATION = 1008
+# The usual status in logs and metrics of a request whose client hung up; it is never sent.
+CLIENT_CLOSED = 499
 # An address with too many failures may present this many new keys a second.
 LOOKUPS_PER_S = 5
 _logger = logging.getLogger("sokovan.api")
@@ -48,9 +52,15 @@ class RequestMiddleware:
     """Middleware for HTTP and WebSocket requests."""
 
     def __init__(
-        self, app: ASGIApp, *, dependencies: ApiDependencies, settings: ApiSettings, authenticator: Authenticator
+        self,
+        app: ASGIApp,
+        *,
+        dependencies: ApiDependencies,
+        settings: ApiSettings,
+        authenticator: Authenticator,
+        auditor: Auditor,
     ) -> None:
-        self._app, self._settings, self._authenticator = app, settings, authenticator
+        self._app, self._settings, self._authenticator, self._auditor = app, settings, authenticator, auditor
         self._clock, self._ids, self._telemetry = dependencies.clock, dependencies.ids, dependencies.telemetry
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
         self._requests = Buckets(self._clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
@@ -70,6 +80,9 @@ class RequestMiddleware:
         try:
             scope[PRINCIPAL] = await self._admit(scope, headers)
             await self._app(scope, LimitedBody(receive, self._settings.body_bytes_max), response)
+        except ClientDisconnect:
+            # The client hung up while it sent its body: nobody is there to be answered, and nothing has failed.
+            response.status = CLIENT_CLOSED
         except Exception as error:
             if not isinstance(error, SokovanError):
                 # The client gets the request id; the log has the details under it.
@@ -99,6 +112,8 @@ class RequestMiddleware:
         found = await self._lookup(token, address) if token is not None else None
         if found is None:
             self._failures.require(address, what=NO_KNOWN_KEY)
+            if headers.get("authorization") is not None:
+                await self._auditor.refused(token, address=address, request_id=scope[REQUEST_ID])
             raise Unauthenticated
         digest, identity = found
         principal = AuthenticatedPrincipal(identity, digest, scope[REQUEST_ID], address)

@@ -7,11 +7,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 
@@ -23,6 +24,7 @@ from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.schema.revision import is_newest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
@@ -30,7 +32,7 @@ from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
-from sokovan.entrypoints.embedded.background_tasks import start_task
+from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, keep_running
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import (
@@ -125,15 +127,16 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         settings = live.current
         log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log", **asdict(settings.log)))
         live.report_to(lambda notice: log(f"settings: {notice.text}"))
+        telemetry = PrometheusTelemetry()
         # One clock for both connections to the store: their times are compared.
         steady = SteadyClock()
         database = Database(_database_settings(settings, folder), clock=steady)
         stack.push_async_callback(database.close)
         await _upgrade(database)
-        store = SqlStore(database, ids=SortableIds(clock))
+        report = partial(_report_writes, log=log, echo=echo, telemetry=telemetry)
+        store = SqlStore(database, ids=SortableIds(clock), report=report)
         token = await _prepare_store(store, folder, settings, log)
         listener = bound_socket(HOST, settings.api.port)
-        telemetry = PrometheusTelemetry()
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
         limits = connection_limits_of(settings.api).within(open_files)
         manager = replace(
@@ -146,21 +149,21 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         ports = await asyncio.wrap_future(plane.start())
         app = _app(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
         connections = Connections(limits, clock, telemetry=telemetry, log=log)
-        await stack.enter_async_context(served(app, listener, connections))
+        serving = await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         _write_server_info(folder, url, ports, token)
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
-        start_task(stack, collect_periodically(clock), name="garbage collection", log=log)
-        start_task(stack, collect_uploads(store, uploads, clock, log), name="removal of uploads", log=log)
-        reload = SettingsReload(live, store, ports.hints, retime=ports.retime, log=log)
-        start_task(stack, reload.run(), name="reload of settings", log=log)
+        keep = partial(keep_running, stack, log=log, clock=clock)
+        keep(partial(collect_periodically, clock), name="garbage collection")
+        keep(partial(collect_uploads, store, uploads, clock, log), name="removal of uploads")
+        keep(SettingsReload(live, store, ports.hints, retime=ports.retime, log=log).run, name="reload of settings")
         log(f"sokovan {__version__} is ready at {url}, pid {os.getpid()}")
         ready_s = (clock.monotonic_ms() - began_ms) / 1000
         for line in ready_lines(options, settings, ports, folder=folder.root, url=url, ready_s=ready_s):
             echo(line)
-        await stopped.wait()
+        await _until_stopped(stopped, {"the manager": asyncio.wrap_future(plane.ended), "the API": serving})
         echo("stopping; running kernels continue, and the next `sokovan up` adopts them")
     return 0
 
@@ -185,6 +188,16 @@ def _database_settings(settings: ServerSettings, folder: DataFolder) -> Database
     return database_settings_of(settings.storage, data_folder_url=folder.store_url)
 
 
+def _report_writes(
+    cause: str, *, log: Callable[[str], None], echo: Callable[[str], None], telemetry: PrometheusTelemetry
+) -> None:
+    """Tell that writes to the store fail or work again: in the terminal too, as the log may be on a full disk."""
+    line = f"the store cannot be written: {cause}; it is tried again" if cause else "the store can be written again"
+    telemetry.gauge("store_writable", 0 if cause else 1)
+    echo(line)
+    log(line)
+
+
 async def _upgrade(database: Database) -> None:
     """Upgrade the store if it is not at the newest revision."""
     async with database.reading() as connection:
@@ -193,6 +206,18 @@ async def _upgrade(database: Database) -> None:
         from sokovan.adapters.sql import migration  # noqa: PLC0415  # slow to load, and rarely needed
 
         await migration.upgrade(database)
+
+
+async def _until_stopped(stopped: asyncio.Event, components: Mapping[str, asyncio.Future[None]]) -> None:
+    """Wait for the signal to stop. Raises ComponentEnded if a component ends before."""
+    waiting = asyncio.ensure_future(stopped.wait())
+    watched: set[asyncio.Future[Any]] = {waiting, *components.values()}
+    await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    for name, component in components.items():
+        if component.done() and not stopped.is_set():
+            cause = None if component.cancelled() else component.exception()
+            raise cause if isinstance(cause, ComponentEnded) else ComponentEnded(f"{name} has ended: {cause!r}")
 
 
 def _stop_signal() -> asyncio.Event:
@@ -280,6 +305,7 @@ def _app(
         controller.allow_sharing()
     parts = ApiDependencies(
         store=notifying,
+        leases=SqlLeases(store),
         controller=controller,
         hints=ports.hints,
         events=ports.events,

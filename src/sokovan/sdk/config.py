@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from sokovan.sdk.errors import InvalidSetting
 
@@ -150,6 +151,18 @@ def checked_url(url: str) -> str:
             f"{url[:200]!r} is not the URL of a server", hint="write it as http://HOST:PORT or https://HOST"
         )
     return url.rstrip("/")
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the address is of this machine."""
+    host = urlsplit(url).hostname or ""
+    return host in {"localhost", "::1"} or is_loopback_address(host)
+
+
+def is_loopback_address(host: str) -> bool:
+    """Whether it is a number of the loopback network; `127.0.0.1.example.org` is not."""
+    numbers = host.split(".")
+    return len(numbers) == 4 and numbers[0] == "127" and all(one.isdecimal() for one in numbers)  # IPv4
 
 
 def is_token(text: str) -> bool:

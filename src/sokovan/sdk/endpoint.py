@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
 
 from sokovan import __version__
+from sokovan.sdk.config import is_loopback
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.errors import Unreachable
 
@@ -77,8 +77,7 @@ class ServerEndpoint:
     @property
     def is_loopback(self) -> bool:
         """Whether the address is of this machine."""
-        host = urlsplit(self.url).hostname or ""
-        return host in {"localhost", "::1"} or host.startswith("127.")
+        return is_loopback(self.url)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ ClientProblem           base of every error that the SDK raises on purpose
 ├── Unreachable         no response in time
 ├── UnexpectedAnswer    the response is not that of a Sokovan API of this version
 ├── NotLoggedIn         no API key is known for the server
+├── InsecureAddress     the API key would be sent without encryption
 ├── InvalidSetting      a setting, or a settings file, is invalid
 ├── InvalidObjectName   a name that no object can have
 ├── InvalidSpecFile     a spec file is invalid
@@ -106,6 +107,16 @@ class NotLoggedIn(ClientProblem):
 
     code = "not-logged-in"
     hint = "start a server with sokovan up, add one with sokovan context add NAME URL, or set SOKOVAN_TOKEN"
+
+
+class InsecureAddress(ClientProblem):
+    """The API key would be sent to another machine without encryption."""
+
+    code = "insecure-address"
+    hint = (
+        "use https://, or a tunnel: ssh -L 7646:127.0.0.1:7646 HOST and http://127.0.0.1:7646; "
+        "SOKOVAN_PLAIN_HTTP=allow sends it all the same"
+    )
 
 
 class InvalidSetting(ClientProblem):

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sokovan.sdk.config import ClientConfig, checked_url, config_path, read_config
-from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
+from sokovan.sdk.config import ClientConfig, checked_url, config_path, is_loopback, read_config
+from sokovan.sdk.errors import InsecureAddress, InvalidSetting, NotLoggedIn
 from sokovan.wire.api.system import DEFAULT_PORT
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -30,7 +30,10 @@ VARIABLES = {
     "group": "SOKOVAN_GROUP",
     "scaling_group": "SOKOVAN_SCALING_GROUP",
     "output": "SOKOVAN_FORMAT",
+    "plain_http": "SOKOVAN_PLAIN_HTTP",
 }
+# The value of `plain_http` that lets a key be sent without encryption.
+ALLOW = "allow"
 DEFAULTS = {"url": DEFAULT_URL}
 
 
@@ -57,9 +60,11 @@ class ClientSettings:
         return self.by_name[name].origin
 
     def credentials(self) -> tuple[str, str]:
-        """Address and API key. Raises NotLoggedIn without a key."""
+        """Address and API key. Raises NotLoggedIn without a key, InsecureAddress."""
         if not self["token"]:
             raise NotLoggedIn(f"no API key is known for {self['url']}")
+        if self["url"].startswith("http:") and not is_loopback(self["url"]) and self["plain_http"] != ALLOW:
+            raise InsecureAddress(f"{self['url']} is not encrypted, and anyone on the way could read the API key")
         return self["url"], self["token"]
 
 

@@ -245,3 +245,48 @@ async def test_own_names_are_answered(host: str, origin: str | None) -> None:
 async def test_foreign_names_and_pages_are_refused(host: str | None, origin: str | None) -> None:
     with pytest.raises(ForeignOrigin):
         require_own(host, origin, OWN)
+
+
+async def test_a_refused_credential_leaves_an_audit_row_without_its_secret() -> None:
+    async with api_harness() as api:
+        token = f"sk-AK-GUESSED.{'x' * 43}"
+        for given in (token, "nonsense"):
+            answer = await api.get("/whoami", user=None, headers={"authorization": f"Bearer {given}"})
+            assert answer.status_code == 401
+        await api.get("/whoami", user=None)
+        rows = [row for row in await api.audited() if row[1] == "authenticate"]
+        assert rows == [
+            ("anonymous", "authenticate", "AK-GUESSED", "denied"),
+            ("anonymous", "authenticate", "malformed", "denied"),
+        ]
+
+
+async def test_the_audit_rows_of_refused_credentials_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sokovan.api.access.auditing.DENIED_PER_MINUTE", 3)
+    async with api_harness(clock=VirtualClock(), failures_per_minute=1000) as api:
+        for number in range(20):
+            await api.get("/whoami", user=None, headers={"authorization": f"Bearer sk-K{number}.{'x' * 43}"})
+        assert len([row for row in await api.audited() if row[1] == "authenticate"]) == 3
+
+
+async def test_a_client_that_hangs_up_in_its_body_is_no_failure_of_the_server(
+    api: ApiHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[Any] = []
+    messages = iter([{"type": "http.request", "body": b'{"command"', "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = {**api.headers(), "content-type": "application/json"}
+    scope = {**api._scope("http", "/api/v1/sessions", headers), "method": "POST", "query_string": b""}
+    before = len(api.telemetry.counted)
+    with caplog.at_level(logging.WARNING):
+        await api.app(scope, receive, send)
+    assert sent == []
+    assert caplog.messages == []
+    assert api.telemetry.counted[before:] == []
+    assert api.telemetry.observed[-1][2]["status"] == "499"

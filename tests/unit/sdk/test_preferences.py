@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.sdk.errors import NotLoggedIn
+from sokovan.sdk.errors import InsecureAddress, NotLoggedIn
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.settings import resolve
 from sokovan.wire.api.sessions import SessionBody
@@ -28,11 +28,25 @@ def test_a_request_overrides_the_settings(tmp_path: Path) -> None:
 
 
 def test_an_address_and_a_key_are_enough() -> None:
-    _, endpoint = endpoint_for("http://x/", "sk-1", timeout_s=3)
-    assert (endpoint.url, endpoint.token, endpoint.timeout_s) == ("http://x", "sk-1", 3)
+    _, endpoint = endpoint_for("https://x/", "sk-1", timeout_s=3)
+    assert (endpoint.url, endpoint.token, endpoint.timeout_s) == ("https://x", "sk-1", 3)
+
+
+@pytest.mark.parametrize("url", ["http://x", "http://10.0.0.1:7646", "http://127.0.0.1.evil.example", "http://127.x"])
+def test_a_key_is_not_sent_to_another_machine_without_encryption(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InsecureAddress) as refused:
+        endpoint_for(url, "sk-1")
+    assert "ssh -L" in str(refused.value)
+    monkeypatch.setenv("SOKOVAN_PLAIN_HTTP", "allow")
+    assert endpoint_for(url, "sk-1")[1].url == url
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://127.8.9.1", "http://localhost", "http://[::1]:1"])
+def test_a_key_is_sent_to_this_machine_without_encryption(url: str) -> None:
+    assert endpoint_for(url, "sk-1")[1].url == url
 
 
 @pytest.mark.parametrize("token", [None, "", "a b", "é", "x\r\nHost: y", "x" * 600])
 def test_an_invalid_key_is_not_sent(token: str | None) -> None:
     with pytest.raises(NotLoggedIn):
-        endpoint_for("http://x", token)
+        endpoint_for("https://x", token)

@@ -26,14 +26,10 @@ _TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
 # The server stopped or is not up yet; class 08 are connection errors. 57014 is a statement timeout of the server: it
 # must count like the driver's own timeout, because either may fire first.
 _SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014", "53100", "25006"})
+_DISK_FULL = frozenset({"53100"})
+_SQLITE_FULL = ("database or disk is full", "disk I/O error")
 # A full disk makes SQLite roll back the transaction, including its savepoints.
-_SQLITE_TRY_AGAIN = (
-    "database is locked",
-    "database table is locked",
-    "database or disk is full",
-    "disk I/O error",
-    "no such savepoint",
-)
+_SQLITE_TRY_AGAIN = ("database is locked", "database table is locked", "no such savepoint", *_SQLITE_FULL)
 # The `synchronous` level for writes that need not be durable; the file stays consistent.
 RELAXED_SYNCHRONOUS = "NORMAL"
 
@@ -219,6 +215,13 @@ def is_retryable(error: BaseException) -> bool:
         return False
     text = str(error.orig)
     return _state_of(error) in _TRY_AGAIN or any(sign in text for sign in _SQLITE_TRY_AGAIN)
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether the disk of the database is full, or cannot be written."""
+    if not isinstance(error, DBAPIError):
+        return False
+    return _state_of(error) in _DISK_FULL or any(sign in str(error.orig) for sign in _SQLITE_FULL)
 
 
 def is_connection_loss(error: BaseException) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.commit_ids import begin, transaction_of
-from sokovan.adapters.sql.database import Database, is_connection_loss, is_retryable
+from sokovan.adapters.sql.database import Database, is_connection_loss, is_full_disk, is_retryable
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -32,6 +32,8 @@ class TransactionRetry:
     """Retry limits of a unit of work, until the store counts as unavailable."""
 
     give_up_s: float = 10.0
+    # A full disk is not full for a moment only.
+    full_disk_s: float = 1.0
     pause_first_s: float = 0.01
     pause_max_s: float = 0.5
 
@@ -39,13 +41,69 @@ class TransactionRetry:
 Work = Callable[[SqlUnitOfWork], Awaitable[R]]
 
 
-class SqlStore:
-    """The store on SQLite or PostgreSQL."""
+class _Breaker:
+    """Whether reads or writes work. While they do not, one attempt at a time is a probe.
 
-    def __init__(self, database: Database, *, ids: IdSource, retry: TransactionRetry | None = None) -> None:
+    All others fail at once, instead of each waiting until it gives up. `report` is called
+    with the cause of a failure, and with an empty text once they work again.
+    """
+
+    def __init__(self, what: str, report: Callable[[str], None]) -> None:
+        self.cause = ""
+        self._what, self._report, self._probing = what, report, False
+
+    async def probe(self, once: Callable[[], Awaitable[R]]) -> R:
+        """Try once. Raises StoreUnavailable."""
+        if self._probing:
+            raise StoreUnavailable(f"{self._what} fail: {self.cause}")
+        self._probing = True
+        try:
+            result = await once()
+        except (SQLAlchemyError, OSError, TimeoutError) as error:
+            if not _is_transient(error):
+                raise
+            raise StoreUnavailable(f"{self._what} fail: {self.cause}") from error
+        finally:
+            self._probing = False
+        self.cause = ""
+        self._report("")
+        return result
+
+    def open(self, error: BaseException) -> None:
+        """Note that an attempt was given up."""
+        if not self.cause:
+            self.cause = _cause_of(error)
+            self._report(self.cause)
+
+
+def _cause_of(error: BaseException) -> str:
+    """The first line of the driver's message, without the statement."""
+    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return (str(original).strip().splitlines() or [type(original).__name__])[0][:200]
+
+
+def _is_transient(error: BaseException) -> bool:
+    return is_retryable(error) or is_connection_loss(error)
+
+
+class SqlStore:
+    """The store on SQLite or PostgreSQL.
+
+    `report` is called with the cause if writes fail, and with an empty text afterwards.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        ids: IdSource,
+        retry: TransactionRetry | None = None,
+        report: Callable[[str], None] = lambda _cause: None,
+    ) -> None:
         self.database = database
         self._ids = ids
         self._retry = retry or TransactionRetry()
+        self._reads, self._writes = _Breaker("reads", lambda _cause: None), _Breaker("writes", report)
         self.outbox = SqlOutbox(database)
         self._groups: dict[BatchedWork[Any, Any], GroupCommit[None, Any, Any]] = {}
 
@@ -57,7 +115,7 @@ class SqlStore:
         """Like `run`, for work that needs the transaction itself."""
         attempt = _Attempt(work, fence, self._ids.new("commit"))
         try:
-            return await self._retry_until_known(lambda: attempt.once(self.database))
+            return await self._retry_until_known(lambda: attempt.once(self.database), self._writes)
         except StoreUnavailable as error:
             if attempt.committing:
                 raise OutcomeUnknown(f"{error.message}, during a commit") from error
@@ -87,7 +145,7 @@ class SqlStore:
                 now = await self.database.now_ms(connection)
                 return await work(SqlUnitOfWork(transaction_of(self.database, connection, now_ms=now)))
 
-        return await self._retry_until_known(once)
+        return await self._retry_until_known(once, self._reads)
 
     async def prune(self, *, older_than_s: float) -> int:
         """See the port. A commit id is not needed once its retries have ended."""
@@ -117,20 +175,24 @@ class SqlStore:
                 return [error] * len(items)
         return [(await self._run_together(work, None, [(item,)]))[0] for item in items]
 
-    async def _retry_until_known(self, once: Callable[[], Awaitable[R]]) -> R:
+    async def _retry_until_known(self, once: Callable[[], Awaitable[R]], breaker: _Breaker) -> R:
         """Retry until the outcome is known, or the database was unavailable for too long."""
+        if breaker.cause:
+            return await breaker.probe(once)
         clock, rule = self.database.clock, self._retry
-        deadline = clock.monotonic_ms() + int(rule.give_up_s * 1000)
+        begun = clock.monotonic_ms()
         pause = rule.pause_first_s
         while True:
             try:
                 return await once()
             except (SQLAlchemyError, OSError, TimeoutError) as error:
-                again = is_retryable(error) or is_connection_loss(error)
-                if not again:
+                if not _is_transient(error):
                     raise
-                if clock.monotonic_ms() >= deadline:
-                    raise StoreUnavailable(f"the database did not answer for {rule.give_up_s:g} s") from error
+                give_up_s = min(rule.full_disk_s, rule.give_up_s) if is_full_disk(error) else rule.give_up_s
+                if clock.monotonic_ms() >= begun + int(give_up_s * 1000):
+                    breaker.open(error)
+                    cause = breaker.cause if is_full_disk(error) else "the database did not answer"
+                    raise StoreUnavailable(f"{cause} for {give_up_s:g} s") from error
             # Jitter: two colliding transactions must not collide again.
             await clock.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, not a secret
             pause = min(pause * 2, rule.pause_max_s)

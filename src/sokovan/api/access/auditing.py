@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 
 from starlette.requests import HTTPConnection
 
-from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
+from sokovan.api.access.authentication import AuthenticatedPrincipal, access_key_of, principal_of
 from sokovan.api.access.request_limits import Buckets
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.environment import Clock
@@ -16,6 +17,9 @@ from sokovan.ports.storage import Store
 DONE = "done"
 DENIED = "denied"
 TEXT_MAX = 200
+# The action of a refused credential, which is no user's.
+REFUSED = "authenticate"
+ANONYMOUS = "anonymous"
 DENIED_PER_MINUTE = 60
 
 
@@ -66,6 +70,26 @@ class Auditor:
             **({"unwritten": str(unwritten)} if unwritten else {}),
         )
         await self._store.run(lambda unit: unit.audit.append(entry))
+
+    async def refused(self, token: str | None, *, address: str, request_id: str) -> None:
+        """Record a credential that was refused: its public part, never the secret.
+
+        All clients share one limit, because anyone can cause these entries.
+        """
+        if self._lines.take(REFUSED):
+            self._unwritten[REFUSED] += 1
+            return
+        unwritten = self._unwritten.pop(REFUSED, 0)
+        entry = AuditEntry(
+            who=ANONYMOUS,
+            action=REFUSED,
+            target=_shown("malformed" if token is None else access_key_of(token)),
+            outcome=DENIED,
+            request_id=request_id,
+            detail={"from": address, **({"unwritten": str(unwritten)} if unwritten else {})},
+        )
+        with suppress(SokovanError):  # the answer to the client does not depend on it
+            await self._store.run(lambda unit: unit.audit.append(entry))
 
 
 def _shown(text: str) -> str:

@@ -53,6 +53,11 @@ def token_of(authorization: str | None) -> str | None:
     return token if _TOKEN.fullmatch(token) else None
 
 
+def access_key_of(token: str) -> str:
+    """The access key in a well-formed token, which is public."""
+    return token.removeprefix(PREFIX).rpartition(".")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class AuthenticatedPrincipal:
     """The authenticated caller of a request, with the request's id."""

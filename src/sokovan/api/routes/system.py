@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -19,6 +19,9 @@ from sokovan.api.operations import ApiOperation, json_response
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.owners.access import Action, ObjectKind
+from sokovan.orchestrator.sessions.coordinator import LEASE
+from sokovan.ports.leases import Lease, Leases
+from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.system import HealthView, ServerSettingsView
 from sokovan.wire.api.tenancy import WhoamiView
 
@@ -36,7 +39,7 @@ class SystemRoutes:
 
     def __init__(self, context: ApiContext, document: Callable[[], dict[str, Any]]) -> None:
         dependencies = context.dependencies
-        self._store, self._agents = dependencies.store, dependencies.agents
+        self._store, self._agents, self._leases = dependencies.store, dependencies.agents, dependencies.leases
         self._metrics, self._document = dependencies.metrics, document
         self._machine, self._settings = context.settings.machine, dependencies.settings
 
@@ -66,7 +69,8 @@ class SystemRoutes:
     async def readyz(self) -> Response:
         """Readiness probe: 200, or 503 with the failing components.
 
-        Not ready without a store or a manager that answers.
+        Not ready without a store that can be read and written, a manager that answers, and
+        a manager that leads.
         """
         view = await self._check_health()
         return json_response(view, status=200 if view.status == OK else 503)
@@ -98,20 +102,27 @@ class SystemRoutes:
         return json_response(whoami_view(principal.user, principal.keypair, machine=self._machine))
 
     async def _check_health(self) -> HealthView:
-        store, (manager, agents) = await asyncio.gather(self._check_store(), self._check_manager())
-        parts = {"api": OK, "store": store, "manager": manager, "agents": agents}
-        status = OK if store == manager == OK else "degraded"
+        store, writes, leader, (manager, agents) = await asyncio.gather(
+            _outcome(self._store.read(lambda unit: unit.catalog.all(ScalingGroup))),
+            _outcome(self._store.run(_write_nothing)),
+            self._check_leader(),
+            self._check_manager(),
+        )
+        parts = {"api": OK, "store": store, "writes": writes, "leader": leader, "manager": manager, "agents": agents}
+        status = OK if store == writes == leader == manager == OK else "degraded"
         return HealthView(status=status, version=__version__, parts=parts)
 
-    async def _check_store(self) -> str:
-        try:
-            async with asyncio.timeout(STORE_CHECK_S):
-                await self._store.read(lambda unit: unit.catalog.all(ScalingGroup))
-        except SokovanError as error:
-            return error.code
-        except TimeoutError:
-            return f"no answer within {STORE_CHECK_S:g} s"
-        return OK
+    async def _check_leader(self) -> str:
+        """Whether some manager leads: without one, no session is scheduled."""
+        if self._leases is None:
+            return OK
+        found: list[Lease | None] = []
+
+        async def current(leases: Leases) -> None:
+            found.append(await leases.current(LEASE))
+
+        outcome = await _outcome(current(self._leases))
+        return "no manager leads" if found == [None] else outcome
 
     async def _check_manager(self) -> tuple[str, str]:
         """The state of the manager, and the number of agents with a fresh heartbeat."""
@@ -121,3 +132,19 @@ class SystemRoutes:
         except (SokovanError, TimeoutError, RuntimeError):  # RuntimeError: the event loop has been closed
             return UNREACHABLE, "unknown"
         return OK, f"{len(fresh)} with a fresh heartbeat"
+
+
+async def _outcome(work: Awaitable[object]) -> str:
+    """`ok`, or how a check of the store failed."""
+    try:
+        async with asyncio.timeout(STORE_CHECK_S):
+            await work
+    except SokovanError as error:
+        return f"{error.code}: {error.message}"
+    except TimeoutError:
+        return f"no answer within {STORE_CHECK_S:g} s"
+    return OK
+
+
+async def _write_nothing(_unit: UnitOfWork) -> None:
+    """A unit of work without content: its commit alone shows that the store can be written."""

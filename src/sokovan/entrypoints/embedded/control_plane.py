@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from sokovan.entrypoints.embedded.background_tasks import ComponentEnded
 from sokovan.entrypoints.embedded.loop_proxy import (
     AgentStatesProxy,
     EventsProxy,
@@ -49,6 +50,9 @@ class ControlPlane:
     def __init__(self, options: ManagerOptions) -> None:
         self._options = options
         self._ready: Future[ManagerPorts] = Future()
+        # Done if the manager ended without being stopped, with the reason.
+        self.ended: Future[None] = Future()
+        self._failure: ComponentEnded | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="manager", daemon=True)
@@ -71,15 +75,24 @@ class ControlPlane:
         except BaseException as error:  # noqa: BLE001  # passed to the caller that waits for the manager
             if self._ready.done():
                 self._options.log(f"the manager has ended: {error!r}")
+                self.ended.set_exception(error)
             else:
                 self._ready.set_exception(error)
 
     async def _work(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as stack:
-            runtime = await start_manager(self._options, stack)
+            runtime = await start_manager(self._options, stack, self._fail)
             self._ready.set_result(_ports(runtime, self._loop))
             await self._stopping.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, error: ComponentEnded) -> None:
+        """End the manager because of a part of it."""
+        self._failure = self._failure or error
+        if self._stopping is not None:
+            self._stopping.set()
 
 
 def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerPorts:

@@ -26,7 +26,7 @@ from sokovan.agent.fake.shape import FleetShape
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.agent_links import admission, known_token
-from sokovan.entrypoints.embedded.background_tasks import start_agent, start_task
+from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, Fatal, start_agent, start_task
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_previous_fakes_lost
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
@@ -35,7 +35,7 @@ from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
 from sokovan.orchestrator.agent_registry import AgentRegistry
 from sokovan.orchestrator.coordinator import Coordinator
-from sokovan.orchestrator.orchestrator import SokovanOrchestrator
+from sokovan.orchestrator.orchestrator import SokovanOrchestrator, TaskEnded
 from sokovan.orchestrator.periodic_tasks import TaskFailure
 from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
@@ -93,8 +93,13 @@ class ManagerRuntime:
     retime: Callable[[Timing], None]
 
 
-async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> ManagerRuntime:
-    """Build and start the manager; closing `stack` stops it."""
+async def start_manager(
+    options: ManagerOptions, stack: AsyncExitStack, fatal: Fatal = lambda _error: None
+) -> ManagerRuntime:
+    """Build and start the manager; closing `stack` stops it.
+
+    `fatal` is called if a part of it has ended that it cannot do without.
+    """
     clock = SystemClock()
     ids = SortableIds(clock)
     database = Database(options.database, clock=options.store_clock)
@@ -113,7 +118,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         uploads=options.uploads,
     )
     enrolment = FakeEnrolment(registry, notifying, options.fake_agents) if options.fake_agents else None
-    gateway = _gateway(options, stack, linked, enrolment)
+    gateway = _gateway(options, stack, linked, enrolment, fatal=fatal)
     listener = await _listen(options, stack, linked)
     parts = Dependencies(
         store=notifying,
@@ -133,8 +138,8 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), timing=options.timing)
     auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
     coordinators = (coordinator, Publisher(store.outbox, events), auditor)
-    await _start_orchestrator(options, stack, coordinators, clock=clock, hints=hints)
-    agent = await _start_agent(options, stack, linked, listener.port)
+    await _start_orchestrator(options, stack, coordinators, hints=hints, fatal=fatal)
+    agent = await _start_agent(options, stack, linked, listener.port, fatal=fatal)
     return ManagerRuntime(
         hints=hints,
         events=events,
@@ -184,32 +189,41 @@ async def _start_orchestrator(
     stack: AsyncExitStack,
     coordinators: tuple[Coordinator, ...],
     *,
-    clock: SystemClock,
     hints: InProcessHints,
+    fatal: Fatal,
 ) -> None:
     def failed(failure: TaskFailure) -> None:
         options.telemetry.count("task_failures_total", task=failure.task)
         options.log(f"task {failure.task}, {failure.in_a_row} in a row: {failure.error!r}")
+        if isinstance(failure.error, TaskEnded):
+            fatal(ComponentEnded(failure.error.message))
 
-    orchestrator = SokovanOrchestrator(coordinators, clock=clock, hints=hints, failed=failed)
+    orchestrator = SokovanOrchestrator(coordinators, clock=SystemClock(), hints=hints, failed=failed)
     await orchestrator.start()
     stack.push_async_callback(orchestrator.stop)
 
 
 def _gateway(
-    options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, enrolment: FakeEnrolment | None
+    options: ManagerOptions,
+    stack: AsyncExitStack,
+    linked: LinkedAgents,
+    enrolment: FakeEnrolment | None,
+    *,
+    fatal: Fatal,
 ) -> AgentGateway:
     """The gateway to agents, including the fake ones."""
     if enrolment is None:
         return linked
     fleet = enrolment.fleet(SystemClock())
-    start_task(stack, fleet.run(), name="the fake agents", log=options.log)
+    start_task(stack, fleet.run(), name="the fake agents", log=options.log, fatal=fatal)
     return GatewaySwitch(linked, fleet)
 
 
-async def _start_agent(options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, port: int) -> str:
+async def _start_agent(
+    options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, port: int, *, fatal: Fatal
+) -> str:
     """Start the local agent if configured; returns a summary of it."""
     if options.agent is None:
         return ""
     agent = options.agent(f"ws://{options.link_host}:{port}")
-    return await start_agent(agent, stack, connected=linked.connected, log=options.log)
+    return await start_agent(agent, stack, connected=linked.connected, log=options.log, fatal=fatal)

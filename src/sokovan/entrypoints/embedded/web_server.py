@@ -68,8 +68,13 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def served(app: FastAPI, listener: socket.socket, connections: Connections) -> AsyncIterator[None]:
-    """Serve the app while the context is open; then end its streams."""
+async def served(
+    app: FastAPI, listener: socket.socket, connections: Connections
+) -> AsyncIterator[asyncio.Future[None]]:
+    """Serve the app while the context is open; then end its streams.
+
+    The future is done if the server ended by itself.
+    """
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -90,7 +95,7 @@ async def served(app: FastAPI, listener: socket.socket, connections: Connections
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     watching = asyncio.create_task(_close_overdue(connections))
     try:
-        yield
+        yield serving
     finally:
         watching.cancel()
         server.should_exit = True

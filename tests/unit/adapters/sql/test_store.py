@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import StoredCluster
 
+# For faults that pass; a busy machine needs time for some attempts.
+PATIENT = TransactionRetry(give_up_s=30, pause_first_s=0.001, pause_max_s=0.01)
 QUICK = TransactionRetry(give_up_s=0.2, pause_first_s=0.001, pause_max_s=0.01)
 
 
@@ -57,12 +60,12 @@ class FlakyDatabase(Database):
 
 
 @asynccontextmanager
-async def flaky(url: str) -> AsyncIterator[tuple[StoredCluster, FlakyDatabase]]:
+async def flaky(url: str, retry: TransactionRetry = PATIENT) -> AsyncIterator[tuple[StoredCluster, FlakyDatabase]]:
     clock = SystemClock()
     database = FlakyDatabase(DatabaseSettings(url), clock=clock)
     try:
         await migration.upgrade(database)
-        yield StoredCluster(SqlStore(database, ids=SortableIds(clock), retry=QUICK)), database
+        yield StoredCluster(SqlStore(database, ids=SortableIds(clock), retry=retry)), database
     finally:
         await database.close()
 
@@ -133,7 +136,7 @@ async def test_both_faults_one_after_the_other_do_it_once(url: str) -> None:
 
 
 async def test_an_unavailable_database_is_reported_in_time(url: str) -> None:
-    async with flaky(url) as (cluster, database):
+    async with flaky(url, QUICK) as (cluster, database):
         database.breaks_before_commit = 10**6
         with pytest.raises(StoreUnavailable, match=r"0\.2 s"):
             await cluster.store.run(counted([]))
@@ -251,3 +254,62 @@ async def test_what_users_wrote_does_not_come_out_in_an_error() -> None:
         with pytest.raises(IntegrityError) as refused:
             await cluster.store.run_sql(work)
         assert "geheim" not in str(refused.value)
+
+
+Fill = Callable[[bool], Awaitable[None]]
+
+
+@asynccontextmanager
+async def full_disk(path: str, reported: list[str]) -> AsyncIterator[tuple[SqlStore, Fill]]:
+    """A store on SQLite, and a function that fills its disk or makes room."""
+    clock = SystemClock()
+    database = Database(DatabaseSettings(f"sqlite:///{path}", pool_size=1), clock=clock)
+    await migration.upgrade(database)
+    retry = TransactionRetry(give_up_s=60, full_disk_s=0.05, pause_first_s=0.001, pause_max_s=0.01)
+    store = SqlStore(database, ids=SortableIds(clock), retry=retry, report=reported.append)
+
+    async def fill(full: bool) -> None:
+        # On the connection that writes. Fewer pages than it has: none can be added.
+        async with database.writing() as connection:
+            await connection.execute(sa.text(f"PRAGMA max_page_count = {1 if full else 1_000_000}"))
+
+    try:
+        yield store, fill
+    finally:
+        await database.close()
+
+
+async def large(unit: UnitOfWork) -> None:
+    await unit.emit([NoticeIssued(at_ms=1, topic="t", about="x" * 100_000)])
+
+
+async def test_a_full_disk_is_given_up_soon_reported_and_then_fails_at_once(tmp_path: Path) -> None:
+    reported: list[str] = []
+    async with full_disk(str(tmp_path / "state.db"), reported) as (store, fill):
+        await store.run(large)
+        await fill(True)  # it is full
+        with pytest.raises(StoreUnavailable, match="full"):
+            await store.run(large)
+        assert reported == ["database or disk is full"]
+        many = await asyncio.gather(*(store.run(large) for _ in range(20)), return_exceptions=True)
+        assert all(isinstance(one, StoreUnavailable) for one in many)
+        assert reported == ["database or disk is full"]
+        await store.read(lambda unit: unit.fleet.all())
+        await fill(False)  # there is room
+        await store.run(large)
+        assert reported == ["database or disk is full", ""]
+        await asyncio.gather(*(store.run(large) for _ in range(20)))
+
+
+async def test_while_writes_fail_one_attempt_at_a_time_probes_the_database(url: str) -> None:
+    async with flaky(url, QUICK) as (cluster, database):
+        database.breaks_before_commit = 10**6
+        with pytest.raises(StoreUnavailable):
+            await cluster.store.run(counted([]))
+        calls: list[int] = []
+        before = database.breaks_before_commit
+        many = await asyncio.gather(*(cluster.store.run(counted(calls)) for _ in range(10)), return_exceptions=True)
+        assert all(isinstance(one, StoreUnavailable) for one in many)
+        assert before - database.breaks_before_commit == len(calls) <= 2
+        database.breaks_before_commit = 0
+        assert await cluster.store.run(counted([])) == 1

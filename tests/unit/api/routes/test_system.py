@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sokovan import __version__
+from sokovan.api.context import ApiContext
+from sokovan.api.routes.system import SystemRoutes
+from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import StoreUnavailable
-from tests.unit.api.api_harness import ApiHarness, domain_admin, member
+from tests.unit.api.api_harness import PEPPER, ApiHarness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -21,7 +25,36 @@ async def test_alive_ready_and_healthy(api: ApiHarness) -> None:
     assert (ready.status_code, ready.json()["status"]) == (200, "ok")
     health = (await api.get("/health", user=member("north"))).json()
     assert (health["status"], health["version"]) == ("ok", __version__)
-    assert health["parts"] == {"api": "ok", "store": "ok", "manager": "ok", "agents": "0 with a fresh heartbeat"}
+    assert health["parts"] == {
+        "api": "ok",
+        "store": "ok",
+        "writes": "ok",
+        "leader": "ok",
+        "manager": "ok",
+        "agents": "0 with a fresh heartbeat",
+    }
+
+
+async def test_not_ready_while_the_store_cannot_be_written(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(_work: Any, **_options: Any) -> object:
+        raise StoreUnavailable("writes fail: database or disk is full")
+
+    monkeypatch.setattr(api.cluster.store, "run", full)
+    answer = await api.get("/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (503, "degraded")
+    assert answer.json()["parts"]["store"] == "ok"
+    assert answer.json()["parts"]["writes"] == "store-unavailable: writes fail: database or disk is full"
+
+
+async def test_not_ready_while_no_manager_leads(api: ApiHarness) -> None:
+    leases = api.cluster.leases
+    context = ApiContext.of(replace(api.dependencies, leases=leases), ApiSettings(pepper=PEPPER))
+    routes = SystemRoutes(context, dict)
+    refused = await routes.readyz()
+    assert refused.status_code == 503
+    assert b'"leader":"no manager leads"' in refused.body
+    assert await leases.acquire("sessions", holder="m1", ttl_s=600) is not None
+    assert (await routes.readyz()).status_code == 200
 
 
 async def test_not_ready_while_the_store_is_away(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +76,7 @@ async def test_not_ready_while_the_store_is_away(api: ApiHarness, monkeypatch: p
         answer = await api.get(path)
         monkeypatch.undo()
         assert (answer.status_code, answer.json()["status"]) == (status, "degraded")
-        assert answer.json()["parts"]["store"] == "store-unavailable"
+        assert answer.json()["parts"]["store"] == "store-unavailable: away"
 
 
 async def _never() -> object:
@@ -64,7 +97,8 @@ async def test_not_ready_while_the_manager_does_not_answer(
     for path, status in (("/readyz", 503), ("/health", 200)):
         answer = await api.get(path)
         assert (answer.status_code, answer.json()["status"]) == (status, "degraded")
-        assert answer.json()["parts"] == {"api": "ok", "store": "ok", "manager": "unreachable", "agents": "unknown"}
+        parts = answer.json()["parts"]
+        assert (parts["store"], parts["manager"], parts["agents"]) == ("ok", "unreachable", "unknown")
 
 
 async def test_figures_are_for_administrators(api: ApiHarness) -> None:

@@ -63,6 +63,7 @@ PUT /api/v1/topology
 DELETE /api/v1/topology
 POST /api/v1/keys
 GET /api/v1/keys
+PUT /api/v1/keys/{access_key:path}
 DELETE /api/v1/keys/{access_key:path}
 """
 CALLS: list[Call[Any]] = [

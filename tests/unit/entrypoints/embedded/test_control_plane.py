@@ -17,6 +17,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded import control_plane
+from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, Fatal
 from sokovan.entrypoints.embedded.control_plane import ControlPlane
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, start_manager
 from sokovan.orchestrator.sessions.config import Timing
@@ -127,9 +128,9 @@ async def test_the_end_of_a_started_manager_is_logged(url: str, monkeypatch: pyt
     async def fail() -> None:
         raise ZeroDivisionError("inside")
 
-    async def frail(wanted: ManagerOptions, stack: AsyncExitStack) -> ManagerRuntime:
+    async def frail(wanted: ManagerOptions, stack: AsyncExitStack, fatal: Fatal) -> ManagerRuntime:
         stack.push_async_callback(fail)
-        return await real(wanted, stack)
+        return await real(wanted, stack, fatal)
 
     monkeypatch.setattr(control_plane, "start_manager", frail)
     plane = ControlPlane(manager_options(url, log=logged.append))
@@ -138,3 +139,29 @@ async def test_the_end_of_a_started_manager_is_logged(url: str, monkeypatch: pyt
     await asyncio.to_thread(plane.stop)
     ports.nudge()  # does not fail the writer
     assert logged == ["the manager has ended: ZeroDivisionError('inside')"]
+
+
+async def test_the_end_of_a_part_of_the_manager_is_the_end_of_it_with_the_reason(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(_options: ManagerOptions, stack: AsyncExitStack, fatal: Fatal) -> ManagerRuntime:
+        runtime = await start_manager(manager_options(url), stack, fatal)
+        asyncio.get_running_loop().call_later(0.01, fatal, ComponentEnded("the local agent has ended"))
+        return runtime
+
+    monkeypatch.setattr(control_plane, "start_manager", breaks)
+    logged: list[str] = []
+    plane = ControlPlane(manager_options(url, log=logged.append))
+    await asyncio.wrap_future(plane.start())
+    async with asyncio.timeout(30):
+        with pytest.raises(ComponentEnded, match="the local agent has ended"):
+            await asyncio.wrap_future(plane.ended)
+    assert any("the local agent" in line for line in logged)
+    await asyncio.to_thread(plane.stop)
+
+
+async def test_a_manager_that_is_stopped_has_not_ended_by_itself(url: str) -> None:
+    plane = ControlPlane(manager_options(url))
+    await asyncio.wrap_future(plane.start())
+    await asyncio.to_thread(plane.stop)
+    assert not plane.ended.done()

@@ -17,12 +17,12 @@ async def test_a_run_is_a_submission_and_gives_a_handle() -> None:
     me = {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1"}
     health = {"status": "ok", "version": "1", "parts": {}}
     server = FakeServer(ok(SESSION, status=201), ok(SESSION), ok(me), ok(health), stream(("resync", {})))
-    async with AsyncClient("http://x", "sk-1", transport=server.async_transport()) as client:
+    async with AsyncClient("http://127.0.0.1", "sk-1", transport=server.async_transport()) as client:
         assert (await client.run(["python", "train.py"], gpus=8)).name == "ddp"
         assert (await client.session("ddp")).id == "s-1"
         assert (await client.whoami()).user == "ada"
         assert (await client.health()).status == "ok"
         events = client.events()
         assert (await anext(aiter(events))).trigger == "resync"
-        assert client.endpoint.url == "http://x"
+        assert client.endpoint.url == "http://127.0.0.1"
     assert server.lines[0] == "POST /api/v1/sessions"

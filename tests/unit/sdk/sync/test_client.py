@@ -28,7 +28,7 @@ def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_is_a_submission_and_gives_a_handle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOKOVAN_QUEUE", "research")
     server = FakeServer(ok(SESSION, status=201))
-    with Client("http://x", "sk-1", transport=server.transport()) as client:
+    with Client("http://127.0.0.1", "sk-1", transport=server.transport()) as client:
         session = client.run("python train.py", gpus=8, size=4, topology="hard:rack")
     assert session.name == "ddp"
     assert server.requests[0].content == (
@@ -37,15 +37,15 @@ def test_a_run_is_a_submission_and_gives_a_handle(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_session_that_is_there_has_a_handle_too() -> None:
-    client = Client("http://x", "sk-1", transport=FakeServer(ok(SESSION)).transport())
+    client = Client("http://127.0.0.1", "sk-1", transport=FakeServer(ok(SESSION)).transport())
     assert client.session("ddp").id == "s-1"
-    assert client.endpoint.url == "http://x"
+    assert client.endpoint.url == "http://127.0.0.1"
 
 
 def test_whoami_health_and_events() -> None:
     me = {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1"}
     server = FakeServer(ok(me), ok({"status": "ok", "version": "1", "parts": {}}), stream(("resync", {})))
-    client = Client("http://x", "sk-1", transport=server.transport())
+    client = Client("http://127.0.0.1", "sk-1", transport=server.transport())
     assert client.whoami().user == "ada"
     assert client.health().status == "ok"
     assert next(iter(client.events())).trigger == "resync"
@@ -53,7 +53,7 @@ def test_whoami_health_and_events() -> None:
 
 def test_without_a_key_nothing_is_sent() -> None:
     with pytest.raises(NotLoggedIn):
-        Client("http://x")
+        Client("http://127.0.0.1")
     with pytest.raises(InvalidSetting):
         Client("x", "sk-1")
 
@@ -61,7 +61,7 @@ def test_without_a_key_nothing_is_sent() -> None:
 def test_the_key_never_leaves_for_a_redirect() -> None:
     moved = httpx2.Response(307, headers={"Location": "http://evil/"})
     server = FakeServer(moved)
-    client = Client("http://x", "sk-1", transport=server.transport())
+    client = Client("http://127.0.0.1", "sk-1", transport=server.transport())
     with pytest.raises(sokovan.ClientProblem):
         client.whoami()
     assert len(server.requests) == 1
