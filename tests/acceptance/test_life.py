@@ -34,6 +34,12 @@ def test_a_session_goes_its_way_and_its_history_tells_every_step(server: Embedde
     assert places == sorted(places)
 
 
+def test_audit_finds_every_invariant_kept_on_a_running_server(server: Embedded) -> None:
+    server.settles(server.python("pass"))
+    checked = server.cli("audit")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 @pytest.mark.parametrize(
     ("script", "exit_code", "result"),
     [
