@@ -163,6 +163,17 @@ def agent_of(session: dict[str, Any]) -> str:
     return str(session["kernels"][0]["agent"])
 
 
+def give_image(server: Embedded, agent: str, image: str, *, without: str) -> None:
+    """Run a session with an image on one of two agents, so that only this one has it."""
+    assert server.cli("agent", "drain", without).returncode == 0
+    server.settles(str(server.submit("true", image=image, resources={"cpu": 1, "mem": "64MiB"})["id"]))
+    assert server.cli("agent", "undrain", without).returncode == 0
+    until(
+        lambda: {one["id"] for one in server.cli_json("agent", "ls") if image in one["images"]} == {agent},
+        what="the agent has the image",
+    )
+
+
 def test_plugins_of_an_installed_package_are_chosen_by_settings(server: Embedded, packages: Path) -> None:
     file = write_file(server, FILE.format(selector="affinity"))
     server.start("--fake", "2x2", "--no-agent", "--set", "orchestrator.agent_failing_sessions=5")
@@ -172,12 +183,18 @@ def test_plugins_of_an_installed_package_are_chosen_by_settings(server: Embedded
     assert (found["api.port"]["value"], found["api.port"]["source"]) == (0, "--port")
     assert found["log.files_kept"]["source"] == "default"
 
-    # The selector fills the first agent, although the usual one of the group would not do otherwise for two.
+    # The selector prefers the agent that has the image; without one, it fills the first agent.
     first, second = sorted(one["id"] for one in server.cli_json("agent", "ls"))
+    give_image(server, second, "venv:train", without=first)
+    train = one_gpu(server, "train", image="venv:train")
+    assert agent_of(server.reaches(train, "running")) == second
+    server.end(train)
+    server.settles(train)
     filled = [one_gpu(server, name) for name in ("one", "two")]
     assert [agent_of(server.reaches(one, "running")) for one in filled] == [first, first]
     # The allocator has recorded each of its allocations.
-    assert (packages / "allocations.txt").read_text(encoding="utf-8").splitlines() == [f"1 {first}"] * 2
+    recorded = (packages / "allocations.txt").read_text(encoding="utf-8").splitlines()
+    assert recorded == [f"1 {second}"] * 2 + [f"1 {first}"] * 2
 
     # The validator objects, with its own words.
     refused = one_gpu(server, "refused", priority=9)
