@@ -29,7 +29,7 @@ async def test_without_plugins_of_its_own_a_system_has_the_built_in_ones(api: Ap
 
 
 async def test_everything_else_must_be_given() -> None:
-    required = {one.name for one in fields(ApiDependencies)} - {"plugins"}
+    required = {one.name for one in fields(ApiDependencies)} - {"plugins", "leases"}
     assert required == {
         *("store", "controller", "hints", "events", "agents", "gateway", "clock", "ids", "telemetry", "metrics"),
         *("uploads", "files", "settings"),

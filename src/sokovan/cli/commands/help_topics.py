@@ -19,6 +19,7 @@ _VARIABLES = {
     "SOKOVAN_GROUP": "group of new sessions (--group)",
     "SOKOVAN_SCALING_GROUP": "scaling group of new sessions (--scaling-group)",
     "SOKOVAN_FORMAT": "output format (--output)",
+    "SOKOVAN_PLAIN_HTTP": "allow: send the API key to another machine without encryption",
     "SOKOVAN_DEBUG": "1: print tracebacks; api: log requests to the server; 1,api: both",
     "SOKOVAN_STORE": "database URL for audit and db",
     "SOKOVAN_CONFIG": "configuration file of up and agent run (--config)",
