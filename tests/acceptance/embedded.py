@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import INTERNAL_SERVER_ERROR, OK, SERVICE_UNAVAILABLE
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ import httpx2
 
 from sokovan.entrypoints.audit import audited
 from tests.acceptance.fast_timings import FastTimings
+from tests.acceptance.forked_commands import REQUEST_MAX, command_process
 
 T = TypeVar("T")
 
@@ -26,6 +27,34 @@ ROOT = Path(__file__).parents[2]
 SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
 # Variables passed through: where programs are, and how much a failing server logs.
 KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
+# Commands that only talk to a server; `agent run` is one itself.
+CLIENT_COMMANDS = frozenset(
+    [
+        "run",
+        "ps",
+        "why",
+        "plan",
+        "logs",
+        "exec",
+        "cp",
+        "wait",
+        "stop",
+        "cancel",
+        "session",
+        "agent",
+        "topology",
+        "scaling-group",
+        "queue",
+        "quota",
+        "image",
+        "domain",
+        "group",
+        "user",
+        "key",
+        "usage",
+        "whoami",
+    ]
+)
 READY_LIMIT_S = 60
 LIMIT_S = 60
 STEP_S = 0.04
@@ -152,6 +181,10 @@ class Embedded:
 
     def cli(self, *arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command as a person would, and wait for it."""
+        if not environment and self._may_fork(arguments):
+            return command_process().run(
+                arguments, environment=self.environment, folder=self.folder, stdin=stdin or "", limit_s=LIMIT_S
+            )
         return subprocess.run(
             [SOKOVAN, *arguments],
             env={**self.environment, **environment},
@@ -163,6 +196,12 @@ class Embedded:
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
         )
+
+    def _may_fork(self, arguments: Sequence[str]) -> bool:
+        """Whether a command only talks to a server, and is not about its own start."""
+        if "PYTHONPATH" in self.environment or sum(map(len, arguments)) > REQUEST_MAX // 4:
+            return False
+        return bool(arguments) and arguments[0] in CLIENT_COMMANDS and "run" not in arguments[1:2]
 
     def cli_json(self, *arguments: str) -> Any:
         """Run a command with --json, which must succeed, and parse its output."""
