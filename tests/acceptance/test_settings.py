@@ -174,6 +174,25 @@ def give_image(server: Embedded, agent: str, image: str, *, without: str) -> Non
     )
 
 
+def plugins_that_raise_are_named(server: Embedded, ended: str, follows: str, later: str) -> None:
+    """A plugin that raises is named, and stops neither the cycle nor the ones after it."""
+    broken = one_gpu(server, "broken", priority=13)
+    until(lambda: "RuntimeError: the validator is broken" in server.cli("why", "broken").stdout, what="why names it")
+    server.end(ended)
+    server.reaches(follows, "running")
+    server.end(later)
+    unlucky = one_gpu(server, "unlucky", priority=17)
+    until(
+        lambda: any("the allocator is broken" in line["detail"] for line in server.history(unlucky)),
+        what="the history has the failure",
+    )
+    log = (server.data / "logs" / "sokovan.log").read_text(encoding="utf-8")
+    assert "scaling group default cannot be scheduled: internal: RuntimeError" in log
+    for one in (broken, unlucky):
+        server.end(one)
+    server.reaches(one_gpu(server, "last"), "running")
+
+
 def test_plugins_of_an_installed_package_are_chosen_by_settings(server: Embedded, packages: Path) -> None:
     file = write_file(server, FILE.format(selector="affinity"))
     server.start("--fake", "2x2", "--no-agent", "--set", "orchestrator.agent_failing_sessions=5")
@@ -224,22 +243,7 @@ def test_plugins_of_an_installed_package_are_chosen_by_settings(server: Embedded
     server.end(near[0])
     server.reaches(new, "running")
     assert server.session(old)["status"] == "pending"
-
-    # A plugin that raises is named, and stops neither the cycle nor the ones after it.
-    broken = one_gpu(server, "broken", priority=13)
-    until(lambda: "RuntimeError: the validator is broken" in server.cli("why", "broken").stdout, what="why names it")
-    server.end(near[1])
-    server.reaches(old, "running")
-    server.end(others[0])
-    unlucky = one_gpu(server, "unlucky", priority=17)
-    until(
-        lambda: any("the allocator is broken" in line["detail"] for line in server.history(unlucky)),
-        what="the history has the failure",
-    )
-    assert "scaling group default cannot be scheduled: internal: RuntimeError" in log.read_text(encoding="utf-8")
-    for one in (broken, unlucky):
-        server.end(one)
-    server.reaches(one_gpu(server, "last"), "running")
+    plugins_that_raise_are_named(server, near[1], old, others[0])
 
 
 @pytest.mark.parametrize(
