@@ -87,8 +87,9 @@ class WatchRoutes:
             if is_final(record):
                 return
             read_ms = self._clock.monotonic_ms()
-            # A session with many kernels changes often, and takes long to read: streams of it must not fill the loop.
-            await self._clock.sleep(min(_PAUSE_MAX_S, _PAUSE_TIMES * (read_ms - began_ms) / 1000))
+            if view.size > KERNELS_SHOWN:
+                # It changes often, and takes long to read: streams of it must not fill the loop.
+                await self._clock.sleep(min(_PAUSE_MAX_S, _PAUSE_TIMES * (read_ms - began_ms) / 1000))
             due_ms = read_ms + self._streams.limits.reread_s * 1000
             while not listener.has_events and self._clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN

@@ -70,6 +70,7 @@ class AttachedSession:
         self._seen: dict[int, int] = {}
         self._stopping = False
         self._memory_note = ""
+        self._seen_running = False
         self._failed_starts = 0
         self._attempt = 1
 
@@ -163,7 +164,8 @@ class AttachedSession:
         state = state_of(view)
         if state == "PENDING":
             line = f"{view.name}  PENDING  {view.reason_detail or view.reason or ''}".rstrip()
-        elif state == "RUNNING":
+        elif state == "RUNNING" or self._ran_unseen(view):
+            self._seen_running = True
             line = f"{view.name}  RUNNING  {placed(view)}, {_given(view)}{self._memory_note}"
         elif state == "PULLING":
             line = f"{view.name}  PULLING  {view.reason_detail or ''}".rstrip()
@@ -172,6 +174,10 @@ class AttachedSession:
         if line != self._last_line:
             print_status(line)
         self._last_line = line
+
+    def _ran_unseen(self, view: SessionView) -> bool:
+        """Whether a short session ran between two observations, and its place was never printed."""
+        return view.exit_code is not None and bool(where(view)) and not self._seen_running
 
     def _print_attempts(self, view: SessionView) -> None:
         """Print the failed starts since the last call, and where the next attempt is made."""

@@ -42,6 +42,22 @@ def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -
     ]
 
 
+def test_a_session_that_ends_before_it_is_seen_running_says_where_it_ran(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    server.says("POST sessions", pending(), status=201)
+    server.streams("GET sessions/s-1/events", ("session", pending()), ("session", ended(exit_code=0)))
+    server.streams("GET sessions/s-1/events", ("session", ended(exit_code=0)), later=True)
+    server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True))
+    status, out, err = sokovan("run", "--mem", "1GiB", "--", "python")
+    assert (status, out) == (0, "hello\n")
+    assert err.splitlines() == [
+        "ddp  PENDING",
+        "ddp  RUNNING  a1, cpu 1, mem 1GiB",
+        "ddp  finished, exit 0, 4.0 s",
+    ]
+
+
 def failed_start(attempt: int, agent: str) -> dict[str, object]:
     """A failed attempt to start the session."""
     at = "2026-11-16T09:00:00.000Z"
