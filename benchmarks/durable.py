@@ -10,7 +10,6 @@ process, so that its peak memory is measured alone.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -24,6 +23,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command_line import chosen_cases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.agent import AgentInfo
@@ -219,17 +219,10 @@ CASES: dict[str, tuple[str, Callable[[], Coroutine[Any, Any, dict[str, Any]]]]] 
 
 def main() -> int:
     """Run the named cases, or all."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.durable", description=__doc__.partition("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--json", action="store_true", help="one JSON object per case")
-    options = parser.parse_args()
-    unknown = set(options.cases) - set(CASES)
-    if unknown:
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    chosen = options.cases or list(CASES)
+    chosen, as_json = chosen_cases("benchmarks.durable", __doc__, CASES)
     for name in chosen:
         figures = measure(name) if len(chosen) == 1 else _in_child(name)
-        print(json.dumps(figures) if options.json else _row(figures), flush=True)
+        print(json.dumps(figures) if as_json else _row(figures), flush=True)
     return 0
 
 

@@ -6,7 +6,6 @@ it. A session counts as running when the client has received that state.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import statistics
@@ -16,6 +15,7 @@ from typing import Any
 
 import httpx2
 
+from benchmarks.command_line import chosen_cases
 from benchmarks.embedded_server import Server, clock, milliseconds, percentile, server
 
 SMALL = {"cpu": 0.05, "mem": "32MiB"}
@@ -181,17 +181,11 @@ CASES: dict[str, tuple[str, Callable[[], Coroutine[None, None, Figures]]]] = {
 
 def main() -> int:
     """Run the named cases, or all."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__.partition("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--json", action="store_true", help="one JSON object per case")
-    options = parser.parse_args()
-    unknown = set(options.cases) - set(CASES)
-    if unknown:
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    for name in options.cases or list(CASES):
+    chosen, as_json = chosen_cases("benchmarks.latency", __doc__, CASES)
+    for name in chosen:
         goal, work = CASES[name]
         figures = {"case": name, **asyncio.run(work()), "goal": goal}
-        print(json.dumps(figures) if options.json else _row(figures), flush=True)
+        print(json.dumps(figures) if as_json else _row(figures), flush=True)
     return 0
 
 

@@ -7,7 +7,6 @@ is reported running; first without anybody else, then beside the other user.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 import httpx2
 
+from benchmarks.command_line import chosen_cases
 from benchmarks.embedded_server import Server, clock, milliseconds, percentile, server
 from benchmarks.latency import all_enrolled, client_of, run_once, submit, wait_for
 
@@ -162,17 +162,11 @@ async def _user(started: Server, admin: httpx2.AsyncClient, name: str) -> httpx2
 
 def main() -> int:
     """Run the named cases, or all."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbours", description=__doc__.partition("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--json", action="store_true", help="one JSON object per case")
-    options = parser.parse_args()
-    unknown = set(options.cases) - set(CASES)
-    if unknown:
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    for name in options.cases or list(CASES):
+    chosen, as_json = chosen_cases("benchmarks.neighbours", __doc__, CASES)
+    for name in chosen:
         figures = {"case": name, **asyncio.run(measure(name))}
         row = "  ".join(f"{key} {value}" for key, value in figures.items())
-        print(json.dumps(figures) if options.json else row, flush=True)
+        print(json.dumps(figures) if as_json else row, flush=True)
     return 0
 
 

@@ -7,7 +7,6 @@ statements and rows. The sampler's own time is a stage of its own.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.command_line import chosen_cases
 from benchmarks.embedded_server import Server, clock, server, wait
 from benchmarks.latency import SMALL, all_enrolled, client_of, submit, wait_for
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -131,16 +131,10 @@ def table(title: str, figures: Counts) -> str:
 
 def main() -> int:
     """Run the named cases, or all."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile_life", description=__doc__.partition("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--json", action="store_true", help="one JSON object per case")
-    options = parser.parse_args()
-    unknown = set(options.cases) - set(CASES)
-    if unknown:
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    for name in options.cases or list(CASES):
+    chosen, as_json = chosen_cases("benchmarks.profile_life", __doc__, CASES)
+    for name in chosen:
         figures = measure(CASES[name])
-        print(json.dumps({"case": name, **figures}) if options.json else table(CASES[name].title, figures), flush=True)
+        print(json.dumps({"case": name, **figures}) if as_json else table(CASES[name].title, figures), flush=True)
     return 0
 
 

@@ -44,7 +44,7 @@ def sqlite_engine(
 
 
 class SqliteConnection(AsyncConnection):
-    """A connection with transactions of its own; use `begun`, then `commit`."""
+    """A connection with transactions of its own, given out by `SqlitePool.begun`."""
 
     driver: OneHopConnection
 
