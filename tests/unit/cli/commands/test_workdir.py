@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.commands.workdir import SYSTEM_FOLDERS, chosen_workdir, with_local_workdir
-from sokovan.domain.commands import SCRATCH_FOLDERS
-from sokovan.orchestrator.sessions.intake.shape_validators import SYSTEM_TARGETS
+from sokovan.cli.commands import workdir
+from sokovan.cli.commands.workdir import chosen_workdir, with_local_workdir
+from sokovan.domain.cluster import mount_roots
 from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.sync.client import Client
-from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.api.sessions import MountBody, SessionBody
 from tests.unit.cli.canned_server import CALLER, CannedServer
+from tests.unit.domain.cluster.test_mount_roots import CLOSED, OPEN
 
 BODY = SessionBody(command=["true"])
 
@@ -25,8 +26,8 @@ def client(server: CannedServer) -> Iterator[Client]:
         yield client
 
 
-def says_machine(server: CannedServer, machine: str) -> None:
-    server.says("GET whoami", {**CALLER, "machine": machine})
+def says_machine(server: CannedServer, machine: str, folders: tuple[str, ...] = ("/",)) -> None:
+    server.says("GET whoami", {**CALLER, "machine": machine, "folders": list(folders)})
 
 
 def test_on_the_same_machine_it_is_the_current_directory(server: CannedServer, client: Client, tmp_path: Path) -> None:
@@ -40,11 +41,39 @@ def test_elsewhere_there_is_none(server: CannedServer, client: Client, machine: 
     assert with_local_workdir(BODY, client, None) == BODY
 
 
-def test_a_choice_is_kept_and_nothing_is_asked(server: CannedServer, client: Client) -> None:
+def test_a_choice_is_kept(server: CannedServer, client: Client) -> None:
     chosen = SessionBody(command=["true"], workdir="/data")
     assert with_local_workdir(chosen, client, None) == chosen
+    server.asked.clear()
     assert with_local_workdir(BODY, client, "none") == BODY
     assert server.asked == []
+
+
+def test_links_in_paths_of_this_machine_are_resolved_since_the_server_follows_none(
+    server: CannedServer, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    body = SessionBody(
+        command=["true"],
+        workdir=str(tmp_path / "link"),
+        mounts=[MountBody(source=f"{tmp_path}/link", target="/data"), MountBody(source="/a/../b", target="/b")],
+    )
+    assert with_local_workdir(body, client, None) == body
+    says_machine(server, machine_mark())
+    found = with_local_workdir(body, client, None)
+    assert found.workdir == str(tmp_path / "real")
+    assert [one.source for one in found.mounts] == [str(tmp_path / "real"), "/a/../b"]
+
+
+def test_a_folder_that_the_server_does_not_open_to_sessions_is_not_used(
+    server: CannedServer, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    says_machine(server, machine_mark(), ("/data",))
+    assert with_local_workdir(BODY, client, None) == BODY
+    assert "--upload" in capsys.readouterr().err
+    says_machine(server, machine_mark(), (str(tmp_path.parent),))
+    assert with_local_workdir(BODY, client, None).workdir == str(tmp_path)
 
 
 @pytest.mark.parametrize("folder", ["/", "/usr", "/usr/bin"])
@@ -70,4 +99,6 @@ def test_a_value_of_the_option_is_absolute_or_none(tmp_path: Path, monkeypatch: 
 
 
 def test_the_system_folders_are_those_that_the_server_refuses() -> None:
-    assert SYSTEM_FOLDERS == SYSTEM_TARGETS - SCRATCH_FOLDERS
+    assert (workdir.SYSTEM_FOLDERS, workdir.SYSTEM_STATE) == (mount_roots.SYSTEM_FOLDERS, mount_roots.SYSTEM_STATE)
+    for path in (*CLOSED, *OPEN):
+        assert workdir.is_system_folder(Path(path)) is bool(mount_roots.closed_folder(path)), path
