@@ -137,7 +137,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "mount_root",
-            "Folder whose folders may be mounted: /home/{user}. Repeatable; replaces all.",
+            "Folder open to sessions. Repeatable; replaces all.",
             "mount_roots",
             repeatable=True,
         ),
