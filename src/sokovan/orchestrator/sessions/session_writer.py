@@ -196,4 +196,3 @@ async def _take_steps(unit: UnitOfWork, plans: Sequence[SessionMoves]) -> Sequen
         now = {one: session for one, session in now.items() if one not in attempted}
         now |= {record.session_id: record for record in done}
     return list(now.values())
-

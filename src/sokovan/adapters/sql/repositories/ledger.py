@@ -61,25 +61,23 @@ class SqlLedger:
         given = {kernel.kernel_id: kernel for kernel in kernels}
         ids = sorted({kernel.session_id for kernel in kernels})
         sessions = await lock_sessions(self._transaction, ids, known=known, wanted=given.keys())
-        transitions = Transitions(self._transaction, change)
-        await self._free_locked(transitions, given, sessions, agents, proof)
-        return await transitions.records(sessions.values())
-
-    async def _free_locked(
-        self,
-        transitions: Transitions,
-        given: Mapping[KernelId, KernelRecord],
-        sessions: Mapping[str, SessionRow],
-        agents: Mapping[str, sa.Row[Any]],
-        proof: FreeProof,
-    ) -> None:
         to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
             problem = _proof_problem(kernel, agents.get(kernel.agent_id or ""), proof)
             if problem:
                 raise UnprovenFree(kernel=kernel.kernel_id, proof=proof.value, problem=problem)
-        if not to_free:
-            return
+        transitions = Transitions(self._transaction, change)
+        if to_free:
+            await self._free_locked(transitions, to_free, given, proof)
+        return await transitions.records(sessions.values())
+
+    async def _free_locked(
+        self,
+        transitions: Transitions,
+        to_free: Sequence[tuple[SessionRow, KernelRow]],
+        given: Mapping[KernelId, KernelRecord],
+        proof: FreeProof,
+    ) -> None:
         agents_of: dict[str, str] = {}
         leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:

@@ -111,9 +111,7 @@ class SessionRow:
         if self.is_retried:  # all of its kernels are ranked anew
             wanted = frozenset(one.kernel_id for one in record.kernels)
         self.kernels = {one.kernel_id: _row_of(one) for one in record.kernels if one.kernel_id in wanted}
-        self.others = [
-            (one.status, one.follow_up is not None) for one in record.kernels if one.kernel_id not in wanted
-        ]
+        self.others = [(one.status, one.follow_up is not None) for one in record.kernels if one.kernel_id not in wanted]
 
     @property
     def is_retried(self) -> bool:
