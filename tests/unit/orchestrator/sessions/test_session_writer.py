@@ -173,7 +173,7 @@ async def test_writing_a_gang_reads_none_of_its_kernels(harness: Harness) -> Non
         statements += freeing
         # What was computed is what is stored.
         assert freed == await harness.cluster.stored.session("gang")
-    assert freed.status is SessionStatus.TERMINATED
+    assert (await harness.cluster.stored.session("gang")).status is SessionStatus.TERMINATED
     assert [one for one in statements if one.startswith("SELECT") and "FROM kernels" in one] == []
 
 
