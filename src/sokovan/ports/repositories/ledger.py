@@ -38,9 +38,9 @@ class Ledger(Protocol):
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
     ) -> Sequence[SessionRecord]:
-        """End TERMINATING kernels with a proof and free their slots; returns their sessions, by id.
+        """End TERMINATING kernels with a proof and free their slots.
 
-        The sessions are updated with them. An exit code in a record that the store does
+        Their sessions are updated with them, and returned by id. An exit code in a record that the store does
         not have yet is stored. A kernel that was freed before is skipped, so that
         repeated reports are harmless. `known` are sessions as they were read before: one that
         has not changed since is not read again. Raises UnprovenFree, StaleVersion.

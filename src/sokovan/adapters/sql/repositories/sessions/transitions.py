@@ -239,7 +239,7 @@ class Transitions:
         _all_written("session", values, await self.transaction.execute(statement, bound))
 
     async def records(self, sessions: Collection[SessionRow]) -> list[SessionRecord]:
-        """Sessions as they are now, by id; those that were locked with a record are not read."""
+        """Sessions as they are now, by id; reads those that were locked without a record."""
         known = {one.session_id: self._changed(one, one.record) for one in sessions if one.record is not None}
         unread = [one.session_id for one in sessions if one.record is None]
         chosen = chosen_by_id(self.transaction.postgresql)
