@@ -1,4 +1,4 @@
-"""Rows of the ledger as tests need them: all rows of a kernel, and past usage to begin with."""
+"""Rows of the ledger that tests read and write past its port."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ async def ledger_rows(store: SqlStore, kernel_id: str) -> Sequence[HeldSlot]:
 
 
 async def add_past_usage(store: SqlStore, key: UsageKey, amount: int) -> None:
-    """Add an amount to past usage; a negative one takes at most what is left after the decay."""
+    """Add an amount to past usage; a negative one takes at most what is left."""
     await store.run_sql(lambda unit: record_usage(unit.transaction, {key: (0, amount)}))

@@ -261,7 +261,7 @@ class PendingSession:
 
 
 class UnmetMinimums:
-    """How many kernels the group minimums of a session lack, and which kernel groups can give them."""
+    """The kernels that group minimums lack, and the kernel groups that have them."""
 
     def __init__(
         self, pending: PendingSession, batches: Sequence[KernelBatch], kernels: Sequence[TentativeKernel]
@@ -288,7 +288,7 @@ class UnmetMinimums:
         return self._lacking - Counter(others)
 
     def split(self, index: int, batches: Sequence[KernelBatch]) -> tuple[list[KernelBatch], list[KernelBatch]]:
-        """The kernels of a kernel group that no other has, and the others, lacking ones first."""
+        """The kernels that no other kernel group has; the others, lacking ones first."""
         if not self._lacking:
             return [], list(batches)
         only, lacking = self.only_from(index), self._lacking.copy()
