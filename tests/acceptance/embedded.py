@@ -13,17 +13,16 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import INTERNAL_SERVER_ERROR, OK, SERVICE_UNAVAILABLE
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpx2
 
 from sokovan.entrypoints.audit import audited
 from tests.acceptance.fast_timings import FastTimings
-from tests.acceptance.forked_commands import REQUEST_MAX, command_process
+from tests.acceptance.forked_commands import REQUEST_MAX, ForkedCommand, command_process
 
 T = TypeVar("T")
 
-ROOT = Path(__file__).parents[2]
 SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
 # Variables passed through: where programs are, and how much a failing server logs.
 KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
@@ -70,7 +69,7 @@ class Embedded:
     def __init__(self, folder: Path, *, timings: FastTimings | None = None, path: str = "") -> None:
         self.folder, self.timings, self._path = folder, timings, path
         self.data = folder / "data" / "sokovan"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedCommand | subprocess.Popen[bytes] | None = None
         self._client = httpx2.Client(trust_env=False, timeout=LIMIT_S)
 
     @property
@@ -92,15 +91,7 @@ class Embedded:
         (self.data / "up.json").unlink(missing_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "up.out").open("ab") as output:
-            self._process = subprocess.Popen(
-                [*self._program(), "up", "--port", "0", *options],
-                env=self.environment,
-                # With fast timings, the program is a module of the tests.
-                cwd=self.folder if self.timings is None else ROOT,
-                stdout=output,
-                stderr=output,
-                stdin=subprocess.DEVNULL,
-            )
+            self._process = self.started(output, "up", "--port", "0", *options, timings=self.timings)
 
     def start(self, *options: str) -> None:
         """Bring the server up, and wait until it says that it is."""
@@ -109,10 +100,27 @@ class Embedded:
         until(lambda: READY in self.said[said:] or not self.is_up, limit_s=READY_LIMIT_S, what="the server is up")
         assert self.is_up, self.said
 
-    def _program(self) -> list[str]:
-        if self.timings is None:
-            return [SOKOVAN]
-        return [sys.executable, "-m", "tests.acceptance.fast_timings", self.timings.as_argument()]
+    def started(
+        self, output: BinaryIO, *words: str, timings: FastTimings | None = None
+    ) -> ForkedCommand | subprocess.Popen[bytes]:
+        """Start a command that runs until it is ended."""
+        if timings is None and "PYTHONPATH" in self.environment:
+            return subprocess.Popen(
+                [SOKOVAN, *words],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+            )
+        with Path(os.devnull).open("rb") as nothing:
+            return command_process().start(
+                words,
+                environment=self.environment,
+                folder=self.folder,
+                files=(nothing.fileno(), output.fileno(), output.fileno()),
+                timings=timings,
+            )
 
     @property
     def said(self) -> str:
