@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
 from tests.acceptance.embedded import LIMIT_S, Embedded, until
@@ -16,7 +15,7 @@ class AgentProcess:
     def __init__(self, server: Embedded, name: str = "agent-1", options: tuple[str, ...] = ()) -> None:
         self.server, self.name, self._options = server, name, options
         self.root = server.folder / name
-        self._process: ForkedCommand | subprocess.Popen[bytes] | None = None
+        self._process: ForkedCommand | None = None
 
     def start(self) -> None:
         """Dial the server, and wait until it counts this machine in."""

@@ -43,8 +43,9 @@ class ForkedCommand:
     def __init__(self, words: Sequence[str], answered: int) -> None:
         self._words, self._answered, self._unread = list(words), answered, b""
         self._code: int | None = None
-        self.pid = self._number(READY_LIMIT_S)
-        assert self.pid is not None, "the process that starts commands has ended"
+        started = self._number(READY_LIMIT_S)
+        assert started is not None, "the process that starts commands has ended"
+        self.pid = started
 
     def poll(self) -> int | None:
         """The exit code, once it has ended."""
@@ -106,8 +107,8 @@ class CommandProcess:
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             given.write(stdin.encode())
             given.seek(0)
-            files = (given.fileno(), output.fileno(), errors.fileno())
-            code = self.start(words, environment=environment, folder=folder, files=files).wait(limit_s)
+            request = _request(words, environment, folder)
+            code = self._begin(request, given.fileno(), output.fileno(), errors.fileno()).wait(limit_s)
             output.seek(0)
             errors.seek(0)
             return subprocess.CompletedProcess(list(words), code, output.read().decode(), errors.read().decode())
@@ -118,22 +119,31 @@ class CommandProcess:
         *,
         environment: Mapping[str, str],
         folder: Path,
-        files: tuple[int, int, int],
+        output: int,
         timings: FastTimings | None = None,
     ) -> ForkedCommand:
-        """Start a command with these files as its standard input, output and errors."""
-        request = {
-            "words": list(words),
-            "environment": dict(environment),
-            "folder": str(folder),
-            "timings": None if timings is None else dataclasses.asdict(timings),
-        }
+        """Start a command that reads nothing and writes everything to the file `output`."""
+        with Path(os.devnull).open("rb") as nothing:
+            return self._begin(_request(words, environment, folder, timings), nothing.fileno(), output, output)
+
+    def _begin(self, request: Mapping[str, Any], *files: int) -> ForkedCommand:
         answered, answer = os.pipe()
         try:
             socket.send_fds(self._socket, [json.dumps(request).encode()], [*files, answer])
         finally:
             os.close(answer)
-        return ForkedCommand(words, answered)
+        return ForkedCommand(request["words"], answered)
+
+
+def _request(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, timings: FastTimings | None = None
+) -> dict[str, Any]:
+    return {
+        "words": list(words),
+        "environment": dict(environment),
+        "folder": str(folder),
+        "timings": None if timings is None else dataclasses.asdict(timings),
+    }
 
 
 @cache
@@ -199,6 +209,8 @@ def _run(request: dict[str, Any], files: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    importlib.invalidate_caches()
     sys.argv = ["sokovan", *request["words"]]
     if request["timings"] is not None:
         apply_timings(FastTimings(**request["timings"]))
