@@ -118,11 +118,6 @@ class ManagerEnd:
         self._idle_timeout_ms = hello_timeout_ms
 
     @property
-    def in_flight(self) -> int:
-        """The number of unanswered requests."""
-        return len(self._due_ms)
-
-    @property
     def next_due_ms(self) -> int:
         """When to call `expire`, if no frame arrives before."""
         return min([self._idle_deadline_ms, *self._due_ms.values()])

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
+from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.domain.owners.past_usage import PastUsage, UsageKey
+from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
 
@@ -44,9 +44,6 @@ class Ledger(Protocol):
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """Every kernel that holds slots on this agent, also of ended sessions."""
 
-    async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
-        """Every line of this kernel, including freed ones."""
-
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """Those of these ports that are leased or rest on agents of a scaling group.
 
@@ -64,10 +61,4 @@ class Ledger(Protocol):
         Of this scaling group and of these names, or of all.
         It changes in the transactions that take and free slots, so that every attempt of a
         kernel counts once.
-        """
-
-    async def adjust_usage(self, key: UsageKey, amount: int) -> None:
-        """Add an amount to past usage; a negative one is a refund.
-
-        A refund takes at most what is left after the decay.
         """

@@ -17,7 +17,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_kernels,
 )
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
-from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta, record_usage
+from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
@@ -35,7 +35,7 @@ from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
-from sokovan.domain.owners.past_usage import PastUsage, UsageKey
+from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
@@ -91,7 +91,9 @@ class SqlLedger:
         holding = sa.select(KERNELS.c.kernel_id).where(
             KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
         )
-        return await self._held_slots(HELD_SLOTS.c.kernel_id.in_(holding), HELD_SLOTS.c.freed_ms.is_(None))
+        return await read_held_slots(
+            self._transaction, HELD_SLOTS.c.kernel_id.in_(holding), HELD_SLOTS.c.freed_ms.is_(None)
+        )
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """See the port."""
@@ -100,10 +102,6 @@ class SqlLedger:
             KERNELS.c.agent_id == agent_id,
             KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
         )
-
-    async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
-        """See the port."""
-        return await self._held_slots(HELD_SLOTS.c.kernel_id == kernel_id)
 
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """See the port."""
@@ -144,26 +142,6 @@ class SqlLedger:
         if names is not None:
             where.append(PAST_USAGE.c.name.in_(list(names)))
         return await read_usage(self._transaction, *where)
-
-    async def adjust_usage(self, key: UsageKey, amount: int) -> None:
-        """See the port."""
-        await record_usage(self._transaction, {key: (0, amount)})
-
-    async def _held_slots(self, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
-        statement = sa.select(HELD_SLOTS).where(*where).order_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot)
-        return [
-            HeldSlot(
-                kernel_id=KernelId(row.kernel_id),
-                agent_id=AgentId(row.agent_id),
-                incarnation=row.incarnation,
-                slot=row.slot,
-                amount=row.amount,
-                held_ms=row.held_ms,
-                freed_ms=row.freed_ms,
-                proof=None if row.proof is None else FreeProof(row.proof),
-            )
-            for row in await self._transaction.fetch(statement)
-        ]
 
     async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, sa.Row[Any]]:
         """Lock the agents in the order of their ids; proofs are checked against them."""
@@ -251,3 +229,21 @@ def _free_ports(postgresql: bool) -> sa.Update:  # noqa: FBT001  # a key of the 
         .values(freed_ms=sa.bindparam("the_freed_ms", type_=sa.BigInteger()))
         .where(HELD_PORTS.c.kernel_id.in_(sa.select(ids_table(postgresql).c.id)), HELD_PORTS.c.freed_ms.is_(None))
     )
+
+
+async def read_held_slots(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
+    """Lines of held slots, freed ones too, by kernel and slot."""
+    statement = sa.select(HELD_SLOTS).where(*where).order_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot)
+    return [
+        HeldSlot(
+            kernel_id=KernelId(row.kernel_id),
+            agent_id=AgentId(row.agent_id),
+            incarnation=row.incarnation,
+            slot=row.slot,
+            amount=row.amount,
+            held_ms=row.held_ms,
+            freed_ms=row.freed_ms,
+            proof=None if row.proof is None else FreeProof(row.proof),
+        )
+        for row in await transaction.fetch(statement)
+    ]
