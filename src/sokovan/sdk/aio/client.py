@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -25,8 +26,10 @@ from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
+from sokovan.sdk.workdir import current_folder
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
@@ -56,6 +59,7 @@ class AsyncClient(AsyncCatalogs):
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
         self.arrays, self.uploads = AsyncArrays(connection), AsyncUploads(connection)
         self.files = AsyncFiles(connection, self.uploads)
+        self._sees_local_files: bool | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,8 +75,14 @@ class AsyncClient(AsyncCatalogs):
         return self._connection.endpoint
 
     async def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> AsyncSessionHandle:
-        """Submit a session and return its handle; does not wait for its start."""
+        """Submit a session and return its handle; does not wait for its start.
+
+        A server that runs on this machine as this user works in the current folder, unless
+        `workdir` names another one, or `none`.
+        """
         body = with_defaults(session_body(command, **options), self._preferences)
+        if "workdir" not in options and not body.upload and await self.sees_local_files():
+            body = replace(body, workdir=current_folder())
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.submit(body))
 
     async def session(self, ref: str) -> AsyncSessionHandle:
@@ -86,6 +96,16 @@ class AsyncClient(AsyncCatalogs):
     async def whoami(self) -> WhoamiView:
         """The user and key that the server authenticated."""
         return await self._connection.send(system_calls.whoami())
+
+    async def sees_local_files(self) -> bool:
+        """Whether the server runs on this machine as this user, and so sees the same files.
+
+        Then its answer has the mark of this machine.
+        """
+        if self._sees_local_files is None:
+            mark = machine_mark() if self.endpoint.is_loopback else ""
+            self._sees_local_files = bool(mark) and (await self.whoami()).machine == mark
+        return self._sees_local_files
 
     async def health(self) -> HealthView:
         """Health of the server's components."""

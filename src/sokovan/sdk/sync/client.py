@@ -11,6 +11,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -19,6 +20,7 @@ import httpx2
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.sdk.sync.arrays import Arrays
@@ -28,6 +30,7 @@ from sokovan.sdk.sync.files import Files
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.sdk.sync.uploads import Uploads
+from sokovan.sdk.workdir import current_folder
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
@@ -57,6 +60,7 @@ class Client(Catalogs):
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
         self.arrays, self.uploads = Arrays(connection), Uploads(connection)
         self.files = Files(connection, self.uploads)
+        self._sees_local_files: bool | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -72,8 +76,14 @@ class Client(Catalogs):
         return self._connection.endpoint
 
     def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> SessionHandle:
-        """Submit a session and return its handle; does not wait for its start."""
+        """Submit a session and return its handle; does not wait for its start.
+
+        A server that runs on this machine as this user works in the current folder, unless
+        `workdir` names another one, or `none`.
+        """
         body = with_defaults(session_body(command, **options), self._preferences)
+        if "workdir" not in options and not body.upload and self.sees_local_files():
+            body = replace(body, workdir=current_folder())
         return SessionHandle(self.sessions, self.kernels, self.sessions.submit(body))
 
     def session(self, ref: str) -> SessionHandle:
@@ -87,6 +97,16 @@ class Client(Catalogs):
     def whoami(self) -> WhoamiView:
         """The user and key that the server authenticated."""
         return self._connection.send(system_calls.whoami())
+
+    def sees_local_files(self) -> bool:
+        """Whether the server runs on this machine as this user, and so sees the same files.
+
+        Then its answer has the mark of this machine.
+        """
+        if self._sees_local_files is None:
+            mark = machine_mark() if self.endpoint.is_loopback else ""
+            self._sees_local_files = bool(mark) and (self.whoami()).machine == mark
+        return self._sees_local_files
 
     def health(self) -> HealthView:
         """Health of the server's components."""
