@@ -40,8 +40,8 @@ def test_a_program_of_the_sdk_works_in_its_current_folder(
     monkeypatch.chdir(project)
     token = (server.data / "token").read_text(encoding="ascii").strip()
     with Client(server.about["url"], token) as client:
-        here = client.run(["python3", "train.py"], resources=SMALL)
-        off = client.run(["pwd"], resources=SMALL, workdir="none")
+        here = client.run(["python3", "train.py"], cpus=0.2, mem="64MiB")
+        off = client.run(["pwd"], cpus=0.2, mem="64MiB", workdir="none")
         assert here.wait().result == "success"
         assert off.wait().workdir == ""
     assert (project / "result.txt").read_text() == "done"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sokovan.cli.output import print_status
-from sokovan.sdk.workdir import current_folder
+from sokovan.sdk.current_folder import with_current_folder
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -18,7 +17,7 @@ def with_local_workdir(body: SessionBody, client: Client, flag: str | None) -> S
     """Use the current directory, unless one was chosen or the server does not see it."""
     if flag is not None or body.workdir or not client.sees_local_files():
         return body
-    here = current_folder()
-    if not here:
+    found = with_current_folder(body)
+    if not found.workdir:
         print_status(f"{Path.cwd()} is a system folder, so the session does not run in it; choose one with --workdir")
-    return replace(body, workdir=here)
+    return found

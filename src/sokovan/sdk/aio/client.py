@@ -10,7 +10,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -25,11 +24,10 @@ from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
+from sokovan.sdk.current_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.endpoint import ServerEndpoint
-from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
-from sokovan.sdk.workdir import current_folder
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
@@ -82,7 +80,7 @@ class AsyncClient(AsyncCatalogs):
         """
         body = with_defaults(session_body(command, **options), self._preferences)
         if "workdir" not in options and not body.upload and await self.sees_local_files():
-            body = replace(body, workdir=current_folder())
+            body = with_current_folder(body)
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.submit(body))
 
     async def session(self, ref: str) -> AsyncSessionHandle:
@@ -98,13 +96,9 @@ class AsyncClient(AsyncCatalogs):
         return await self._connection.send(system_calls.whoami())
 
     async def sees_local_files(self) -> bool:
-        """Whether the server runs on this machine as this user, and so sees the same files.
-
-        Then its answer has the mark of this machine.
-        """
+        """Whether the server runs on this machine as this user."""
         if self._sees_local_files is None:
-            mark = machine_mark() if self.endpoint.is_loopback else ""
-            self._sees_local_files = bool(mark) and (await self.whoami()).machine == mark
+            self._sees_local_files = self.endpoint.is_loopback and is_of_this_machine(await self.whoami())
         return self._sees_local_files
 
     async def health(self) -> HealthView:

@@ -11,7 +11,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -19,8 +18,8 @@ import httpx2
 
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
+from sokovan.sdk.current_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.endpoint import ServerEndpoint
-from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.sdk.sync.arrays import Arrays
@@ -30,7 +29,6 @@ from sokovan.sdk.sync.files import Files
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.sdk.sync.uploads import Uploads
-from sokovan.sdk.workdir import current_folder
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
@@ -83,7 +81,7 @@ class Client(Catalogs):
         """
         body = with_defaults(session_body(command, **options), self._preferences)
         if "workdir" not in options and not body.upload and self.sees_local_files():
-            body = replace(body, workdir=current_folder())
+            body = with_current_folder(body)
         return SessionHandle(self.sessions, self.kernels, self.sessions.submit(body))
 
     def session(self, ref: str) -> SessionHandle:
@@ -99,13 +97,9 @@ class Client(Catalogs):
         return self._connection.send(system_calls.whoami())
 
     def sees_local_files(self) -> bool:
-        """Whether the server runs on this machine as this user, and so sees the same files.
-
-        Then its answer has the mark of this machine.
-        """
+        """Whether the server runs on this machine as this user."""
         if self._sees_local_files is None:
-            mark = machine_mark() if self.endpoint.is_loopback else ""
-            self._sees_local_files = bool(mark) and (self.whoami()).machine == mark
+            self._sees_local_files = self.endpoint.is_loopback and is_of_this_machine(self.whoami())
         return self._sees_local_files
 
     def health(self) -> HealthView:

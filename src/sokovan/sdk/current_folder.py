@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sokovan.sdk.machine import machine_mark
+
+if TYPE_CHECKING:
+    from sokovan.wire.api.sessions import SessionBody
+    from sokovan.wire.api.tenancy import WhoamiView
 
 # The value of the option `workdir` for the session's own, empty folder.
 NONE = "none"
@@ -21,3 +29,13 @@ def current_folder() -> str:
     """The current folder; empty if sessions may not work in it."""
     here = Path.cwd()
     return "" if len(here.parts) < 2 or here.parts[1] in SYSTEM_FOLDERS else str(here)
+
+
+def with_current_folder(body: SessionBody) -> SessionBody:
+    """The request with the current folder to work in."""
+    return replace(body, workdir=current_folder())
+
+
+def is_of_this_machine(caller: WhoamiView) -> bool:
+    """Whether a server runs on this machine as this user: its answer has the mark."""
+    return bool(caller.machine) and caller.machine == machine_mark()
