@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from sokovan.sdk.current_folder import chosen_workdir
 from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.local_folder import chosen_workdir
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.sessions import MountBody, RunOptions, ServicePortBody, SessionBody
 

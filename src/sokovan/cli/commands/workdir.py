@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sokovan.cli.output import print_status
-from sokovan.sdk.current_folder import with_current_folder
+from sokovan.sdk.local_folder import with_current_folder
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client

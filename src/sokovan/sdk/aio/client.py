@@ -24,8 +24,8 @@ from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
-from sokovan.sdk.current_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.wire.api.sessions import RunOptions

@@ -18,8 +18,8 @@ import httpx2
 
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
-from sokovan.sdk.current_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.sdk.sync.arrays import Arrays

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.orchestrator.sessions.intake.shape_validators import SYSTEM_TARGETS
-from sokovan.sdk.current_folder import SYSTEM_FOLDERS, chosen_workdir, current_folder
+from sokovan.sdk.local_folder import SYSTEM_FOLDERS, chosen_workdir, current_folder
 
 
 def test_a_value_of_the_option_is_absolute_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
