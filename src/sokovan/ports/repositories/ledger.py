@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
+from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
 
 # How many held ports are listed; they serve an explanation.
 PORTS_LISTED_MAX = 20
@@ -30,12 +30,20 @@ class UnprovenFree(SokovanError):
 class Ledger(Protocol):
     """The slots that kernels hold. The allocator takes them, only the ledger frees."""
 
-    async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
+    async def free(
+        self,
+        kernels: Sequence[KernelRecord],
+        proof: FreeProof,
+        change: Change,
+        *,
+        known: Mapping[SessionId, SessionRecord] | None = None,
+    ) -> Sequence[SessionRecord]:
         """End TERMINATING kernels with a proof and free their slots.
 
-        Their sessions are updated with them. An exit code in a record that the store does
+        Their sessions are updated with them, and returned by id. An exit code in a record that the store does
         not have yet is stored. A kernel that was freed before is skipped, so that
-        repeated reports are harmless. Raises UnprovenFree, StaleVersion.
+        repeated reports are harmless. `known` are sessions as they were read before: one that
+        has not changed since is not read again. Raises UnprovenFree, StaleVersion.
         """
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:

@@ -37,7 +37,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
+from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, UnprovenFree
 
@@ -48,20 +48,36 @@ class SqlLedger:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
+    async def free(
+        self,
+        kernels: Sequence[KernelRecord],
+        proof: FreeProof,
+        change: Change,
+        *,
+        known: Mapping[SessionId, SessionRecord] | None = None,
+    ) -> Sequence[SessionRecord]:
         """See the port."""
-        agents = sorted({kernel.agent_id for kernel in kernels if kernel.agent_id is not None})
-        known = await self._locked_agents(agents)
-        sessions = await lock_sessions(self._transaction, sorted({kernel.session_id for kernel in kernels}))
+        agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
         given = {kernel.kernel_id: kernel for kernel in kernels}
+        ids = sorted({kernel.session_id for kernel in kernels})
+        sessions = await lock_sessions(self._transaction, ids, known=known, wanted=given.keys())
         to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
-            problem = _proof_problem(kernel, known.get(kernel.agent_id or ""), proof)
+            problem = _proof_problem(kernel, agents.get(kernel.agent_id or ""), proof)
             if problem:
                 raise UnprovenFree(kernel=kernel.kernel_id, proof=proof.value, problem=problem)
-        if not to_free:
-            return
         transitions = Transitions(self._transaction, change)
+        if to_free:
+            await self._free_locked(transitions, to_free, given, proof)
+        return await transitions.records(sessions.values())
+
+    async def _free_locked(
+        self,
+        transitions: Transitions,
+        to_free: Sequence[tuple[SessionRow, KernelRow]],
+        given: Mapping[KernelId, KernelRecord],
+        proof: FreeProof,
+    ) -> None:
         agents_of: dict[str, str] = {}
         leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:
@@ -171,7 +187,7 @@ class SqlLedger:
             delta.add_kernel(agents_of[kernel.kernel_id], amounts, sign=-1)
             delta.add_owner(session.row, amounts, sign=-1)
         for session in {session.session_id: session for session, _ in freed}.values():
-            if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):
+            if not session.holds_slots:
                 delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
             delta.devices[device.agent_id, device.device_id] -= device.units
