@@ -25,12 +25,14 @@ from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder, without_links
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
+    from sokovan.wire.api.sessions import SessionBody
     from sokovan.wire.api.tenancy import WhoamiView
 
 
@@ -56,6 +58,7 @@ class AsyncClient(AsyncCatalogs):
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
         self.arrays, self.uploads = AsyncArrays(connection), AsyncUploads(connection)
         self.files = AsyncFiles(connection, self.uploads)
+        self._caller: WhoamiView | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,8 +74,13 @@ class AsyncClient(AsyncCatalogs):
         return self._connection.endpoint
 
     async def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> AsyncSessionHandle:
-        """Submit a session and return its handle; does not wait for its start."""
+        """Submit a session and return its handle; does not wait for its start.
+
+        A server that runs on this machine as this user works in the current folder, unless
+        `workdir` names another one, or `none`.
+        """
         body = with_defaults(session_body(command, **options), self._preferences)
+        body = await self.with_local_paths(body, is_chosen="workdir" in options or bool(body.upload))
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.submit(body))
 
     async def session(self, ref: str) -> AsyncSessionHandle:
@@ -86,6 +94,23 @@ class AsyncClient(AsyncCatalogs):
     async def whoami(self) -> WhoamiView:
         """The user and key that the server authenticated."""
         return await self._connection.send(system_calls.whoami())
+
+    async def sees_local_files(self) -> bool:
+        """Whether the server runs on this machine as this user."""
+        if self._caller is None and self.endpoint.is_loopback:
+            self._caller = await self.whoami()
+        return self._caller is not None and is_of_this_machine(self._caller)
+
+    async def with_local_paths(self, body: SessionBody, *, is_chosen: bool) -> SessionBody:
+        """The request with the caller's folder to work in, unless one `is_chosen`.
+
+        Unchanged if the server does not see the files of this machine.
+        """
+        needs_none = is_chosen and not body.workdir and not body.mounts
+        if needs_none or not await self.sees_local_files() or self._caller is None:
+            return body
+        found = without_links(body)
+        return found if is_chosen else with_current_folder(found, self._caller.folders)
 
     async def health(self) -> HealthView:
         """Health of the server's components."""

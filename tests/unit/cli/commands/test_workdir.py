@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.commands import workdir
-from sokovan.cli.commands.workdir import chosen_workdir, with_local_workdir
-from sokovan.domain.cluster import mount_roots
+from sokovan.cli.commands.workdir import with_local_workdir
 from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.sync.client import Client
 from sokovan.wire.api.sessions import MountBody, SessionBody
 from tests.unit.cli.canned_server import CALLER, CannedServer
-from tests.unit.domain.cluster.test_mount_roots import CLOSED, OPEN
 
 BODY = SessionBody(command=["true"])
 
@@ -59,7 +56,6 @@ def test_links_in_paths_of_this_machine_are_resolved_since_the_server_follows_no
         workdir=str(tmp_path / "link"),
         mounts=[MountBody(source=f"{tmp_path}/link", target="/data"), MountBody(source="/a/../b", target="/b")],
     )
-    assert with_local_workdir(body, client, None) == body
     says_machine(server, machine_mark())
     found = with_local_workdir(body, client, None)
     assert found.workdir == str(tmp_path / "real")
@@ -67,11 +63,16 @@ def test_links_in_paths_of_this_machine_are_resolved_since_the_server_follows_no
 
 
 def test_a_folder_that_the_server_does_not_open_to_sessions_is_not_used(
-    server: CannedServer, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: CannedServer, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     says_machine(server, machine_mark(), ("/data",))
     assert with_local_workdir(BODY, client, None) == BODY
     assert "--upload" in capsys.readouterr().err
+
+
+def test_a_folder_beneath_one_that_the_server_opens_is_used(
+    server: CannedServer, client: Client, tmp_path: Path
+) -> None:
     says_machine(server, machine_mark(), (str(tmp_path.parent),))
     assert with_local_workdir(BODY, client, None).workdir == str(tmp_path)
 
@@ -89,16 +90,3 @@ def test_a_system_folder_is_not_used(
     monkeypatch.chdir(folder)
     assert with_local_workdir(BODY, client, None) == BODY
     assert "--workdir" in capsys.readouterr().err
-
-
-def test_a_value_of_the_option_is_absolute_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert chosen_workdir("none") == ""
-    assert chosen_workdir("a") == str(tmp_path / "a")
-    assert chosen_workdir("/b") == "/b"
-
-
-def test_the_system_folders_are_those_that_the_server_refuses() -> None:
-    assert (workdir.SYSTEM_FOLDERS, workdir.SYSTEM_STATE) == (mount_roots.SYSTEM_FOLDERS, mount_roots.SYSTEM_STATE)
-    for path in (*CLOSED, *OPEN):
-        assert workdir.is_system_folder(Path(path)) is bool(mount_roots.closed_folder(path)), path
