@@ -40,7 +40,7 @@ def is_system_folder(folder: Path) -> bool:
 
 
 def with_current_folder(body: SessionBody, folders: Sequence[str]) -> SessionBody:
-    """The request with the current folder to work in, if it is beneath one of `folders`."""
+    """The request with the current folder to work in, if `folders` allow it."""
     here = Path.cwd()
     is_open = not is_system_folder(here) and any(here.is_relative_to(folder) for folder in folders)
     return replace(body, workdir=str(here)) if is_open else body
