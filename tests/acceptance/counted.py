@@ -26,6 +26,7 @@ class Counted:
 
     def __init__(self, server: Embedded, folder: Path, **body: Any) -> None:
         folder.mkdir()
+        folder.chmod(0o777)  # the kernel may have an account of its own
         self._server, self._folder = server, folder
         self.body = {
             "command": ["python", "-c", SCRIPT, str(folder)],

@@ -55,6 +55,7 @@ def test_the_keys_and_the_data_of_the_server_are_mounted_by_no_path(own_server: 
 
 def test_with_a_second_user_folders_need_a_root(own_server: Embedded, tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("forty-two")
+    tmp_path.chmod(0o755)  # with several users, kernels of an agent that is root have accounts of their own
     run = ("run", "--", "cat", "data.txt")
     assert sokovan_in(tmp_path, own_server, *run).stdout == "forty-two"
     assert json.loads(own_server.cli("whoami", "--json").stdout)["folders"] == ["/"]

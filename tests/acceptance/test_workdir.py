@@ -25,15 +25,18 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_program_in_the_current_folder_is_found_and_writes_its_files_there(server: Embedded, project: Path) -> None:
-    done = sokovan_in(project, server, "run", "-n", "here", *LITTLE, "--", "python3", "train.py")
+def test_a_program_in_the_current_folder_is_found_and_writes_its_files_there(
+    own_server: Embedded, project: Path
+) -> None:
+    done = sokovan_in(project, own_server, "run", "-n", "here", *LITTLE, "--", "python3", "train.py")
     assert (done.returncode, done.stdout) == (0, "forty-two\n"), done.stderr
     assert (project / "result.txt").read_text() == "done"
-    assert server.session("here")["workdir"] == str(project)
-    shown = server.cli("session", "show", "here").stdout.splitlines()
+    assert own_server.session("here")["workdir"] == str(project)
+    shown = own_server.cli("session", "show", "here").stdout.splitlines()
     assert [line.split(maxsplit=1)[1] for line in shown if line.startswith("workdir ")] == [str(project)]
 
 
+<<<<<<< HEAD
 def test_a_program_of_the_sdk_works_in_its_current_folder(
     server: Embedded, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,9 +51,12 @@ def test_a_program_of_the_sdk_works_in_its_current_folder(
 
 
 def test_a_shell_begins_in_the_current_folder(server: Embedded, project: Path) -> None:
+=======
+def test_a_shell_begins_in_the_current_folder(own_server: Embedded, project: Path) -> None:
+>>>>>>> 0bb5ecae (Run kernels of an agent that is root under an account per user)
     done = subprocess.run(
         [SOKOVAN, "shell", *LITTLE],
-        env=server.environment,
+        env=own_server.environment,
         cwd=project,
         input="cat data.txt\n",
         capture_output=True,
@@ -62,21 +68,21 @@ def test_a_shell_begins_in_the_current_folder(server: Embedded, project: Path) -
     assert "forty-two" in done.stdout
 
 
-def test_a_working_directory_is_chosen_or_switched_off(server: Embedded, project: Path, tmp_path: Path) -> None:
+def test_a_working_directory_is_chosen_or_switched_off(own_server: Embedded, project: Path, tmp_path: Path) -> None:
     words = ("--", "cat", "data.txt")
-    assert sokovan_in(tmp_path, server, "run", *LITTLE, "--workdir", "my project", *words).stdout == "forty-two"
+    assert sokovan_in(tmp_path, own_server, "run", *LITTLE, "--workdir", "my project", *words).stdout == "forty-two"
     spec = tmp_path / "one.yaml"
     spec.write_text(json.dumps({"apiVersion": "sokovan/v1", "kind": "Session", "workdir": str(project)}))
-    assert sokovan_in(tmp_path, server, "run", *LITTLE, "-f", "one.yaml", *words).stdout == "forty-two"
-    off = sokovan_in(project, server, "run", "-n", "off", *LITTLE, "--workdir", "none", *words)
+    assert sokovan_in(tmp_path, own_server, "run", *LITTLE, "-f", "one.yaml", *words).stdout == "forty-two"
+    off = sokovan_in(project, own_server, "run", "-n", "off", *LITTLE, "--workdir", "none", *words)
     assert off.returncode == 1
-    assert server.session("off")["workdir"] == ""
+    assert own_server.session("off")["workdir"] == ""
 
 
-def test_in_a_system_folder_the_session_has_its_own_folder(server: Embedded) -> None:
-    done = sokovan_in(Path("/usr"), server, "run", *LITTLE, "--", "pwd")
+def test_in_a_system_folder_the_session_has_its_own_folder(own_server: Embedded) -> None:
+    done = sokovan_in(Path("/usr"), own_server, "run", *LITTLE, "--", "pwd")
     assert done.returncode == 0, done.stderr
-    assert str(server.data) in done.stdout
+    assert str(own_server.data) in done.stdout
     assert "--workdir" in done.stderr
 
 
@@ -84,35 +90,37 @@ def test_in_a_system_folder_the_session_has_its_own_folder(server: Embedded) -> 
     ("path", "problem"),
     [("/etc", "system folder"), ("/", "system folder"), ("/a/../b", "absolute path"), ("relative", "absolute path")],
 )
-def test_a_working_directory_that_is_not_allowed_is_refused(server: Embedded, path: str, problem: str) -> None:
-    before = len(server.sessions())
-    answer = server.api("POST", "/sessions", json={"command": ["true"], "resources": SMALL, "workdir": path})
+def test_a_working_directory_that_is_not_allowed_is_refused(own_server: Embedded, path: str, problem: str) -> None:
+    before = len(own_server.sessions())
+    answer = own_server.api("POST", "/sessions", json={"command": ["true"], "resources": SMALL, "workdir": path})
     assert answer.status_code == 422
     assert "workdir" in answer.text
     assert problem in answer.text
-    assert len(server.sessions()) == before
+    assert len(own_server.sessions()) == before
 
 
-def test_a_missing_or_hidden_folder_fails_with_its_reason(server: Embedded, tmp_path: Path) -> None:
-    missing = sokovan_in(tmp_path, server, "run", *LITTLE, "--attempts", "1", "--workdir", "not/there", "--", "true")
+def test_a_missing_or_hidden_folder_fails_with_its_reason(own_server: Embedded, tmp_path: Path) -> None:
+    missing = sokovan_in(
+        tmp_path, own_server, "run", *LITTLE, "--attempts", "1", "--workdir", "not/there", "--", "true"
+    )
     assert missing.returncode == 125
     assert "does not exist" in missing.stderr
 
 
 @needs_sandbox
-def test_the_keys_of_the_server_stay_hidden_in_a_home_that_is_the_working_directory(server: Embedded) -> None:
-    look = f"ls {server.data} {server.folder}/config/sokovan; touch made-here"
-    done = sokovan_in(server.folder, server, "run", *LITTLE, "--", "sh", "-c", look)
+def test_the_keys_of_the_server_stay_hidden_in_a_home_that_is_the_working_directory(own_server: Embedded) -> None:
+    look = f"ls {own_server.data} {own_server.folder}/config/sokovan; touch made-here"
+    done = sokovan_in(own_server.folder, own_server, "run", *LITTLE, "--", "sh", "-c", look)
     assert done.returncode == 0, done.stderr
-    assert (server.folder / "made-here").exists()
+    assert (own_server.folder / "made-here").exists()
     assert "token" not in done.stdout
     assert "config.toml" not in done.stdout
-    inside = sokovan_in(server.data, server, "run", *LITTLE, "--attempts", "1", "--", "true")
+    inside = sokovan_in(own_server.data, own_server, "run", *LITTLE, "--attempts", "1", "--", "true")
     assert inside.returncode == 125
     assert "hidden" in inside.stderr
 
 
-def test_a_key_that_is_used_from_elsewhere_selects_no_folder(server: Embedded, project: Path) -> None:
+def test_a_key_that_is_used_from_elsewhere_selects_no_folder(own_server: Embedded, project: Path) -> None:
     """The address of the server alone proves nothing; see also the unit tests of the mark."""
-    shown = json.loads(sokovan_in(project, server, "whoami", "--json").stdout)
+    shown = json.loads(sokovan_in(project, own_server, "whoami", "--json").stdout)
     assert len(shown["machine"]) == 32

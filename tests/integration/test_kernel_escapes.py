@@ -12,10 +12,13 @@ import pytest
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
 from sokovan.agent.watcher import WatchOptions
+from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId
+from sokovan.wire.frames import OutputTerms
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true
-from tests.kernels import ended, launch, needs_sandbox, output, runtime_in
+from tests.kernels import ended, launch, needs_root, needs_sandbox, output, runtime_in
 
+NUMBERS = range(300_000, 300_100)
 # Removes its own folder, forgets its variables and closes its output; says its number elsewhere.
 REMOVES_ITS_FOLDER = """
 import os, shutil, sys
@@ -131,15 +134,19 @@ print(json.dumps(worked))
 
 
 @needs_sandbox
-async def test_every_known_trick_fails_in_a_sandbox(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "accounts", [pytest.param(NO_ACCOUNTS, id="shared"), pytest.param(NUMBERS, id="per-user", marks=needs_root)]
+)
+async def test_every_known_trick_fails_in_a_sandbox(tmp_path: Path, accounts: range) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
     (keys / "token").write_text("secret")
     script = ESCAPES.format(agent=os.getpid(), credentials=str(keys / "token"), tricks=TRICKS)
-    async with runtime_in(tmp_path / "root", bubblewrap="bwrap", hidden=(keys,)) as runtime:
-        await runtime.create(launch("other", "import time; time.sleep(600)"))
-        await runtime.create(launch("k", script))
+    terms = OutputTerms("mallory", 60, 1 << 20, 1 << 20)
+    async with runtime_in(tmp_path / "root", bubblewrap="bwrap", hidden=(keys,), accounts=accounts) as runtime:
+        await runtime.create(launch("other", "import time; time.sleep(600)", output=terms))
+        await runtime.create(launch("k", script, output=terms))
         await ended(runtime, "k")
-        # In its user namespace, the number of root is that of the agent without any of its rights.
-        worked = set(json.loads(await output(runtime, "k"))) - {"become root"}
+        # Without accounts, the number of root is in its user namespace that of the agent, without any of its rights.
+        worked = set(json.loads(await output(runtime, "k"))) - (set() if accounts else {"become root"})
         assert worked == set()

@@ -267,7 +267,8 @@ class SessionSpec(SessionOptions):
 
     `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that each
     kernel may start alone. `group_minimums` bound it per kernel group. Of an array in
-    `array_dependencies`, every session must succeed.
+    `array_dependencies`, every session must succeed. With `owns_folders` it names folders of
+    agents as the only user of the system.
     """
 
     session_id: SessionId
@@ -281,6 +282,7 @@ class SessionSpec(SessionOptions):
     ends_with: EndPolicy = EndPolicy.ANY
     array: ArrayMember | None = None
     array_dependencies: tuple[ArrayId, ...] = ()
+    owns_folders: bool = False
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")

@@ -23,7 +23,14 @@ from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
-from sokovan.domain.cluster.agent import PORTS_DEFAULT, PORTS_LABEL, port_range_text, read_port_range
+from sokovan.domain.cluster.agent import (
+    ACCOUNTS_DEFAULT,
+    PORTS_DEFAULT,
+    PORTS_LABEL,
+    port_range_text,
+    read_account_range,
+    read_port_range,
+)
 from sokovan.domain.slots import CUDA_SHARES_SLOT
 from sokovan.entrypoints.settings.setting_sections import AgentSettings, read_label
 
@@ -49,6 +56,7 @@ class AgentOptions:
     reserve: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
+    accounts: str = ACCOUNTS_DEFAULT
 
 
 def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
@@ -65,6 +73,7 @@ def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root:
         shard=settings.shard,
         kernels_max=settings.kernels_max or None,
         reserve=settings.reserve,
+        accounts=settings.accounts,
         labels=dict(map(read_label, settings.labels)),
     )
 
@@ -114,7 +123,8 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     root = options.root / KERNELS
     uploads = UploadFolders(root, UploadReceiver(address))
     hidden = (options.root.parent, *options.hidden)
-    runtime = ProcessRuntime(root, clock, hidden=hidden, uploads=uploads)
+    accounts = read_account_range(options.accounts)
+    runtime = ProcessRuntime(root, clock, hidden=hidden, uploads=uploads, accounts=accounts)
     stack.callback(runtime.close)
     outputs = OutputCollector(root, log)
     files = ProcessFiles(root, uploads=uploads, outputs=outputs, hidden=(root, *hidden))

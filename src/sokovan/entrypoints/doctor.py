@@ -15,6 +15,7 @@ from pathlib import Path
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.isolation.confinement import confinement
 from sokovan.agent.inventory import nvidia_devices
+from sokovan.domain.cluster.agent import ACCOUNTS_DEFAULT, read_account_range
 from sokovan.entrypoints.embedded.data_folder import data_home, server_of
 from sokovan.ports.environment import Clock
 from sokovan.wire.api.system import DEFAULT_PORT
@@ -76,7 +77,7 @@ def _clock(clock: Clock) -> DoctorFinding:
 
 
 def _sandbox() -> DoctorFinding:
-    sandbox = confinement().sandbox
+    sandbox = confinement(accounts=read_account_range(ACCOUNTS_DEFAULT)).sandbox
     present = bool(sandbox.program)
     hint = "install bubblewrap (bwrap); without it a kernel can read all files that your user can read, keys included"
     return DoctorFinding("sandbox", None if not present else True, sandbox.in_words(), "" if present else hint)

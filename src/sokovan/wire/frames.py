@@ -80,7 +80,8 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     millicores, mem in bytes); `devices` are the device ids that the kernel may use, by slot.
     `upload` is the reference of a folder that the agent fetches, for the kernels of the
     session to run in. With `output` the kernel has a folder whose files outlive it; with
-    `watch_idle`, heartbeats say how long the kernel has been idle.
+    `watch_idle`, heartbeats say how long the kernel has been idle. With `owns_folders` its
+    user is the only one of the system, and the folders of the agent's account are theirs.
     """
 
     kernel_id: ShortText
@@ -99,6 +100,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     processes_max: Count = 4096
     log_bytes_max: Count = 64 << 20
     watch_idle: bool = False
+    owns_folders: bool = False
 
 
 class StopKernel(Struct, frozen=True, tag="stop-kernel"):

@@ -155,6 +155,7 @@ class ProcessImages:
             cwd=self._layout.images,
             limit=LINE_BYTES_MAX,
             start_new_session=True,
+            umask=0o022,  # kernels read it under accounts of their own
             pass_fds=() if lock is None else (lock,),
         )
         last: deque[str] = deque(maxlen=TROUBLE_LINES)

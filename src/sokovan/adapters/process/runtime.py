@@ -10,6 +10,7 @@ from pathlib import Path
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.exit_watcher import ExitWatcher
 from sokovan.adapters.process.images import ProcessImages
+from sokovan.adapters.process.isolation.accounts import Accounts
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
@@ -19,6 +20,7 @@ from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.stopper import RemainsEnder, Stopper
 from sokovan.adapters.process.threads import Work
+from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation, RuntimeFailure
@@ -35,10 +37,10 @@ class ProcessRuntime(RemainsEnder):
     `requirements` are those of `venv:` images by name, besides the lists in `root/images`;
     `uploads` fetches the uploads of sessions;
     `hidden` are folders that sandboxed kernels cannot see; an empty `bubblewrap` disables
-    the sandbox.
+    the sandbox. An agent that is root runs kernels under `accounts`, one per user.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # a composition root names what it passes
         self,
         root: Path,
         clock: Clock,
@@ -47,6 +49,7 @@ class ProcessRuntime(RemainsEnder):
         hidden: Sequence[Path] = (),
         bubblewrap: str = BUBBLEWRAP,
         uploads: UploadFolders | None = None,
+        accounts: range = NO_ACCOUNTS,
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise RuntimeFailure("kernels run as processes on Linux only", hint="run the agent on Linux")
@@ -63,6 +66,7 @@ class ProcessRuntime(RemainsEnder):
         self._ends = ExitWatcher(self._observer.shim)
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
+        self._accounts = Accounts(self._layout.root, accounts)
         self._uploads, self._collected_ms = uploads or UploadFolders(self._layout.root), 0
         self._confinement: Confinement | None = None
 
@@ -70,7 +74,11 @@ class ProcessRuntime(RemainsEnder):
         """The isolation of kernels on this machine, probed once."""
         if self._confinement is None:
             self._confinement = await self._threads.run(
-                Work.START, confinement, hidden=self._hidden, bubblewrap=self._bubblewrap
+                Work.START,
+                confinement,
+                hidden=self._hidden,
+                bubblewrap=self._bubblewrap,
+                accounts=self._accounts.numbers,
             )
         return self._confinement
 
@@ -88,7 +96,7 @@ class ProcessRuntime(RemainsEnder):
 
     async def create(self, launch: CreateKernel) -> str:
         """Start a kernel, once per (kernel, attempt), and return its traces."""
-        starter = Starter(self._layout, self._images, await self.confinement())
+        starter = Starter(self._layout, self._images, await self.confinement(), self._accounts)
         if launch.upload:
             await self._uploads.prepare(launch.session_id, launch.upload)
         # The thread finishes the start even if the caller is cancelled.
@@ -154,3 +162,4 @@ class ProcessRuntime(RemainsEnder):
     def close(self) -> None:
         """Stop the threads; kernels keep running."""
         self._threads.close()
+        self._accounts.close()

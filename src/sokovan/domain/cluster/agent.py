@@ -17,6 +17,13 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 # The agent label for the mount targets that its kernels may use.
 MOUNTS_LABEL = "sokovan.mounts"
+# The agent label for the numbers of the accounts of its kernels.
+ACCOUNTS_LABEL = "sokovan.accounts"
+NO_ACCOUNTS = range(0)
+ACCOUNTS_DEFAULT = "200000-265535"
+# Those of the system and of people are below; the last numbers have a special meaning.
+NUMBER_LEAST, NUMBER_MOST = 65_536, 2**32 - 2
+_DIGITS_MAX = 10
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
 # The agent label for what keeps its kernels apart from each other and from the agent.
@@ -46,6 +53,23 @@ def port_range(labels: Mapping[str, str]) -> range:
 
 
 @lru_cache(maxsize=1_000)
+def read_account_range(text: str) -> range:
+    """Read a range of account numbers, such as 200000-265535; empty: none. Raises InvalidInput."""
+    if not text:
+        return NO_ACCOUNTS
+    first, _, last = text.partition("-")
+    numbers = [int(part) for part in (first, last) if part.isascii() and part.isdecimal() and len(part) <= _DIGITS_MAX]
+    if len(numbers) != 2 or not NUMBER_LEAST <= numbers[0] < numbers[1] < NUMBER_MOST:
+        hint = f"use FIRST-LAST, from {NUMBER_LEAST} to {NUMBER_MOST - 1}, such as {ACCOUNTS_DEFAULT}"
+        raise InvalidInput(f"{text[:80]!r} is not a range of accounts", hint=hint)
+    return range(numbers[0], numbers[1] + 1)
+
+
+def account_range_text(accounts: range) -> str:
+    """The text that `read_account_range` reads."""
+    return f"{accounts[0]}-{accounts[-1]}" if accounts else ""
+
+
 def read_port_range(text: str) -> range:
     """Read a range of ports, such as 20000-29999. Raises InvalidInput."""
     first, _, last = text.partition("-")

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sokovan.agent.inventory import read_reserve
-from sokovan.domain.cluster.agent import PORTS_DEFAULT, port_range_text, read_port_range
+from sokovan.domain.cluster.agent import (
+    ACCOUNTS_DEFAULT,
+    PORTS_DEFAULT,
+    port_range_text,
+    read_account_range,
+    read_port_range,
+)
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings import setting_kinds as kind
 from sokovan.wire.api.system import DEFAULT_PORT
@@ -153,6 +159,11 @@ class AgentSettings:
     )
     reserve: str = kind.text(
         "", "Kept for the machine, of cpu and mem: cpu=2,mem=8GiB.", check=read_reserve, flag="--reserve"
+    )
+    accounts: str = kind.text(
+        ACCOUNTS_DEFAULT,
+        "Numbers of the accounts of kernels, one per user, if the agent runs as root; empty: its own account.",
+        check=read_account_range,
     )
 
 

@@ -128,6 +128,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
         watch_idle=session.spec.idle_timeout_s is not None,
+        owns_folders=session.spec.owns_folders,
     )
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.cluster.agent import (
+    ACCOUNTS_DEFAULT,
+    NO_ACCOUNTS,
     PORTS_DEFAULT,
     PORTS_LABEL,
     AgentInfo,
+    account_range_text,
     port_range,
     port_range_text,
+    read_account_range,
     read_port_range,
 )
 from sokovan.domain.errors import InvalidInput, InvalidName, InvalidSpec, SlotUnderflow
@@ -77,3 +81,16 @@ def test_another_text_is_no_range_of_ports(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a range of ports"):
         read_port_range(text)
     assert port_range({PORTS_LABEL: text}) == PORTS_DEFAULT == port_range({})
+
+
+def test_a_range_of_accounts_is_read_and_written() -> None:
+    assert read_account_range("") == NO_ACCOUNTS
+    assert read_account_range("200000-265535") == range(200_000, 265_536)
+    assert account_range_text(read_account_range(ACCOUNTS_DEFAULT)) == ACCOUNTS_DEFAULT
+    assert account_range_text(NO_ACCOUNTS) == ""
+
+
+@pytest.mark.parametrize("text", ["0-9", "1000-2000", "200000", "300000-200000", "70000-70000", "a-b", "1-9999999999"])
+def test_accounts_of_the_system_and_of_people_are_not_in_a_range(text: str) -> None:
+    with pytest.raises(InvalidInput, match="range of accounts"):
+        read_account_range(text)

@@ -71,6 +71,7 @@ def _deepest(
 def _made(folder: int, name: str) -> Iterator[int]:
     with suppress(FileExistsError):
         os.mkdir(name, FOLDER_MODE, dir_fd=folder)
+        _hand_over(folder, name)
     handle = os.open(name, _FOLDER, dir_fd=folder)
     try:
         yield handle
@@ -91,6 +92,15 @@ def _move(source: Path, folder: int, name: str) -> None:
         if error.errno != errno.EXDEV:
             raise
         _copy(source, folder, name)
+    _hand_over(folder, name)
+
+
+def _hand_over(folder: int, name: str) -> None:
+    """Give a file to the owner of its folder: the kernel may have another account."""
+    about = os.fstat(folder)
+    if about.st_uid != os.geteuid():
+        with suppress(PermissionError):
+            os.chown(name, about.st_uid, about.st_gid, dir_fd=folder, follow_symlinks=False)
 
 
 def _copy(source: Path, folder: int, name: str) -> None:

@@ -11,12 +11,15 @@ from sokovan.adapters.process.isolation.kernel_limits import limits_in_words
 from sokovan.adapters.process.isolation.sandbox import PROGRAM, Sandbox, probe_sandbox
 from sokovan.domain.checks import LABEL_TEXT_MAX
 from sokovan.domain.cluster.agent import (
+    ACCOUNTS_LABEL,
     ISOLATED_BY_SANDBOX,
     ISOLATION_LABEL,
     MOUNTS_ANYWHERE,
     MOUNTS_IN_PLACE,
     MOUNTS_LABEL,
+    NO_ACCOUNTS,
     NOT_ISOLATED,
+    account_range_text,
 )
 
 BUBBLEWRAP = PROGRAM
@@ -43,19 +46,22 @@ class Confinement:
             ISOLATION_LABEL: ISOLATED_BY_SANDBOX if self.sandbox.program else NOT_ISOLATED,
             SANDBOX_LABEL: "bubblewrap" if self.sandbox.program else "none",
             MOUNTS_LABEL: MOUNTS_ANYWHERE if self.sandbox.program else MOUNTS_IN_PLACE,
+            ACCOUNTS_LABEL: account_range_text(self.sandbox.accounts) or "none",
             LIMITS_LABEL: f"cgroup-v{version}" if version else "rlimits",
             CONFINEMENT_LABEL: " ".join(self.in_words().split())[:LABEL_TEXT_MAX],
         }
 
 
-def confinement(*, hidden: Sequence[Path] = (), bubblewrap: str = BUBBLEWRAP) -> Confinement:
+def confinement(
+    *, hidden: Sequence[Path] = (), bubblewrap: str = BUBBLEWRAP, accounts: range = NO_ACCOUNTS
+) -> Confinement:
     """Probe this machine. Takes some milliseconds, and starts a process.
 
     An empty `bubblewrap` disables the sandbox.
     """
     if not bubblewrap:
         return Confinement(Sandbox(absence="it is disabled"), _hierarchies())
-    return Confinement(probe_sandbox(hidden=hidden, program=bubblewrap), _hierarchies())
+    return Confinement(probe_sandbox(hidden=hidden, program=bubblewrap, accounts=accounts), _hierarchies())
 
 
 def _hierarchies() -> Hierarchies:

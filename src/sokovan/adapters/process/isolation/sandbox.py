@@ -10,14 +10,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
+from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
+from sokovan.adapters.process.shim.children import account_options
+from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT
+from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
 # System folders that programs need. Homes, data, sockets and everything else are absent unless mounted.
@@ -58,18 +63,30 @@ class Sandbox:
     user_namespace: bool = True
     # Whether the program can bind an open folder; older ones bind what is at its path at that time.
     binds_descriptors: bool = False
+    # Numbers of accounts for kernels, where the agent is root and they work.
+    accounts: range = NO_ACCOUNTS
+    # Why kernels have the agent's account although it is root.
+    account_problem: str = ""
 
     def options(
-        self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path], output: str = ""
+        self,
+        launch: CreateKernel,
+        *,
+        work: Path,
+        folder: str,
+        shown: Sequence[Path],
+        output: str = "",
+        has_account: bool = False,
     ) -> list[str | int]:
         """The bubblewrap options of one kernel; `shown` is readable besides the system.
 
-        A number stands for the folder at this place of `folders_of`: the shim opens it.
+        A number stands for the folder at this place of `folders_of`: the shim opens it. With
+        an account the shim adds its user namespaces.
         """
         # A working directory above a hidden folder is bound first, and the hidden folder hidden in it.
         bound_workdir = self._bound(launch, 0, launch.workdir) if launch.workdir.startswith("/") else []
         return [
-            *_namespaces(user=self.user_namespace),
+            *_namespaces(user=self.user_namespace and not has_account),
             *_system(),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),
@@ -103,14 +120,16 @@ class Sandbox:
         if self.program:
             filtered = "" if system_call_filter() else ", system calls not filtered"
             bound = "" if self.binds_descriptors else ", folders bound by path"
-            return f"sandbox by bubblewrap, network shared{filtered}{bound}"
+            accounts = ", an account per user" if self.accounts else self.account_problem
+            return f"sandbox by bubblewrap, network shared{accounts}{filtered}{bound}"
         return f"no sandbox: {self.absence}, and folders can be mounted only at their own path; for one user only"
 
 
-def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
+def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, accounts: range = NO_ACCOUNTS) -> Sandbox:
     """The sandbox of this machine, probed once; `program` is the one to look for.
 
-    The first of `hidden` is the folder that contains the kernels' folders.
+    The first of `hidden` is the folder that contains the kernels' folders. Kernels get
+    `accounts` where the agent is root and it works with them.
     """
     absence = "bubblewrap is not installed"
     for found in _programs(program or PROGRAM):
@@ -118,10 +137,18 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sand
             sandbox = Sandbox(
                 found, "", _outermost(hidden), user_namespace, binds_descriptors=_binds_descriptors(found)
             )
-            absence = _problem(sandbox, next(iter(hidden), None))
+            kernels = next(iter(hidden), None)
+            absence = _problem(sandbox, kernels)
             if not absence:
-                return sandbox
+                return _with_accounts(sandbox, kernels, accounts) if accounts and os.geteuid() == 0 else sandbox
     return Sandbox(absence=absence)
+
+
+def _with_accounts(sandbox: Sandbox, kernels: Path | None, accounts: range) -> Sandbox:
+    problem = _problem(sandbox, kernels, accounts)
+    if problem:
+        return replace(sandbox, account_problem=f", all kernels under the agent's account: {problem}")
+    return replace(sandbox, accounts=accounts)
 
 
 def _programs(name: str) -> list[str]:
@@ -161,11 +188,11 @@ def bundled_bubblewrap() -> str | None:
     return None
 
 
-def _problem(sandbox: Sandbox, kernels: Path | None) -> str:
+def _problem(sandbox: Sandbox, kernels: Path | None, accounts: range = NO_ACCOUNTS) -> str:
     """Why this sandbox does not work here; empty if it does."""
     try:
-        done = _probe(sandbox, kernels)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = _probe(sandbox, kernels, accounts)
+    except (OSError, subprocess.TimeoutExpired, RuntimeFailure) as error:
         return f"bubblewrap does not run here ({error})"
     if done.returncode == 0:
         return ""
@@ -181,16 +208,29 @@ def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(folder for folder in dict.fromkeys(folders) if not _is_below(folder.parent, folders))
 
 
-def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProcess[bytes]:
-    """Run `true` with exactly the options of a kernel, in a work folder below `kernels`.
+def _probe(sandbox: Sandbox, kernels: Path | None, accounts: range) -> subprocess.CompletedProcess[bytes]:
+    """Run a program with exactly the options of a kernel, in a work folder below `kernels`.
 
-    Its parent folders may belong to another account.
+    Its parent folders may belong to another account. The account of a kernel must be able
+    to read the interpreter; without accounts the program is `true`.
     """
-    command = (shutil.which("true") or "/bin/true",)
+    command: tuple[str, ...] = (shutil.which("true") or "/bin/true",)
+    if accounts:
+        command = (sys.executable, "-I", "-S", "-c", "open('probe', 'w')")
     launch = CreateKernel(KernelId("probe"), 0, SessionId("probe"), "host", command)
-    with TemporaryDirectory(dir=kernels, prefix=".probe-") as folder, TemporaryFile() as calls:
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(dir=kernels, prefix=".probe-"))
+        calls = stack.enter_context(TemporaryFile())
         work = Path(os.path.realpath(folder))
-        options = sandbox.options(launch, work=work, folder=str(work), shown=())
+        options = sandbox.options(launch, work=work, folder=str(work), shown=(), has_account=bool(accounts))
+        handles: tuple[int, ...] = ()
+        if accounts:
+            number = accounts[-1]
+            os.chown(work, number, number)
+            handles = user_namespaces(accounts[0], number)
+            for handle in handles:
+                stack.callback(os.close, handle)
+            options = [*account_options(number, handles), *options]
         calls.write(system_call_filter())
         calls.seek(0)
         filtered = ["--seccomp", str(calls.fileno())] if system_call_filter() else []
@@ -201,7 +241,7 @@ def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProces
             timeout=_PROBE_LIMIT_S,
             check=False,
             env={},
-            pass_fds=(calls.fileno(),),
+            pass_fds=(calls.fileno(), *handles),
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sokovan.adapters.process.images import ProcessImages
+from sokovan.adapters.process.isolation.accounts import Account, hand_over
 from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of
 from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.adapters.process.launch.environment import check_command, environment_of
@@ -39,7 +40,13 @@ def check_launch(launch: CreateKernel) -> None:
 
 
 def plan_of(
-    launch: CreateKernel, place: Path, *, sandbox: Sandbox, images: ProcessImages, marks: Mapping[str, str]
+    launch: CreateKernel,
+    place: Path,
+    *,
+    sandbox: Sandbox,
+    images: ProcessImages,
+    marks: Mapping[str, str],
+    account: Account | None = None,
 ) -> dict[str, Any]:
     """Fill the work folder at `place` and return the plan for the shim.
 
@@ -63,7 +70,13 @@ def plan_of(
     require_workdir(launch.workdir, sandbox.hidden)
     _check_program(launch, environment, folder)
     shown = [image for image in [images.folder(launch.image)] if image is not None]
-    options = sandbox.options(launch, work=work, folder=folder, shown=shown, output=output) if sandbox.program else []
+    if account is not None:
+        _hand_over(launch, account.number, place=work.parent, output=output, folder=folder)
+    options = (
+        sandbox.options(launch, work=work, folder=folder, shown=shown, output=output, has_account=account is not None)
+        if sandbox.program
+        else []
+    )
     wrapped = {
         "program": sandbox.program,
         "options": options,
@@ -77,8 +90,19 @@ def plan_of(
         "environment": environment,
         "folder": folder,
         "sandbox": wrapped if sandbox.program else None,
+        "account": None if account is None else account.plan(),
         "log_bytes_max": launch.log_bytes_max,
     }
+
+
+def _hand_over(launch: CreateKernel, number: int, *, place: Path, output: str, folder: str) -> None:
+    """Give an account what its kernel may change: nothing else here is its own."""
+    hand_over(place / WORK, number)
+    hand_over(place / TEMPORARY, number)
+    if output:
+        hand_over(Path(output), number)
+    if launch.upload:
+        hand_over(Path(folder), number)
 
 
 def _folder_of(launch: CreateKernel, work: Path) -> str:

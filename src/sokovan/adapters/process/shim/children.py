@@ -48,6 +48,7 @@ class Child:
         self.rlimits: list[list[int]] = plan["rlimits"]
         self.sandbox: dict[str, Any] | None = plan["sandbox"]
         self.filter = bytes.fromhex(self.sandbox["filter"]) if self.sandbox else b""
+        self.account: dict[str, Any] | None = plan.get("account")
         self.groups = groups
         # The sandbox reports the exit code of the kernel here, and nothing if it failed itself.
         self.sandbox_status, self._status_end = os.pipe() if self.sandbox else (-1, -1)
@@ -65,6 +66,8 @@ class Child:
                 os._exit(NOT_STARTED)
             nothing = os.open(os.devnull, os.O_RDONLY)
             self._confine()
+            if self.account:
+                os.setgroups([])
             _use_streams((nothing, output, output))
             if self.sandbox is None:
                 self._run(self.arguments, self.environment)
@@ -91,11 +94,20 @@ class Child:
             if inside:
                 system_calls.enter_namespaces(inside)
                 _fork_again()
+                self._become_account()
                 system_calls.drop_capabilities()
             environment = {**self.environment, "TERM": "xterm-256color"} if terminal else self.environment
             self._run(arguments, environment)
 
         return _forked(become)
+
+    def _become_account(self) -> None:
+        """Take the account of the kernel, in its user namespace."""
+        if self.account:
+            number = self.account["number"]
+            os.setgroups([])
+            os.setresgid(number, number, number)
+            os.setresuid(number, number, number)
 
     def _confine(self) -> None:
         os.umask(0o022)
@@ -124,6 +136,11 @@ class Child:
             os.set_inheritable(handle, True)  # noqa: FBT003  # the standard library's own signature
         for name, value in self.environment.items():
             options += ["--setenv", name, value]
+        if self.account:
+            handles = [os.open(path, os.O_RDONLY) for path in self.account["namespaces"]]
+            for handle in handles:
+                os.set_inheritable(handle, True)  # noqa: FBT003  # the standard library's own signature
+            options = [*account_options(self.account["number"], handles), *options]
         if self.filter:
             options += ["--seccomp", str(_anonymous_file(self.filter))]
         os.set_inheritable(self._status_end, True)  # noqa: FBT003  # the standard library's own signature
@@ -133,6 +150,19 @@ class Child:
         program = sandbox["program"]
         arguments = [program, "--args", str(handle), "--", *self.arguments]
         os.execve(program, arguments, sandbox["environment"])  # noqa: S606  # an argv list, no shell
+
+
+def account_options(number: int, namespaces: Sequence[int]) -> list[str]:
+    """The options of a sandbox for an account with these user namespaces.
+
+    `--block-fd` and `--sync-fd` are given only because they close the descriptors before
+    the kernel runs.
+    """
+    outer, inner = map(str, namespaces)
+    return [
+        *["--userns", outer, "--userns2", inner, "--uid", str(number), "--gid", str(number)],
+        *["--block-fd", outer, "--sync-fd", inner],
+    ]
 
 
 def _opened(paths: Sequence[str]) -> list[int]:

@@ -10,7 +10,7 @@ import signal
 import time
 
 from sokovan.adapters.process.shim import processes, system_calls
-from sokovan.adapters.process.shim.children import NOT_STARTED, Child, NotStarted
+from sokovan.adapters.process.shim.children import NOT_STARTED, PATH_FAILED, Child, NotStarted
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.log_ring import Ring
 from sokovan.adapters.process.shim.memory_observer import MemoryObserver
@@ -36,6 +36,8 @@ _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
 _SANDBOX_PAUSE_S = 0.001
 _NO_PROGRAM = "bwrap: execvp "
+# The account of the kernel may not enter the folder that the session works in.
+_NO_FOLDER = "bwrap: Can't chdir to "
 # Codes of a start that failed, also those of the agent's errors.
 SANDBOX_FAILED = "sandbox-failed"
 PROGRAM_FAILED = "program-not-found"
@@ -329,6 +331,8 @@ def _read_all(handle: int) -> bytes:
 def _sandbox_failure(said: bytes) -> NotStarted:
     """The failure of a sandbox that ended before its program ran."""
     lines = said.decode(errors="replace").strip().splitlines() or ["it ended without a message"]
+    if _NO_FOLDER in lines[-1]:
+        return NotStarted(lines[-1].removeprefix("bwrap: "), PATH_FAILED)
     if _NO_PROGRAM in lines[-1]:
         return NotStarted(lines[-1].partition(_NO_PROGRAM)[2].strip(), PROGRAM_FAILED)
     return NotStarted(lines[-1], SANDBOX_FAILED)

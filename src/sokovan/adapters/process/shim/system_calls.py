@@ -64,6 +64,12 @@ def drop_capabilities() -> None:
             return
 
 
+def make_user_namespace() -> None:
+    """Move this process into a new user namespace; raises OSError."""
+    if _libc.unshare(ctypes.c_int(NAMESPACES["user"])) != 0:
+        _raise("unshare")
+
+
 def enter_namespaces(pid: int) -> None:
     """Enter the namespaces of `pid`; the pid namespace applies to children."""
     flags = 0

@@ -114,6 +114,7 @@ class Preparer:
             array_dependencies=array_dependencies(query),
             array=array,
             ends_with=request.ends_with or ending(request.session_type),
+            owns_folders=query.context.is_alone,
         )
 
     def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:

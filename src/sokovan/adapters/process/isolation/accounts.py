@@ -1,0 +1,138 @@
+"""Accounts of the machine for kernels: a number per user, durable on this agent.
+
+An agent that runs as root starts no kernel under its own account. The numbers belong to no
+entry of /etc/passwd and are never used for another user again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sokovan.adapters.process.layout import opened
+from sokovan.adapters.process.shim.state_files import read_record, write_record
+from sokovan.adapters.process.shim_launcher import START_LIMIT_S, light_command
+from sokovan.ports.runtime import RuntimeFailure
+
+RECORD = "accounts.json"
+# Namespaces that are kept open: creating them takes some milliseconds.
+KEPT_MAX = 256
+_BOOT = "from sokovan.adapters.process.shim.user_namespaces import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A number for files and processes, and its two user namespaces as descriptors.
+
+    They are of this process; a shim opens them by its pid.
+    """
+
+    number: int
+    namespaces: tuple[int, int]
+
+    def plan(self) -> dict[str, Any]:
+        """What a shim needs to know."""
+        files = [f"/proc/{os.getpid()}/fd/{handle}" for handle in self.namespaces]
+        return {"number": self.number, "namespaces": files}
+
+
+@dataclass
+class Accounts:
+    """The accounts of one agent, from a range; the first number is kept unused."""
+
+    root: Path
+    numbers: range
+    _kept: OrderedDict[int, Account] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, owner: str) -> Account:
+        """The account of a user, the same for ever. Raises RuntimeFailure, OSError."""
+        with self._lock:
+            number = self._number(owner)
+            found = self._kept.get(number) or Account(number, user_namespaces(self.numbers[0], number))
+            self._kept[number] = found
+            self._kept.move_to_end(number)
+            if len(self._kept) > KEPT_MAX:
+                _close(self._kept.popitem(last=False)[1])
+            return found
+
+    def close(self) -> None:
+        """Close the namespaces; kernels that run keep theirs."""
+        with self._lock:
+            while self._kept:
+                _close(self._kept.popitem()[1])
+
+    def _number(self, owner: str) -> int:
+        with opened(self.root) as folder:
+            known: dict[str, int] = read_record(folder, RECORD) or {}
+            if owner not in known:
+                place = len(known) + 1
+                if place >= len(self.numbers):
+                    raise RuntimeFailure(
+                        f"all {len(self.numbers)} accounts of this agent are in use",
+                        hint="set a larger range as agent.accounts",
+                    )
+                # Recorded before it is used: a number is never given twice.
+                known[owner] = place
+                write_record(folder, RECORD, known)
+        if known[owner] >= len(self.numbers):
+            raise RuntimeFailure("the range of accounts is smaller than before", hint="set agent.accounts as it was")
+        return self.numbers[known[owner]]
+
+
+def user_namespaces(unused: int, number: int) -> tuple[int, int]:
+    """The user namespaces of an account. Raises RuntimeFailure, OSError."""
+    with subprocess.Popen(  # noqa: S603  # this interpreter and a constant
+        [*light_command(_BOOT), str(unused), str(number)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env={},
+    ) as helper:
+        assert helper.stdout is not None  # noqa: S101  # it is a pipe
+        said = b""
+        while len(said.split()) < 2 or not said.endswith(b" "):
+            piece = os.read(helper.stdout.fileno(), 64)
+            if not piece:
+                break
+            said += piece
+        pids = sorted(map(int, said.split()))
+        try:
+            if len(pids) != 2:
+                raise RuntimeFailure("user namespaces for accounts cannot be created on this machine")
+            handles = [os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC) for pid in _outer_first(pids)]
+        finally:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                helper.communicate(timeout=START_LIMIT_S)
+    return handles[0], handles[1]
+
+
+def _outer_first(pids: list[int]) -> list[int]:
+    """The namespace with more accounts is the outer one."""
+    return sorted(pids, key=lambda pid: -len(Path(f"/proc/{pid}/uid_map").read_text(encoding="ascii").splitlines()))
+
+
+def _close(account: Account) -> None:
+    for handle in account.namespaces:
+        os.close(handle)
+
+
+def hand_over(folder: Path, number: int) -> None:
+    """Give a folder with all files to an account, unless it has it; follows no link."""
+    try:
+        if folder.stat(follow_symlinks=False).st_uid == number:
+            return
+    except FileNotFoundError:
+        return
+    for _, folders, files, here in os.fwalk(folder, topdown=False, follow_symlinks=False):
+        for name in (*folders, *files):
+            os.chown(name, number, number, dir_fd=here, follow_symlinks=False)
+    # At last: until then it counts as not handed over.
+    os.chown(folder, number, number, follow_symlinks=False)

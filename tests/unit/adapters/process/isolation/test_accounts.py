@@ -1,0 +1,76 @@
+"""Each user has a number on an agent, which is recorded before it is used."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.process.isolation import accounts as module
+from sokovan.adapters.process.isolation.accounts import RECORD, Accounts, hand_over, user_namespaces
+from sokovan.ports.runtime import RuntimeFailure
+from tests.kernels import needs_root
+
+NUMBERS = range(300_000, 300_003)
+
+pytestmark = needs_root
+
+
+def test_numbers_are_recorded_and_never_given_to_another_user(tmp_path: Path) -> None:
+    first = Accounts(tmp_path, NUMBERS)
+    assert [first.of(name).number for name in ("ada", "bob", "ada")] == [300_001, 300_002, 300_001]
+    first.close()
+    assert json.loads((tmp_path / RECORD).read_text()) == {"ada": 1, "bob": 2}
+    again = Accounts(tmp_path, NUMBERS)
+    assert again.of("bob").number == 300_002
+    with pytest.raises(RuntimeFailure, match="in use"):
+        again.of("carol")
+    with pytest.raises(RuntimeFailure, match="smaller than before"):
+        Accounts(tmp_path, range(300_000, 300_002)).of("bob")
+    again.close()
+
+
+def test_the_namespaces_of_an_account_are_created_once_and_few_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_MAX", 1)
+    accounts = Accounts(tmp_path, NUMBERS)
+    ada = accounts.of("ada")
+    assert accounts.of("ada") == ada
+    accounts.of("bob")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(ada.namespaces[0])
+    accounts.close()
+
+
+def test_a_plan_names_the_namespaces_of_this_process(tmp_path: Path) -> None:
+    accounts = Accounts(tmp_path, NUMBERS)
+    plan = accounts.of("ada").plan()
+    assert plan["number"] == 300_001
+    assert all("user:" in str(Path(path).readlink()) for path in plan["namespaces"])
+    assert plan["namespaces"][0].startswith(f"/proc/{os.getpid()}/fd/")
+    accounts.close()
+
+
+def test_the_two_namespaces_are_different_ones() -> None:
+    handles = user_namespaces(300_000, 300_001)
+    assert len({os.fstat(handle).st_ino for handle in handles}) == 2
+    for handle in handles:
+        os.close(handle)
+
+
+def test_a_folder_is_handed_over_whole_and_once_and_no_link_is_followed(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.mkdir()
+    (folder / "below").mkdir(parents=True)
+    (folder / "below" / "file").touch()
+    (folder / "link").symlink_to(outside)
+    hand_over(folder, 300_001)
+    assert [path.lstat().st_uid for path in sorted(folder.rglob("*"))] == [300_001] * 3
+    assert outside.stat().st_uid == 0
+    (folder / "of-root").touch()
+    hand_over(folder, 300_001)
+    assert (folder / "of-root").stat().st_uid == 0
+    hand_over(tmp_path / "missing", 300_001)
