@@ -268,7 +268,7 @@ class SessionSpec(SessionOptions):
     `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that each
     kernel may start alone. `group_minimums` bound it per kernel group. Of an array in
     `array_dependencies`, every session must succeed. With `owns_folders` it names folders of
-    agents as the only user of the system.
+    agents as the only user of the system; with `isolated_network` its kernels have no network.
     """
 
     session_id: SessionId
@@ -283,6 +283,7 @@ class SessionSpec(SessionOptions):
     array: ArrayMember | None = None
     array_dependencies: tuple[ArrayId, ...] = ()
     owns_folders: bool = False
+    isolated_network: bool = False
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")

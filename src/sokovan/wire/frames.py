@@ -82,6 +82,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     session to run in. With `output` the kernel has a folder whose files outlive it; with
     `watch_idle`, heartbeats say how long the kernel has been idle. With `owns_folders` its
     user is the only one of the system, and the folders of the agent's account are theirs.
+    With `isolated_network` it reaches nothing but itself.
     """
 
     kernel_id: ShortText
@@ -101,6 +102,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     log_bytes_max: Count = 64 << 20
     watch_idle: bool = False
     owns_folders: bool = False
+    isolated_network: bool = False
 
 
 class StopKernel(Struct, frozen=True, tag="stop-kernel"):

@@ -87,6 +87,7 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         mem_per_gpu=_memory_text(group.mem_per_gpu_bytes),
         mem_per_cpu=_memory_text(group.mem_per_cpu_bytes),
         mount_roots=list(group.mount_roots),
+        isolated_network=group.isolated_network,
     )
 
 
@@ -111,6 +112,7 @@ def scaling_group_of(body: ScalingGroupBody, _before: ScalingGroup | None) -> Sc
         mem_per_gpu_bytes=_memory_bytes(body.mem_per_gpu),
         mem_per_cpu_bytes=_memory_bytes(body.mem_per_cpu),
         mount_roots=tuple(dict.fromkeys(body.mount_roots)),
+        isolated_network=body.isolated_network,
     )
 
 

@@ -36,6 +36,7 @@ class ScalingGroup:
     sessions wait in `default_queue` if they name none, and run at most `lifetime_max_s`.
     Interactive sessions that set no idle timeout get `idle_timeout_s`, else the longest,
     `idle_timeout_max_s`. They mount folders of its agents only beneath `mount_roots`.
+    With `isolated_network` each kernel has a network of its own, without any other machine.
     """
 
     name: ScalingGroupName
@@ -56,6 +57,7 @@ class ScalingGroup:
     idle_timeout_s: int | None = None
     idle_timeout_max_s: int | None = None
     mount_roots: tuple[str, ...] = ()
+    isolated_network: bool = False
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="scaling group")
@@ -92,6 +94,7 @@ class ScalingGroup:
     def _check_admission(self, what: str) -> None:
         require_tuple(self.session_types, SessionType, what=what, field="session_types")
         require_kind(self.public, bool, what=what, field="public")
+        require_kind(self.isolated_network, bool, what=what, field="isolated_network")
         require_tuple(self.assigned_to, str, what=what, field="assigned_to")
         if len(self.assigned_to) > ASSIGNED_MAX:
             problem = f"must be at most {ASSIGNED_MAX} owners"

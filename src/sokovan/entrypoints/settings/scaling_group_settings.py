@@ -75,6 +75,10 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("list of owners", "Owners that may use it if it is not public: group:nlp, domain:physics."),
         [],
     ),
+    "isolated_network": (
+        SettingInfo("true or false", "Whether each kernel has a network of its own, with itself in it only."),
+        False,
+    ),
     "mount_roots": (
         SettingInfo(
             "list of folders",

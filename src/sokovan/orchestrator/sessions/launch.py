@@ -129,6 +129,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
         watch_idle=session.spec.idle_timeout_s is not None,
         owns_folders=session.spec.owns_folders,
+        isolated_network=session.spec.isolated_network,
     )
 
 

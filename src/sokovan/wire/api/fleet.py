@@ -87,7 +87,8 @@ class ScalingGroupBody(StrictBody):
     No `session_types` means all of them. One that is not `public` takes sessions only of
     the owners in `assigned_to`: `domain:NAME`, `group:NAME`, `user:NAME`, `keypair:NAME`.
     An empty `slot_priority` means the usual one. Sessions mount folders of agents, and work
-    in them, only beneath `mount_roots`; `{user}` and `{group}` stand for their owner.
+    in them, only beneath `mount_roots`; `{user}` and `{group}` stand for their owner. With
+    `isolated_network` a kernel reaches nothing but itself.
     """
 
     name: str
@@ -108,6 +109,7 @@ class ScalingGroupBody(StrictBody):
     mem_per_gpu: Amount | None = None
     mem_per_cpu: Amount | None = None
     mount_roots: list[str] = field(default_factory=list)
+    isolated_network: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

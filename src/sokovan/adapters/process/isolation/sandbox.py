@@ -87,6 +87,7 @@ class Sandbox:
         bound_workdir = self._bound(launch, 0, launch.workdir) if launch.workdir.startswith("/") else []
         return [
             *_namespaces(user=self.user_namespace and not has_account),
+            *(["--unshare-net"] if launch.isolated_network else []),
             *_system(),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),

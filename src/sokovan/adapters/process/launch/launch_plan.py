@@ -24,7 +24,7 @@ from sokovan.adapters.process.launch.work_files import (
 from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
-from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
+from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure, SandboxFailed
 from sokovan.wire.frames import CreateKernel
 
 
@@ -66,6 +66,7 @@ def plan_of(
     write_files(work, launch.files)
     if not sandbox.program:
         require_in_place(launch.mounts)
+        _require_network(launch)
     require_not_hidden(launch.mounts, sandbox.hidden)
     require_workdir(launch.workdir, sandbox.hidden)
     _check_program(launch, environment, folder)
@@ -93,6 +94,11 @@ def plan_of(
         "account": None if account is None else account.plan(),
         "log_bytes_max": launch.log_bytes_max,
     }
+
+
+def _require_network(launch: CreateKernel) -> None:
+    if launch.isolated_network:
+        raise SandboxFailed("kernels without a network need a sandbox, and this machine has none")
 
 
 def _hand_over(launch: CreateKernel, number: int, *, place: Path, output: str, folder: str) -> None:

@@ -14,7 +14,14 @@ _SECCOMP = 22
 _SECCOMP_FILTER = 2
 _INSTRUCTION_BYTES = 8
 
-NAMESPACES = {"user": 0x10000000, "mnt": 0x00020000, "ipc": 0x08000000, "uts": 0x04000000, "pid": 0x20000000}
+NAMESPACES = {
+    "user": 0x10000000,
+    "mnt": 0x00020000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "pid": 0x20000000,
+    "net": 0x40000000,
+}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -96,6 +96,7 @@ _SCALING_GROUP = CatalogNoun(
         Column("weights", lambda group: amounts_text(group.slot_weights)),
         Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
         Column("mem_per_cpu", lambda group: or_none(group.mem_per_cpu)),
+        Column("network", lambda group: "none" if group.isolated_network else "shared"),
         Column("mount_roots", lambda group: ", ".join(group.mount_roots) or NONE),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
@@ -134,6 +135,13 @@ _SCALING_GROUP = CatalogNoun(
             "Longest idle timeout of interactive sessions: 8h.",
             "idle_timeout_max_s",
             read=read_seconds,
+        ),
+        CatalogOption(
+            "isolated_network",
+            "Whether kernels reach nothing but themselves.",
+            "isolated_network",
+            type=bool,
+            negative="--shared-network",
         ),
         CatalogOption(
             "mount_root",

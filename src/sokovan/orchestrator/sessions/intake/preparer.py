@@ -115,6 +115,7 @@ class Preparer:
             array=array,
             ends_with=request.ends_with or ending(request.session_type),
             owns_folders=query.context.is_alone,
+            isolated_network=scaling_group.isolated_network,
         )
 
     def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:

@@ -205,6 +205,17 @@ def service_ports(query: IntakeQuery) -> Iterator[Problem]:
             yield Problem(f"ports/{index}/port", f"port {one.port} is reserved for the system")
 
 
+def network(query: IntakeQuery) -> Iterator[Problem]:
+    """Kernels without a network have neither service ports nor others to talk to."""
+    group = query.scaling_group
+    if group is None or not group.isolated_network:
+        return
+    if query.request.ports:
+        yield Problem("ports", f"kernels in scaling group {group.name} have no network, so that no port can be reached")
+    if sum(one.size for one in kernel_groups(query.request)) > 1:
+        yield Problem("size", f"kernels in scaling group {group.name} have no network and cannot reach one another")
+
+
 def dependency_count(query: IntakeQuery) -> Iterator[Problem]:
     """The number of dependencies is limited."""
     count = len(query.request.depends_on)

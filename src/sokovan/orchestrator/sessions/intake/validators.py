@@ -26,6 +26,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "mounts": shape.mounts,
     "folders": shape.folders,
     "service-ports": shape.service_ports,
+    "network": shape.network,
     "dependency-count": shape.dependency_count,
     "images": content.images,
     "commands": content.commands,

@@ -15,7 +15,7 @@ from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import FolderRefused, Problem
-from sokovan.domain.session import Mount
+from sokovan.domain.session import Mount, ServicePort
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake import shape_validators as shape
 from sokovan.orchestrator.sessions.intake.preparer import Preparer
@@ -160,3 +160,11 @@ def test_a_refused_folder_has_a_code_of_its_own() -> None:
         preparer.prepare(query_for(workdir="/home/kim"))
     assert failed.value.code == "folder-refused"
     assert "--mount-root" in failed.value.hint
+
+
+def test_kernels_without_a_network_have_no_ports_and_no_others() -> None:
+    alone = replace(DEFAULT, isolated_network=True)
+    many = replace(query_for(size=2, ports=(ServicePort("web", 80),)), scaling_group=alone)
+    assert [problem.where for problem in shape.network(many)] == ["ports", "size"]
+    assert list(shape.network(replace(query_for(), scaling_group=alone))) == []
+    assert list(shape.network(query_for(size=2))) == []

@@ -309,7 +309,7 @@ def test_every_validator_has_something_against_some_request() -> None:
     }
 
     # These need the store, which this test does not have; the tests above and those of the validators use it.
-    assert unused <= {"kernel-limit", "dependencies", "group-membership", "isolation"}
+    assert unused <= {"network", "kernel-limit", "dependencies", "group-membership", "isolation"}
 
 
 def test_the_usual_request_has_no_problem() -> None:
