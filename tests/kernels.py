@@ -135,7 +135,9 @@ def kill(pid: int) -> None:
 @asynccontextmanager
 async def runtime_in(root: Path, **options: Any) -> AsyncIterator[ProcessRuntime]:
     """A runtime without a sandbox, unless `bubblewrap` says so; its kernels end with it."""
+    accounts = options.pop("accounts", range(0))
     runtime = ProcessRuntime(root, SystemClock(), **{"bubblewrap": "", **options})
+    runtime.accounts = accounts
     try:
         yield runtime
     finally:

@@ -36,13 +36,12 @@ def test_a_program_in_the_current_folder_is_found_and_writes_its_files_there(
     assert [line.split(maxsplit=1)[1] for line in shown if line.startswith("workdir ")] == [str(project)]
 
 
-<<<<<<< HEAD
 def test_a_program_of_the_sdk_works_in_its_current_folder(
-    server: Embedded, project: Path, monkeypatch: pytest.MonkeyPatch
+    own_server: Embedded, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
-    token = (server.data / "token").read_text(encoding="ascii").strip()
-    with Client(server.about["url"], token) as client:
+    token = (own_server.data / "token").read_text(encoding="ascii").strip()
+    with Client(own_server.about["url"], token) as client:
         here = client.run(["python3", "train.py"], cpus=0.2, mem="64MiB")
         off = client.run(["pwd"], cpus=0.2, mem="64MiB", workdir="none")
         assert here.wait().result == "success"
@@ -50,10 +49,7 @@ def test_a_program_of_the_sdk_works_in_its_current_folder(
     assert (project / "result.txt").read_text() == "done"
 
 
-def test_a_shell_begins_in_the_current_folder(server: Embedded, project: Path) -> None:
-=======
 def test_a_shell_begins_in_the_current_folder(own_server: Embedded, project: Path) -> None:
->>>>>>> 0bb5ecae (Run kernels of an agent that is root under an account per user)
     done = subprocess.run(
         [SOKOVAN, "shell", *LITTLE],
         env=own_server.environment,

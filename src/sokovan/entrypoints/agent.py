@@ -124,7 +124,8 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     uploads = UploadFolders(root, UploadReceiver(address))
     hidden = (options.root.parent, *options.hidden)
     accounts = read_account_range(options.accounts)
-    runtime = ProcessRuntime(root, clock, hidden=hidden, uploads=uploads, accounts=accounts)
+    runtime = ProcessRuntime(root, clock, hidden=hidden, uploads=uploads)
+    runtime.accounts = accounts
     stack.callback(runtime.close)
     outputs = OutputCollector(root, log)
     files = ProcessFiles(root, uploads=uploads, outputs=outputs, hidden=(root, *hidden))

@@ -10,7 +10,6 @@ from pathlib import Path
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.exit_watcher import ExitWatcher
 from sokovan.adapters.process.images import ProcessImages
-from sokovan.adapters.process.isolation.accounts import Accounts
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
@@ -20,7 +19,6 @@ from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.stopper import RemainsEnder, Stopper
 from sokovan.adapters.process.threads import Work
-from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation, RuntimeFailure
@@ -40,7 +38,10 @@ class ProcessRuntime(RemainsEnder):
     the sandbox. An agent that is root runs kernels under `accounts`, one per user.
     """
 
-    def __init__(  # noqa: PLR0913  # a composition root names what it passes
+    # Numbers of accounts for kernels, set before the first use.
+    accounts = range(0)
+
+    def __init__(
         self,
         root: Path,
         clock: Clock,
@@ -49,7 +50,6 @@ class ProcessRuntime(RemainsEnder):
         hidden: Sequence[Path] = (),
         bubblewrap: str = BUBBLEWRAP,
         uploads: UploadFolders | None = None,
-        accounts: range = NO_ACCOUNTS,
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise RuntimeFailure("kernels run as processes on Linux only", hint="run the agent on Linux")
@@ -66,7 +66,6 @@ class ProcessRuntime(RemainsEnder):
         self._ends = ExitWatcher(self._observer.shim)
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
-        self._accounts = Accounts(self._layout.root, accounts)
         self._uploads, self._collected_ms = uploads or UploadFolders(self._layout.root), 0
         self._confinement: Confinement | None = None
 
@@ -78,7 +77,8 @@ class ProcessRuntime(RemainsEnder):
                 confinement,
                 hidden=self._hidden,
                 bubblewrap=self._bubblewrap,
-                accounts=self._accounts.numbers,
+                accounts=self.accounts,
+                root=self._layout.root,
             )
         return self._confinement
 
@@ -96,7 +96,7 @@ class ProcessRuntime(RemainsEnder):
 
     async def create(self, launch: CreateKernel) -> str:
         """Start a kernel, once per (kernel, attempt), and return its traces."""
-        starter = Starter(self._layout, self._images, await self.confinement(), self._accounts)
+        starter = Starter(self._layout, self._images, await self.confinement())
         if launch.upload:
             await self._uploads.prepare(launch.session_id, launch.upload)
         # The thread finishes the start even if the caller is cancelled.
@@ -162,4 +162,5 @@ class ProcessRuntime(RemainsEnder):
     def close(self) -> None:
         """Stop the threads; kernels keep running."""
         self._threads.close()
-        self._accounts.close()
+        if self._confinement is not None and self._confinement.accounts is not None:
+            self._confinement.accounts.close()

@@ -54,7 +54,10 @@ def port_range(labels: Mapping[str, str]) -> range:
 
 @lru_cache(maxsize=1_000)
 def read_account_range(text: str) -> range:
-    """Read a range of account numbers, such as 200000-265535; empty: none. Raises InvalidInput."""
+    """Read a range of account numbers, such as 200000-265535; empty: none.
+
+    Raises InvalidInput.
+    """
     if not text:
         return NO_ACCOUNTS
     first, _, last = text.partition("-")

@@ -37,7 +37,7 @@ class Account:
     namespaces: tuple[int, int]
 
     def plan(self) -> dict[str, Any]:
-        """What a shim needs to know."""
+        """The number and the paths of the namespaces, for a shim."""
         files = [f"/proc/{os.getpid()}/fd/{handle}" for handle in self.namespaces]
         return {"number": self.number, "namespaces": files}
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sokovan.adapters.process.isolation.accounts import Account, Accounts
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies, probe_hierarchies
 from sokovan.adapters.process.isolation.kernel_limits import limits_in_words
-from sokovan.adapters.process.isolation.sandbox import PROGRAM, Sandbox, probe_sandbox
+from sokovan.adapters.process.isolation.sandbox import PROGRAM, Sandbox, folders_of, probe_sandbox
 from sokovan.domain.checks import LABEL_TEXT_MAX
 from sokovan.domain.cluster.agent import (
     ACCOUNTS_LABEL,
@@ -21,6 +22,7 @@ from sokovan.domain.cluster.agent import (
     NOT_ISOLATED,
     account_range_text,
 )
+from sokovan.wire.frames import CreateKernel
 
 BUBBLEWRAP = PROGRAM
 SANDBOX_LABEL = "sokovan.sandbox"
@@ -34,6 +36,18 @@ class Confinement:
 
     sandbox: Sandbox
     hierarchies: Hierarchies
+    accounts: Accounts | None = None
+
+    def account_of(self, launch: CreateKernel) -> Account | None:
+        """The account of a kernel's user; None for that of the agent.
+
+        The only user of a system works in folders of the agent's own account, in which no
+        other account could write. Raises RuntimeFailure, OSError.
+        """
+        works_in_own = launch.owns_folders and bool(folders_of(launch))
+        if self.accounts is None or launch.output is None or works_in_own:
+            return None
+        return self.accounts.of(launch.output.owner)
 
     def in_words(self) -> str:
         """A description for people: what isolates a kernel here, and what does not."""
@@ -53,15 +67,21 @@ class Confinement:
 
 
 def confinement(
-    *, hidden: Sequence[Path] = (), bubblewrap: str = BUBBLEWRAP, accounts: range = NO_ACCOUNTS
+    *,
+    hidden: Sequence[Path] = (),
+    bubblewrap: str = BUBBLEWRAP,
+    accounts: range = NO_ACCOUNTS,
+    root: Path | None = None,
 ) -> Confinement:
     """Probe this machine. Takes some milliseconds, and starts a process.
 
-    An empty `bubblewrap` disables the sandbox.
+    An empty `bubblewrap` disables the sandbox. `root` is the folder for the record of accounts.
     """
     if not bubblewrap:
         return Confinement(Sandbox(absence="it is disabled"), _hierarchies())
-    return Confinement(probe_sandbox(hidden=hidden, program=bubblewrap, accounts=accounts), _hierarchies())
+    sandbox = probe_sandbox(hidden=hidden, program=bubblewrap, accounts=accounts)
+    used = Accounts(root, sandbox.accounts) if sandbox.accounts and root is not None else None
+    return Confinement(sandbox, _hierarchies(), used)
 
 
 def _hierarchies() -> Hierarchies:

@@ -10,10 +10,8 @@ from typing import Any
 
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
-from sokovan.adapters.process.isolation.accounts import Account, Accounts
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.isolation.kernel_limits import KernelLimits, set_limits
-from sokovan.adapters.process.isolation.sandbox import folders_of
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
 from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
 from sokovan.adapters.process.launch.output_folders import OutputFolders
@@ -52,7 +50,6 @@ class Starter:
     layout: KernelLayout
     images: ProcessImages
     confinement: Confinement
-    accounts: Accounts | None = None
 
     def start(self, launch: CreateKernel) -> str:
         """Start a kernel unless it was started already, and return its traces.
@@ -140,7 +137,7 @@ class Starter:
                 sandbox=self.confinement.sandbox,
                 images=self.images,
                 marks=marks,
-                account=self._account(launch),
+                account=self.confinement.account_of(launch),
             )
             plan["lock"] = lock
             limits = set_limits(launch, self.confinement.hierarchies, name=f"{marks[RUNTIME]}-{name}")
@@ -160,17 +157,6 @@ class Starter:
             groups.remove()
             self.layout.discard(name)
             raise
-
-    def _account(self, launch: CreateKernel) -> Account | None:
-        """The account of the session's user; None for that of the agent.
-
-        The only user of a system works in folders of the agent's own account, in which no
-        other account could write.
-        """
-        works_in_own = launch.owns_folders and bool(folders_of(launch))
-        if self.accounts is None or not self.confinement.sandbox.accounts or launch.output is None or works_in_own:
-            return None
-        return self.accounts.of(launch.output.owner)
 
     def _shim_record(self, name: str) -> dict[str, Any]:
         """The shim's record from before the start was abandoned."""
