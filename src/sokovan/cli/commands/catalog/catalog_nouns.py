@@ -138,7 +138,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "isolated_network",
-            "Whether kernels reach nothing but themselves.",
+            "Kernels without any network.",
             "isolated_network",
             type=bool,
             negative="--shared-network",

@@ -164,7 +164,7 @@ def test_a_refused_folder_has_a_code_of_its_own() -> None:
 
 def test_kernels_without_a_network_have_no_ports_and_no_others() -> None:
     alone = replace(DEFAULT, isolated_network=True)
-    many = replace(query_for(size=2, ports=(ServicePort("web", 80),)), scaling_group=alone)
+    many = replace(query_for(size=2, ports=(ServicePort("web", 8080),)), scaling_group=alone)
     assert [problem.where for problem in shape.network(many)] == ["ports", "size"]
     assert list(shape.network(replace(query_for(), scaling_group=alone))) == []
     assert list(shape.network(query_for(size=2))) == []
