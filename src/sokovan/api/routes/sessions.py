@@ -22,11 +22,19 @@ from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, Ref, SessionQue
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.ports.storage import UnitOfWork
+from sokovan.ports.uploads import UploadStore
 from sokovan.wire.api.arrays import ArrayPage, ArrayView
 from sokovan.wire.api.sessions import KernelPage, SessionBody, SessionPage, SessionView
 
 KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
 REASON_MAX = 500
+
+
+async def require_upload(uploads: UploadStore | None, user: str, upload: str) -> None:
+    """Note the use of an upload. Raises ObjectNotFound for one that is not the caller's."""
+    if uploads is None:
+        raise ObjectNotFound(what="upload", name=upload)
+    await uploads.use(user, upload)
 
 
 class SessionRoutes:
@@ -81,7 +89,7 @@ class SessionRoutes:
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller
         if wanted.upload:
-            await self._use_upload(principal_of(request.scope).user, wanted.upload)
+            await require_upload(self._uploads, principal_of(request.scope).user, wanted.upload)
         submission = await self._controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
@@ -170,12 +178,6 @@ class SessionRoutes:
             )
 
         return json_response(await self._store.read(work))
-
-    async def _use_upload(self, user: str, upload: str) -> None:
-        """Note the use of an upload. Raises ObjectNotFound for one that is not the caller's."""
-        if self._uploads is None:
-            raise ObjectNotFound(what="upload", name=upload)
-        await self._uploads.use(user, upload)
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
         return await read_session(self._store, ref, principal_of(request.scope), kernels_max=0)
