@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from fastapi import Header
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
+from sokovan.api.access.uploads import require_upload
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.problems import problem_of
 from sokovan.api.request_bodies import parsed
-from sokovan.api.request_lines import request_lines
-from sokovan.api.routes.sessions import KEY_PATTERN, require_upload
+from sokovan.api.routes.parameters import IdempotencyKey
+from sokovan.api.streaming.request_lines import request_lines
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -30,7 +30,7 @@ TOGETHER = 200
 
 
 class _Sender(NamedTuple):
-    """Who sends a batch, and in which request."""
+    """The sender of a batch, and the request it is sent in."""
 
     user: str
     caller: Caller
@@ -58,7 +58,7 @@ class SessionBatchRoutes:
     async def create(
         self,
         request: Request,
-        idempotency_key: Annotated[str | None, Header(pattern=KEY_PATTERN)] = None,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Submit up to 10,000 sessions, one per line of the body.
 

@@ -74,7 +74,10 @@ class SchedulingController:
     async def submit_many(
         self, requests: Sequence[KeyedRequest], caller: Caller
     ) -> Sequence[Submission | SokovanError]:
-        """Store PENDING sessions, none of them an array; each is accepted or refused for itself."""
+        """Store PENDING sessions; each is accepted or refused for itself.
+
+        None of the requests may be for an array.
+        """
         return await self._tasks.run(self._submit_many(requests, caller))
 
     async def _submit_many(

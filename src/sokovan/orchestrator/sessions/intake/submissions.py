@@ -94,7 +94,10 @@ class Submissions:
     async def submit_many(
         self, requests: Sequence[KeyedRequest], caller: Caller
     ) -> Sequence[Submission | SokovanError]:
-        """Store requested sessions, none of them an array, in one transaction; each is judged for itself."""
+        """Store requested sessions in one transaction; each is judged for itself.
+
+        None of the requests may be for an array.
+        """
         outcomes: dict[int, Submission | SokovanError] = {}
         entries: dict[int, _Entry] = {}
         for index, (request, key) in enumerate(requests):

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from sokovan.api.errors import UnsupportedMedia
-from sokovan.api.request_lines import request_lines
+from sokovan.api.streaming.request_lines import request_lines
 from sokovan.wire.api.batches import LINES_MEDIA
 
 

@@ -12,9 +12,9 @@ from sokovan.wire.api.batches import LINES_MEDIA
 
 
 async def request_lines(request: Request, *, line_max: int) -> AsyncIterator[bytes | None]:
-    """The lines of the body that are not empty, as they arrive; None for one that is too long.
+    """The lines of the body as they arrive; None for one that is too long.
 
-    The next part of the body is read when its lines are wanted: a client that sends faster
+    Empty lines are left out. The next part of the body is read when its lines are wanted: a client that sends faster
     than sessions are stored has to wait. Raises UnsupportedMedia, BodyTooLarge.
     """
     media = request.headers.get("content-type", "")
