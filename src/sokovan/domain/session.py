@@ -211,7 +211,8 @@ class KernelSpec:
         require_labels(self.require, what=what, field="require")
         low, high = PRIORITY_RANGE
         require_int(self.priority, what=what, field="priority", least=low, most=high)
-        require_kind(self.preemptible, bool, what=what, field="preemptible")
+        for name in ("preemptible", "owns_folders", "isolated_network"):
+            require_kind(getattr(self, name), bool, what=what, field=name)
         for name, value in (("group", self.group), ("image", self.image)):
             if value != "":
                 checked_name(value, what=name)
