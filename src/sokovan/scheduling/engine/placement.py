@@ -102,7 +102,12 @@ class PlacementAttempt:
         found = [batch for batch, _, _ in self._statement.kernels]
         if not pending.best_effort or pending.ready_without(found, pending.best_effort):
             return True
-        lacking = [batch for batch in pending.best_effort if not self._placer.place_best_effort(batch, agents)]
+        left, lacking = self._context.best_effort_left(pending.session), []
+        for batch in pending.best_effort:
+            if left and self._placer.place_best_effort(batch, agents):
+                left -= 1
+            else:
+                lacking.append(batch)
         return pending.ready_without(found, lacking)
 
     def _enough(self, *, later: bool) -> bool:

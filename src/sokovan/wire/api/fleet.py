@@ -86,7 +86,8 @@ class ScalingGroupBody(StrictBody):
 
     No `session_types` means all of them. One that is not `public` takes sessions only of
     the owners in `assigned_to`: `domain:NAME`, `group:NAME`, `user:NAME`, `keypair:NAME`.
-    An empty `slot_priority` means the usual one.
+    An empty `slot_priority` means the usual one. Kernels that request nothing are accepted
+    with `allow_best_effort` only.
     """
 
     name: str
@@ -106,6 +107,9 @@ class ScalingGroupBody(StrictBody):
     slot_weights: dict[str, int] = field(default_factory=dict)
     mem_per_gpu: Amount | None = None
     mem_per_cpu: Amount | None = None
+    allow_best_effort: bool = False
+    best_effort_per_agent_max: int = 16
+    best_effort_per_user_max: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
