@@ -79,6 +79,7 @@ class PlacementAttempt:
         self.placed: list[PlacedKernel] = []
         self.reserved: list[PlacedKernel] = []
         self.best_effort: list[PlacedKernel] = []
+        self._limited = False
         self.reason: Reason | None = None
 
     def take(self) -> bool:
@@ -98,6 +99,8 @@ class PlacementAttempt:
         close = self._pending.session.topology is not None or bool(self._pending.groups())
         if self._impossible:
             return Reason(Code.TOPOLOGY_IMPOSSIBLE, vague=bool(self._pending.groups()))
+        if self._limited:
+            return Reason(Code.BEST_EFFORT)
         if self._refusal is not None and self._short is None:
             return Reason(self._refusal, short=self._pending.waiting[0], vague=close)
         return Reason(short=self._short or self._kernels[0], vague=close)
@@ -149,8 +152,10 @@ class PlacementAttempt:
         pending, cycle = self._pending, self._cycle
         if self._ready_without(pending.best_effort):
             return True
+        left = cycle.best_effort_left(pending.session)
+        self._limited = self._limited or left < len(pending.best_effort)
         for kernel in pending.best_effort:
-            if len(self.best_effort) >= cycle.best_effort_left(pending.session):
+            if len(self.best_effort) >= left:
                 break
             agent = cycle.place_best_effort(pending, kernel, domain, [*self.placed, *self.best_effort, *self.reserved])
             if agent is not None:

@@ -412,7 +412,7 @@ class Cycle:
                 return
             pending.best_effort = best_effort
             self._cluster.restore(saved)
-        alone = most == 0 and pending.session.topology is None and left > 0
+        alone = most == 0 and pending.session.topology is None and left >= len(best_effort)
         pending.reason = pending.reason or (nowhere if alone else Reason(Code.BEST_EFFORT))
 
     def _domains_for_best_effort(self, pending: WaitingSession) -> list[Domain]:

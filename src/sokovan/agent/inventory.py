@@ -101,7 +101,9 @@ def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> I
 
 
 def kernels_default(millicores: int) -> int:
-    """The most kernels of an agent without a limit of its own: each has processes of ours too.
+    """The most kernels of an agent without a limit of its own.
+
+    Each kernel has processes of the agent beside its own, whatever slots it requests.
 
     >>> kernels_default(2000), kernels_default(64_000)
     (128, 4096)

@@ -66,9 +66,8 @@ class Backfill:
                 self._commit(pending, statement)
                 return
         if pending.reason is None:
-            usage = self._context.best_effort
-            refused = "" if usage is None else usage.refusal(pending.session)
-            pending.reason = PendingReason(Code.BEST_EFFORT, refused) if refused else _reason(pending, most)
+            limited = left < len(pending.best_effort)
+            pending.reason = self._context.best_effort_limit(pending.session) if limited else _reason(pending, most)
 
     def _agent_ranges(self, pending: PendingSession) -> list[range]:
         """All agents, or for a hard topology the HyperNodes that it allows."""

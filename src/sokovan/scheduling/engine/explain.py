@@ -243,7 +243,7 @@ class Explainer:
         return topology.tiers(topology.tier_limit(constraint), inside=ROOT, agents=pending.agents)
 
     def _one_more(self, shape: Shape, agent: str | None, amounts: Ints) -> str:
-        """What an agent lacks that has the slots of a kernel: it is at one of its kernel limits."""
+        """The kernel limit that an agent is at which has the slots of a kernel."""
         left = 0 if agent is None else int(amounts[self._workspace.position[agent], -1])
         return "room for one more best-effort kernel" if left > 0 and not shape.slots else "room for one more kernel"
 

@@ -17,7 +17,14 @@ import numpy as np
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.engine.agent_choice import AgentChoice
-from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, KernelBatch, PendingSession, TentativeKernel
+from sokovan.scheduling.engine.pending_session import (
+    NO_AGENT,
+    NO_GROUP,
+    KernelBatch,
+    PendingReason,
+    PendingSession,
+    TentativeKernel,
+)
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.topology_search import TopologySearch
@@ -26,6 +33,7 @@ from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+from sokovan.scheduling.trace import Code
 
 # From this many equal kernels on, all agents are filled in one array operation.
 _MANY = 32
@@ -56,6 +64,10 @@ class CycleContext:
     def best_effort_left(self, session: SessionWorkload) -> int:
         """How many more best-effort kernels the owner of a session may run."""
         return len(session.kernels) if self.best_effort is None else self.best_effort.left(session)
+
+    def best_effort_limit(self, session: SessionWorkload) -> PendingReason:
+        """The reason of a session whose owner may run too few more best-effort kernels."""
+        return PendingReason(Code.BEST_EFFORT, "" if self.best_effort is None else self.best_effort.limit_text(session))
 
     def count_best_effort(self, session: SessionWorkload, placed: Sequence[TentativeKernel]) -> None:
         """Count the best-effort kernels among those that were placed."""

@@ -42,10 +42,8 @@ class BestEffortUsage:
         if session.session_type.is_charged:
             self._by_user[session.owner.user] += kernels
 
-    def refusal(self, session: SessionWorkload) -> str:
-        """Why the owner of a session may run no more; empty if it may."""
-        if self.left(session):
-            return ""
+    def limit_text(self, session: SessionWorkload) -> str:
+        """The use and the limit of the owner of a session."""
         user, count = session.owner.user, self._by_user[session.owner.user]
         limit = f"the limit of scaling group {self._name} is {self._per_user_max}"
         return f"user {user} runs {count} best-effort kernels, {limit}"

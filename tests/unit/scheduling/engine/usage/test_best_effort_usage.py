@@ -19,7 +19,7 @@ def test_running_kernels_without_slots_are_counted_by_agent_and_user() -> None:
     usage = BestEffortUsage(snapshot(agents(2, "cpu=1"), runs, gang("waits", 2, ""), scaling_group=GROUP))
     assert (usage.per_agent_max, dict(usage.on_agents), +usage.releasing) == (3, {"a0": 1, "a1": 1}, {"a1": 1})
     assert usage.left(runs) == 0
-    assert "the limit of scaling group default is 2" in usage.refusal(runs)
+    assert "the limit of scaling group default is 2" in usage.limit_text(runs)
 
 
 def test_placed_kernels_are_counted_for_their_user_but_not_those_of_system_sessions() -> None:
@@ -27,6 +27,6 @@ def test_placed_kernels_are_counted_for_their_user_but_not_those_of_system_sessi
     system = replace(gang("sys", 5, "", owner=owner("alice")), session_type=SessionType.SYSTEM)
     usage = BestEffortUsage(snapshot(agents(1, "cpu=1"), mine, system, scaling_group=GROUP))
     usage.count(system, 5)
-    assert (usage.left(mine), usage.left(system), usage.refusal(mine)) == (2, 5, "")
+    assert (usage.left(mine), usage.left(system)) == (2, 5)
     usage.count(mine, 2)
     assert usage.left(mine) == 0
