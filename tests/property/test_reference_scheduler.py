@@ -18,7 +18,7 @@ GANGS = Theme(mixed=True, elastic=True, groups=True, busy=True, running=True, be
 QUOTAS = Theme(limits=True, arrays=True, owners=2, mixed=True, elastic=True, groups=True, running=True, agents=4)
 QUEUES = Theme(queues=4, arrays=True, policies=BOTH, elastic=True, running=True, agents=5, actions=ACTIONS)
 TOPOLOGY = Theme(tiers=2, mixed=True, elastic=True, running=True, busy=True, groups=True)
-PARTITIONS = Theme(tiers=2, partitions=True, mixed=True, elastic=True, running=True, busy=True)
+PARTITIONS = Theme(tiers=2, partitions=True, groups=True, mixed=True, elastic=True, running=True, busy=True)
 RESERVATIONS = Theme(
     releasing=True, busy=True, promised=True, nominated=True, mixed=True, elastic=True, running=True, tiers=1,
     partitions=True, policies=BOTH,

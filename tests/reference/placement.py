@@ -249,18 +249,20 @@ class PlacementAttempt:
         return [kernel for kernel in self._kernels if kernel.kernel_id not in used]
 
     def _urgency(self, group: Group | None) -> tuple[object, ...]:
-        """Required groups, then other unready ones, then ready ones, then kernels of no group."""
+        """Required groups, then those with kernels of an unmet minimum, then unready ones; no group comes last."""
         groups = self._pending.groups()
-        if group is None:
-            return (True, True, len(groups))
-        ready = self._pending.group_ready(group, self.kernels())
-        return (group not in self._required_groups(), ready, groups.index(group))
+        required = group in self._required_groups() if group is not None else bool(self._only_from(group))
+        ready = group is None or self._pending.group_ready(group, self.kernels())
+        position = len(groups) if group is None else groups.index(group)
+        return (not required, not self._given_by(group), ready, position)
 
     def _required_groups(self) -> list[Group]:
-        """The first unready groups of each partition, as many as it lacks."""
-        required = []
+        """Groups that an unmet minimum depends on, and unready groups of each partition, as many as it lacks."""
+        required = [group for group in self._pending.groups() if self._only_from(group)]
+        needed = list(required)
         for number, partition in enumerate(self._pending.session.partitions):
             mine = [group for group in self._pending.groups() if group[0] == number]
+            mine.sort(key=lambda group: (group not in needed, -self._given_by(group)))
             unready = [group for group in mine if not self._pending.group_ready(group, self.kernels())]
             required.extend(unready[: max(0, partition.min_groups - (len(mine) - len(unready)))])
         return required
@@ -268,13 +270,17 @@ class PlacementAttempt:
     def _fill_group(self, group: Group | None, domain: Domain) -> bool:
         """Place the kernels that make one group ready, in the lowest domain that its topology allows."""
         pending, network = self._pending, self._cycle.network
-        kernels = [kernel for kernel in self._left() if pending.group_of(kernel) == group]
-        count = max(1, self._required_from(group), self._lacking(group))
+        left = [kernel for kernel in self._left() if pending.group_of(kernel) == group]
+        only = self._first_of_each(left, self._only_from(group))
+        more = [k for k in self._first_of_each(left, self._unmet()) if k not in only]
+        rest = [*more, *(k for k in left if k not in only and k not in more)]
+        kernels = [*only, *rest]
+        count = max(1, len(only), self._required_from(group), self._lacking(group))
         if len(kernels) < count:
             return False
         topology = None if group is None else pending.session.partitions[group[0]].topology
         if topology is None:
-            return self._fill_exactly(kernels, count, domain)
+            return self._fill_exactly(only, rest, count, domain)
         highest = network.highest(topology)
         if highest is None:
             self._impossible = True
@@ -282,7 +288,7 @@ class PlacementAttempt:
         around = pending.agents(group) | {a for k, a in (*self.placed, *self.reserved) if pending.group_of(k) == group}
         domains = network.inside(domain, highest, around)
         ordered = by_preference(domains, self._cycle.cluster, kernels[:count])
-        return any(self._fill_exactly(kernels, count, inner) for inner in ordered)
+        return any(self._fill_exactly(only, rest, count, inner) for inner in ordered)
 
     def _lacking(self, group: Group | None) -> int:
         if group is None:
@@ -296,11 +302,41 @@ class PlacementAttempt:
         missing = self._pending.minimum - self._pending.counted() - len(self.kernels())
         return missing - sum(1 for kernel in self._left() if self._pending.group_of(kernel) != group)
 
-    def _fill_exactly(self, kernels: Sequence[KernelWorkload], count: int, domain: Domain) -> bool:
-        """Place `count` of these kernels in one domain, or none."""
-        saved, placed, reserved = self._cycle.cluster.copy(), list(self.placed), list(self.reserved)
+    def _unmet(self) -> dict[str, int]:
+        """How many kernels of each group its minimum lacks."""
+        have = [kernel.group for kernel in (*self._pending.present(), *self.kernels())]
+        minimums = self._pending.session.group_minimums
+        return {group: least - have.count(group) for group, least in minimums.items() if least > have.count(group)}
+
+    def _only_from(self, group: Group | None) -> dict[str, int]:
+        """How many kernels of each unmet minimum all other kernel groups are too few for."""
+        others = [kernel.group for kernel in self._left() if self._pending.group_of(kernel) != group]
+        return {name: n - others.count(name) for name, n in self._unmet().items() if n > others.count(name)}
+
+    def _given_by(self, group: Group | None) -> int:
+        """How many kernels of unmet minimums a kernel group has."""
+        mine = [kernel for kernel in self._left() if self._pending.group_of(kernel) == group]
+        return len(self._first_of_each(mine, self._unmet()))
+
+    def _first_of_each(self, kernels: Sequence[KernelWorkload], counts: Mapping[str, int]) -> list[KernelWorkload]:
+        """The first kernels of each group, so many of each."""
+        seen: list[str] = []
+        first = []
         for kernel in kernels:
-            count -= self._place(kernel, domain, reserve=True)
+            seen.append(kernel.group)
+            if seen.count(kernel.group) <= counts.get(kernel.group, 0):
+                first.append(kernel)
+        return first
+
+    def _fill_exactly(
+        self, only: Sequence[KernelWorkload], rest: Sequence[KernelWorkload], count: int, domain: Domain
+    ) -> bool:
+        """Place `count` of these kernels in one domain, `only` among them, or none."""
+        saved, placed, reserved = self._cycle.cluster.copy(), list(self.placed), list(self.reserved)
+        if all(self._place(kernel, domain, reserve=True) for kernel in only):
+            count -= len(only)
+            for kernel in rest:
+                count -= bool(count) and self._place(kernel, domain, reserve=True)
             if not count:
                 return True
         self._cycle.cluster.restore(saved)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from sokovan.domain.cluster.agent import AgentInfo
@@ -38,6 +37,7 @@ from sokovan.scheduling.profile import SchedulingProfile, group_of
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.simulator.scenario import Scenario
 from sokovan.testing.clock import VirtualClock
+from sokovan.testing.ledger_rows import add_past_usage
 from sokovan.testing.stored_cluster import (
     BY_AGENT,
     BY_COORDINATOR,
@@ -139,7 +139,7 @@ class StoredScenario:
         for record in sorted(scenario.history, key=lambda one: one.at_ms):
             clock.jump((record.at_ms - clock.now_ms()) / 1000)
             key = UsageKey(pool.name, record.scope, record.name, _USED_SLOT)
-            await stored.store.run(partial(_add_usage, key, record.amount))
+            await add_past_usage(stored.store, key, record.amount)
         clock.jump((scenario.now_ms - clock.now_ms()) / 1000)
 
     async def _write_cluster(self, unit: UnitOfWork) -> None:
@@ -243,10 +243,6 @@ def _running(session: SessionWorkload) -> Assignment:
     """The kernels of a session that have an agent from the start."""
     placed = tuple((kernel.kernel_id, kernel.agent) for kernel in session.kernels if kernel.agent is not None)
     return Assignment(session.session_id, placed, hypernode=session.hypernode)
-
-
-async def _add_usage(key: UsageKey, amount: int, unit: UnitOfWork) -> None:
-    await unit.ledger.adjust_usage(key, amount)
 
 
 def _spec(session: SessionWorkload) -> SessionSpec:

@@ -9,6 +9,7 @@ from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.testing.acting_agents import ActingAgent
+from sokovan.testing.ledger_rows import ledger_rows
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
@@ -73,7 +74,7 @@ async def test_a_creation_that_takes_too_long_is_retried_with_proof_of_its_end(c
     await bad.begin("s.0")
     await cluster.pass_time(5)
     assert_retried(await cluster.session("s"), bad, good, "creating-timeout")
-    held = await cluster.store.read(lambda unit: unit.ledger.of_kernel(waiting.kernels[0].kernel_id))
+    held = await ledger_rows(cluster.store, waiting.kernels[0].kernel_id)
     assert {(one.agent_id, one.proof) for one in held} == {("a1", "agent_tombstone"), ("a2", None)}
 
 

@@ -9,6 +9,7 @@ from sokovan.domain.ids import AccessKey, ScalingGroupName
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.owners.tenancy import Domain, Owner, User
+from sokovan.testing.ledger_rows import add_past_usage
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
@@ -97,6 +98,6 @@ async def test_usage_in_another_scaling_group_does_not_count() -> None:
         await a_busy_pool(cluster)
         await cluster.stored.put(ScalingGroup(ScalingGroupName("other")))
         key = UsageKey("other", UsageScope.USER, "bob", "cpu")
-        await cluster.store.run(lambda unit: unit.ledger.adjust_usage(key, 10**9))
+        await add_past_usage(cluster.store, key, 10**9)
         await used(cluster, "short", ADA, 40)
         assert await first_of(cluster, ("adas", ADA), ("bobs", BOB)) == "bobs"

@@ -89,7 +89,8 @@ class KernelRecord:
     `devices` are the devices of the agent that it holds, by slot; `rank` is its number
     among the kernels of the session that were placed, and never changes. `host_ports` are
     the ports of the agent that it has leased, by name of the service. `follow_up` is set
-    once the kernel ends alone, while its session runs.
+    once the kernel ends alone, while its session runs. `history_sequence` is the number of
+    the last entry of its history.
     """
 
     kernel_id: KernelId
@@ -108,6 +109,7 @@ class KernelRecord:
     rank: int | None = None
     host_ports: Mapping[str, int] = field(default_factory=dict)
     follow_up: FollowUp | None = None
+    history_sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""JSON encoding of snapshots, plans and verdicts, without loss.
+"""JSON encoding of snapshots and verdicts, without loss.
 
 A decision can be replayed from a file: the same snapshot gives the same plan.
 """
@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.domain.plain_values import InvalidDocument, from_plain, to_plain
-from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Verdict
 
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class InvalidSnapshot(InvalidInput):
-    """A document that is not a snapshot, plan or verdict of this version."""
+    """A document that is not a snapshot or verdict of this version."""
 
     code = "invalid-snapshot"
     hint = "write the file with the same version of sokovan that reads it"
@@ -38,16 +37,6 @@ def snapshot_to_json(snapshot: SystemSnapshot, *, indent: int | None = None) -> 
 def snapshot_from_json(text: str) -> SystemSnapshot:
     """Decode a snapshot. Raises InvalidSnapshot."""
     return _decode("snapshot", SystemSnapshot, text)
-
-
-def plan_to_json(plan: SchedulingPlan, *, indent: int | None = None) -> str:
-    """Encode a plan as JSON."""
-    return _encode("plan", plan, indent)
-
-
-def plan_from_json(text: str) -> SchedulingPlan:
-    """Decode a plan. Raises InvalidSnapshot."""
-    return _decode("plan", SchedulingPlan, text)
 
 
 def verdict_to_json(verdict: Verdict) -> str:

@@ -13,6 +13,8 @@ from msgspec import Meta, Struct, field
 PROTOCOL = 1
 # Images that an agent names when it enrols.
 IMAGES_MAX = 256
+# Requests in a bundle; an agent has room for more at a time.
+BUNDLE_MAX = 64
 # Paths that agents connect to: for the link, and for each stream, followed by its id.
 LINK_PATH = "/agent/v1/link"
 STREAM_PATH = "/agent/v1/stream/"
@@ -265,7 +267,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     which requests a new one. `kernels` are all that the agent manages, running or ended;
     with `partial` some of the ended ones are left out, as in a heartbeat.
     `identity` distinguishes machines and folders of the same name. `images` are those that
-    kernels can start in at once.
+    kernels can start in at once. With `bundles` the agent reads RequestBundle.
     """
 
     agent_id: ShortText
@@ -282,6 +284,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     partial: bool = False
     shard: ShortText = ""
     images: Annotated[tuple[ShortText, ...], Meta(max_length=IMAGES_MAX)] = ()
+    bundles: bool = False
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
@@ -331,6 +334,24 @@ class Request(Struct, frozen=True, kw_only=True, tag="request"):
     command: Command = field(name="ask")
 
 
+class CommonLaunch(Struct, frozen=True, omit_defaults=True):
+    """Variables and files of all creations of one session in a bundle."""
+
+    environment: dict[str, str] = {}
+    files: dict[str, str] = {}
+
+
+class RequestBundle(Struct, frozen=True, kw_only=True, tag="requests", omit_defaults=True):
+    """Requests in one frame, each answered by itself.
+
+    `common` has, by session, what its creations have in common and leave out, such as the
+    list of the hosts of a gang.
+    """
+
+    requests: Annotated[tuple[Request, ...], Meta(max_length=BUNDLE_MAX)]
+    common: dict[ShortText, CommonLaunch] = {}
+
+
 class Response(Struct, frozen=True, tag="answer"):
     """The agent's result of a request."""
 
@@ -352,4 +373,6 @@ class ReportNow(Struct, frozen=True, tag="report-now"):
     reason: ShortText = ""
 
 
-Frame: TypeAlias = Hello | Welcome | HelloRefused | Heartbeat | Request | Response | RequestFailed | ReportNow
+Frame: TypeAlias = (
+    Hello | Welcome | HelloRefused | Heartbeat | Request | RequestBundle | Response | RequestFailed | ReportNow
+)

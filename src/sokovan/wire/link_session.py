@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TypeAlias
 
+from sokovan.wire.bundles import requests_of
 from sokovan.wire.frames import (
     Command,
     Frame,
@@ -20,6 +21,7 @@ from sokovan.wire.frames import (
     Reply,
     ReportNow,
     Request,
+    RequestBundle,
     RequestFailed,
     Response,
     Welcome,
@@ -116,11 +118,6 @@ class ManagerEnd:
         self._due_ms: dict[int, int] = {}
         self._idle_deadline_ms = now_ms + hello_timeout_ms
         self._idle_timeout_ms = hello_timeout_ms
-
-    @property
-    def in_flight(self) -> int:
-        """The number of unanswered requests."""
-        return len(self._due_ms)
 
     @property
     def next_due_ms(self) -> int:
@@ -228,6 +225,8 @@ class AgentEnd:
                 return (LinkEnded(frame.message, frame),)
             case LinkPhase.OPEN, Request():
                 return self._accept(frame, now_ms)
+            case LinkPhase.OPEN, RequestBundle():
+                return tuple(event for request in requests_of(frame) for event in self._accept(request, now_ms))
             case LinkPhase.OPEN, ReportNow():
                 return (ReportRequested(),)
         return self._end(f"unexpected {type(frame).__name__} on a link in phase {self.phase}")

@@ -1,4 +1,4 @@
-"""JSON encoding of snapshots and plans; malformed documents are refused by key."""
+"""JSON encoding of snapshots and verdicts; malformed documents are refused by key."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ from sokovan.domain.session import Partition, Preemption, SessionType, TopologyC
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.codec import (
     InvalidSnapshot,
-    plan_from_json,
-    plan_to_json,
     snapshot_from_json,
     snapshot_to_json,
     verdict_from_json,
     verdict_to_json,
 )
-from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.snapshot import (
     FairSharePolicy,
     OwnerUsage,
@@ -93,42 +90,19 @@ def _rich_policy() -> ResourcePolicy:
     return ResourcePolicy("p", slot_limits("cpu=0"), 3, 0, slot_limits("mem=5"), 4, 9)
 
 
-def a_plan() -> SchedulingPlan:
-    """A plan in which every field is set."""
-    verdict = Verdict(
-        SessionId("s"), Code.FRAGMENTED, "some fit", (Check("room", "short", "why"),), Funnel(7, 6, 5, 4, 3, 2, 1),
-        parse_slots("cpu=1"), "a", 1, 2, 3, 4, (SessionId("r"),),
-    )  # fmt: skip
-    return SchedulingPlan(
-        placements=(Placement(KernelId("k"), SessionId("s"), AgentId("a")),),
-        reservations=(Reservation(SessionId("t"), ((KernelId("l"), AgentId("b")), (KernelId("m"), AgentId("a")))),),
-        evictions=(Eviction(KernelId("v"), SessionId("u"), AgentId("a"), SessionId("t")),),
-        cursors={"gpu": AgentId("a")},
-        domains={SessionId("s"): "rack"},
-        verdicts=(verdict, Verdict(SessionId("z"), Code.PLACED, "placed")),
-    )
-
-
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_snapshot_survives_the_way_to_json_and_back(indent: int | None) -> None:
     assert snapshot_from_json(snapshot_to_json(everything(), indent=indent)) == everything()
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_plan_survives_the_way_to_json_and_back(indent: int | None) -> None:
-    assert plan_from_json(plan_to_json(a_plan(), indent=indent)) == a_plan()
-
-
-def test_an_empty_snapshot_and_an_empty_plan_survive_too() -> None:
+def test_an_empty_snapshot_survives_too() -> None:
     assert snapshot_from_json(snapshot_to_json(SystemSnapshot(()))) == SystemSnapshot(())
-    assert plan_from_json(plan_to_json(SchedulingPlan())) == SchedulingPlan()
 
 
 def test_a_snapshot_from_json_gives_the_very_same_plan() -> None:
     seen = snapshot([agent("a"), agent("b", "cpu=2")], [session("s", "cpu=2"), session("t", "cpu=9")])
     plan = decide(snapshot_from_json(snapshot_to_json(seen)), selector="dispersed")
     assert plan == decide(seen, selector="dispersed")
-    assert plan_from_json(plan_to_json(plan)) == plan
 
 
 def test_the_same_snapshot_is_written_the_same_whatever_the_order_of_its_sets() -> None:
@@ -216,16 +190,17 @@ def test_what_is_not_json_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "7", "{}", '{"sokovan": "snapshot"}'])
-def test_json_that_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSnapshot, match="this is not a plan"):
-        plan_from_json(text)
+def test_json_that_is_no_verdict_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSnapshot, match="this is not a verdict"):
+        verdict_from_json(text)
 
 
-def test_a_malformed_plan_is_refused_by_its_key() -> None:
-    text = plan_to_json(a_plan()).replace('"FRAGMENTED"', '"FEDUP"')
+def test_a_malformed_verdict_is_refused_by_its_key() -> None:
+    verdict = Verdict(SessionId("s"), Code.FRAGMENTED, "some fit")
+    text = verdict_to_json(verdict).replace('"FRAGMENTED"', '"FEDUP"')
     with pytest.raises(InvalidSnapshot, match="'FEDUP'") as refused:
-        plan_from_json(text)
-    assert refused.value.key == "plan.verdicts[0].code"
+        verdict_from_json(text)
+    assert refused.value.key == "verdict.code"
 
 
 def test_a_verdict_comes_back_as_it_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidTopology
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.plain_values import to_plain
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.codec import plan_to_json, snapshot_to_json
+from sokovan.scheduling.codec import snapshot_to_json
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, UnsupportedAction
 from sokovan.scheduling.registry import BUILT_IN
@@ -105,10 +107,12 @@ def test_the_order_in_which_sessions_are_listed_decides_nothing_where_their_age_
 
 SCRIPT = """
 import sys
-from sokovan.scheduling.codec import plan_to_json, snapshot_from_json
+import json
+from sokovan.domain.plain_values import to_plain
+from sokovan.scheduling.codec import snapshot_from_json
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
-print(plan_to_json(schedule(snapshot_from_json(sys.stdin.read()), SchedulingProfile(sequencer="drf"))))
+print(json.dumps(to_plain(schedule(snapshot_from_json(sys.stdin.read()), SchedulingProfile(sequencer="drf")))))
 """
 
 
@@ -125,7 +129,7 @@ def test_the_plan_does_not_depend_on_the_hash_seed_of_the_process(tmp_path: Path
             check=True,
         )
         outputs.add(done.stdout.strip())
-    assert outputs == {plan_to_json(decide(mixed(), sequencer="drf"))}
+    assert outputs == {json.dumps(to_plain(decide(mixed(), sequencer="drf")))}
 
 
 @pytest.mark.parametrize("action", ACTIONS_TO_COME)

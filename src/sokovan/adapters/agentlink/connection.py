@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sokovan.adapters.agentlink.duplex import Duplex
 from sokovan.ports.environment import Clock
+from sokovan.wire.bundles import bundles_of, requests_of
 from sokovan.wire.frames import (
     Command,
     Frame,
@@ -15,6 +16,8 @@ from sokovan.wire.frames import (
     Hello,
     HelloRefused,
     ReportNow,
+    Request,
+    RequestBundle,
     RequestFailed,
     Response,
     Welcome,
@@ -71,6 +74,8 @@ class AgentConnection:
         )
         self._waiting: dict[int, asyncio.Future[Response | RequestFailed | None]] = {}
         self._sending = asyncio.Lock()
+        self._bundles = False
+        self._unsent: list[Request] = []
         self._latest: Heartbeat | None = None
         self._heartbeat_arrived = asyncio.Event()
         self._ended_event = asyncio.Event()
@@ -132,12 +137,38 @@ class AgentConnection:
         )
         answer: asyncio.Future[Response | RequestFailed | None] = asyncio.get_running_loop().create_future()
         self._waiting[request.number] = answer
+        self._unsent.append(request)
         try:
-            await self._send(request)
+            await self._send_requests()
             return await answer
         finally:
             self._session.abandon(request.number)
             self._waiting.pop(request.number, None)
+
+    async def _send_requests(self) -> None:
+        """Send the requests that wait: those that began in the same turn of the loop together."""
+        await asyncio.sleep(0)  # yields to the others, and does not wait
+        requests, self._unsent = self._unsent, []
+        for frame in bundles_of(requests) if self._bundles else requests:
+            try:
+                await self._send(frame)
+            except MalformedFrame as problem:  # too large
+                await self._send_alone(frame, problem)
+
+    async def _send_alone(self, frame: Frame, problem: MalformedFrame) -> None:
+        """Send the requests of a frame that is too large by themselves; fails those that are."""
+        for request in requests_of(frame) if isinstance(frame, RequestBundle) else ():
+            try:
+                await self._send(request)
+            except MalformedFrame as too_large:
+                self._fail(request.number, too_large)
+        if isinstance(frame, Request):
+            self._fail(frame.number, problem)
+
+    def _fail(self, number: int, problem: MalformedFrame) -> None:
+        waiting = self._waiting.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(problem)
 
     async def report_now(self) -> None:
         """Request a heartbeat now."""
@@ -179,6 +210,7 @@ class AgentConnection:
         for event in events:
             match event:
                 case HelloReceived():
+                    self._bundles = event.hello.bundles
                     self._hello.set_result(event.hello)
                 case HeartbeatReceived():
                     self._latest = event.heartbeat

@@ -80,6 +80,7 @@ def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
         partial=partial,
         shard=inventory.shard,
         images=inventory.images,
+        bundles=True,
     )
 
 

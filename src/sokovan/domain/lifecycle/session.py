@@ -5,6 +5,7 @@ A session's status is a total function of its intent and of its kernels' statuse
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
@@ -123,20 +124,23 @@ def session_status(intent: SessionIntent, kernels: Iterable[KernelStatus]) -> Se
     beyond the minimum that start later do not set it back. One kernel that ends ends the
     session. `kernels` must not contain rows that a newer attempt replaced.
     """
-    statuses = list(kernels)
-    alive = sorted((KERNEL_ALIVE.index(s) for s in statuses if s in KERNEL_ALIVE), reverse=True)
-    ending = any(s in {KernelStatus.TERMINATING, KernelStatus.TERMINATED} for s in statuses)
-    waiting = KernelStatus.PENDING in statuses or not statuses
+    counts = Counter(kernels)  # gangs are large, and have few different statuses
+    alive = any(status in counts for status in KERNEL_ALIVE)
+    ending = KernelStatus.TERMINATING in counts or KernelStatus.TERMINATED in counts
+    waiting = KernelStatus.PENDING in counts or not counts
     if not alive and not ending:
         return _S.PENDING if waiting and intent.goal is Goal.RUN else _S.CANCELLED
-    if intent.goal is Goal.FORCE or set(statuses) <= {KernelStatus.TERMINATED, KernelStatus.CANCELLED}:
+    if intent.goal is Goal.FORCE or counts.keys() <= {KernelStatus.TERMINATED, KernelStatus.CANCELLED}:
         return _S.TERMINATED
     if ending or intent.goal is Goal.STOP:
         return _S.TERMINATING
-    if len(alive) < intent.required:
-        # Gangs are placed whole, so no plan leads here; the answer lets such a session be terminated.
-        return _S.SCHEDULED
-    return _ALIVE[alive[intent.required - 1]]
+    so_far = 0
+    for kernel, session in zip(reversed(KERNEL_ALIVE), reversed(_ALIVE), strict=True):
+        so_far += counts[kernel]
+        if so_far >= intent.required:
+            return session
+    # Gangs are placed whole, so no plan leads here; the answer lets such a session be terminated.
+    return _S.SCHEDULED
 
 
 def deciding_statuses(kernels: Iterable[tuple[KernelStatus, bool]]) -> tuple[KernelStatus, ...]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sokovan.domain.errors import SokovanError
@@ -69,22 +70,22 @@ def unit_text(words: Sequence[str], environment: Mapping[str, str]) -> str:
 def install(words: Sequence[str], environment: Mapping[str, str]) -> Path:
     """Write the unit, enable it and start it. Raises ServiceUnavailable.
 
-    Returns its path. If systemd refuses it, the unit is removed again.
+    Returns its path. If systemd refuses it, the unit is as it was before: absent, or the
+    one of an earlier installation.
     """
     path = unit_path(environment)
     systemctl = _systemctl()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(PRIVATE_FILE)
-        path.chmod(PRIVATE_FILE)  # a variable may have a password
-        path.write_text(unit_text(words, environment), encoding="utf-8")
+        earlier = path.read_bytes() if path.exists() else None
+        _replace(path, unit_text(words, environment).encode())
     except OSError as error:
         raise ServiceUnavailable(f"{path}: {error.strerror or error}") from error
     try:
         _call(systemctl, "daemon-reload")
         _call(systemctl, "enable", "--now", UNIT)
     except ServiceUnavailable:
-        path.unlink(missing_ok=True)
+        _restore(path, earlier, systemctl)
         raise
     return path
 
@@ -99,6 +100,25 @@ def uninstall(environment: Mapping[str, str]) -> Path | None:
     path.unlink(missing_ok=True)
     _call(systemctl, "daemon-reload")
     return path
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; only its owner may read it: a variable may have a password."""
+    new = path.with_name(f".{path.name}.new")
+    new.touch(PRIVATE_FILE)
+    new.chmod(PRIVATE_FILE)
+    new.write_bytes(content)
+    new.replace(path)
+
+
+def _restore(path: Path, earlier: bytes | None, systemctl: str) -> None:
+    """Bring the unit back to what it was, as far as that is possible."""
+    with suppress(OSError, ServiceUnavailable):
+        if earlier is None:
+            path.unlink(missing_ok=True)
+        else:
+            _replace(path, earlier)
+        _call(systemctl, "daemon-reload")
 
 
 def _systemctl() -> str:

@@ -27,6 +27,8 @@ from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 # Relative to the working folder; the runtime turns it into an absolute path.
 HOSTFILE = "hostfile"
 LOOPBACK = "127.0.0.1"
+# A longer list of hosts is in the host file only: Linux limits a variable to 128 KiB.
+HOSTS_BYTES_MAX = 100_000
 
 # Variables that the system sets besides SOKOVAN_...; a request must not set them.
 RESERVED = frozenset(
@@ -92,7 +94,8 @@ class _Neighbours:
         self.master_port = {MASTER_PORT: str(leased[0])} if leased else {}
         self.hosts = [self.address(kernel) for kernel in self.kernels]
         # One text for all kernels: built for each, the lists of a gang would grow with the square of its size.
-        self.host_list = ",".join(self.hosts)
+        listed = ",".join(self.hosts)
+        self.host_list = {"SOKOVAN_HOSTS": listed} if len(listed) <= HOSTS_BYTES_MAX else {}
         self.hostfile = "".join(f"{host} slots={count}\n" for host, count in Counter(self.hosts).items())
         self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
         # A kernel that is being placed again has a rank, too.
@@ -141,7 +144,7 @@ def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours:
         "SOKOVAN_SIZE": size,
         "SOKOVAN_LOCAL_RANK": local_rank,
         "SOKOVAN_LOCAL_SIZE": local_size,
-        "SOKOVAN_HOSTS": neighbours.host_list,
+        **neighbours.host_list,
         "SOKOVAN_HOSTFILE": HOSTFILE,
         **{port_variable(name): str(port) for name, port in kernel.host_ports.items() if name != MASTER_LEASE},
         "MASTER_ADDR": neighbours.hosts[0],

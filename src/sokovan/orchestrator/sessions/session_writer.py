@@ -21,7 +21,6 @@ from sokovan.orchestrator.batch_writer import BatchWriter, WriteResult
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.session_cache import SessionCache
 from sokovan.ports.repositories.ledger import UnprovenFree
-from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
@@ -127,10 +126,13 @@ class SessionWriter:
             return []
 
         async def work(unit: UnitOfWork, batch: Sequence[Freeing]) -> Sequence[SessionRecord]:
+            ids = dict.fromkeys(freeing.session_id for freeing in batch)
+            known = {one: record for one in ids if (record := self._sessions.get(one)) is not None}
             for proof in dict.fromkeys(one.proof for one in batch):
                 kernels = [kernel for one in batch if one.proof is proof for kernel in one.kernels]
-                await unit.ledger.free(kernels, proof, change)
-            return await _read(unit, [one.session_id for one in batch])
+                freed = await unit.ledger.free(kernels, proof, change, known=known)
+                known |= {record.session_id: record for record in freed}
+            return [known[one] for one in ids]
 
         written = await self._batches.write(freeings, work)
         self._update_cache(handler, written, lambda freeing: freeing.session_id)
@@ -185,13 +187,12 @@ async def _take_steps(unit: UnitOfWork, plans: Sequence[SessionMoves]) -> Sequen
                 step = plan.steps[number]
                 moves.setdefault(step.change, []).extend(step.moves(session))
         attempted = {move.kernel.session_id for group in moves.values() for move in group}
-        done = [record for change, group in moves.items() for record in await unit.sessions.move_many(group, change)]
+        done = [
+            record
+            for change, group in moves.items()
+            for record in await unit.sessions.move_many(group, change, known=now)
+        ]
         # Skips sessions that changed concurrently.
         now = {one: session for one, session in now.items() if one not in attempted}
         now |= {record.session_id: record for record in done}
     return list(now.values())
-
-
-async def _read(unit: UnitOfWork, ids: Sequence[SessionId]) -> Sequence[SessionRecord]:
-    distinct = list(dict.fromkeys(ids))
-    return await unit.sessions.page(SessionFilter(ids=distinct), limit=len(distinct))

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.domain.owners.past_usage import PastUsage, UsageKey
+from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
+from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
 
 # How many held ports are listed; they serve an explanation.
 PORTS_LISTED_MAX = 20
@@ -30,12 +30,20 @@ class UnprovenFree(SokovanError):
 class Ledger(Protocol):
     """The slots that kernels hold. The allocator takes them, only the ledger frees."""
 
-    async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
+    async def free(
+        self,
+        kernels: Sequence[KernelRecord],
+        proof: FreeProof,
+        change: Change,
+        *,
+        known: Mapping[SessionId, SessionRecord] | None = None,
+    ) -> Sequence[SessionRecord]:
         """End TERMINATING kernels with a proof and free their slots.
 
-        Their sessions are updated with them. An exit code in a record that the store does
+        Their sessions are updated with them, and returned by id. An exit code in a record that the store does
         not have yet is stored. A kernel that was freed before is skipped, so that
-        repeated reports are harmless. Raises UnprovenFree, StaleVersion.
+        repeated reports are harmless. `known` are sessions as they were read before: one that
+        has not changed since is not read again. Raises UnprovenFree, StaleVersion.
         """
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
@@ -43,9 +51,6 @@ class Ledger(Protocol):
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """Every kernel that holds slots on this agent, also of ended sessions."""
-
-    async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
-        """Every line of this kernel, including freed ones."""
 
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """Those of these ports that are leased or rest on agents of a scaling group.
@@ -64,10 +69,4 @@ class Ledger(Protocol):
         Of this scaling group and of these names, or of all.
         It changes in the transactions that take and free slots, so that every attempt of a
         kernel counts once.
-        """
-
-    async def adjust_usage(self, key: UsageKey, amount: int) -> None:
-        """Add an amount to past usage; a negative one is a refund.
-
-        A refund takes at most what is left after the decay.
         """

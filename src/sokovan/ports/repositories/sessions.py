@@ -117,11 +117,14 @@ class SessionRepository(Protocol):
         IllegalTransition, ForbiddenCause, and InvalidSpec if `moves` is empty.
         """
 
-    async def move_many(self, moves: Sequence[KernelMove], change: Change) -> Sequence[SessionRecord]:
+    async def move_many(
+        self, moves: Sequence[KernelMove], change: Change, *, known: Mapping[SessionId, SessionRecord] | None = None
+    ) -> Sequence[SessionRecord]:
         """Like `move_kernels` for many sessions at once, each of them atomically.
 
         Returns the changed sessions, by id. Sessions that changed concurrently are
-        skipped. Raises IllegalTransition, ForbiddenCause.
+        skipped. `known` are sessions as they were read before: one that has not changed since is
+        not read again. Raises IllegalTransition, ForbiddenCause, StaleVersion.
         """
 
     async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:

@@ -113,10 +113,9 @@ class KernelPlacer:
     def fill_exactly(self, batches: Sequence[KernelBatch], count: int, agents: range) -> bool:
         """Place or reserve `count` kernels; False (with some placed) if they do not fit."""
         for batch in batches:
-            count -= self._fill_batch(batch, batch.kernels[:count], agents, whole=True)
-            if not count:
-                return True
-        return False
+            if count:
+                count -= self._fill_batch(batch, batch.kernels[:count], agents, whole=True)
+        return not count
 
     def place(self, batch: KernelBatch, kernels: Sequence[KernelWorkload], agents: range) -> int:
         """Place as many of these equal kernels as there is room for now."""

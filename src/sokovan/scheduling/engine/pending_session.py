@@ -63,6 +63,10 @@ class KernelBatch:
         equal = self.shape is shape and self.group == kernel.group and self.kernel_group == kernel_group
         return equal and self.nominated == nominated == NO_AGENT
 
+    def part(self, kernels: list[KernelWorkload]) -> KernelBatch:
+        """A batch of some of these kernels."""
+        return KernelBatch(self.shape, kernels, nominated=self.nominated, kernel_group=self.kernel_group)
+
 
 TentativeKernel = tuple[KernelBatch, KernelWorkload, int]  # the last is the row of the agent
 
@@ -254,6 +258,50 @@ class PendingSession:
                     self.kernel_groups.append(KernelGroupState(number, value, partition.size, partition.topology))
                 return by_value[key]
         return NO_GROUP
+
+
+class UnmetMinimums:
+    """The kernels that group minimums lack, and the kernel groups that have them."""
+
+    def __init__(
+        self, pending: PendingSession, batches: Sequence[KernelBatch], kernels: Sequence[TentativeKernel]
+    ) -> None:
+        self._lacking = Counter(pending.session.group_minimums) - pending.group_have
+        if self._lacking:
+            self._lacking -= Counter(batch.group for batch, _, _ in kernels)
+        self._left: Counter[tuple[int, str]] = Counter()  # by kernel group and group
+        if self._lacking:
+            for batch in batches:
+                self._left[batch.kernel_group, batch.group] += len(batch.kernels)
+            self._left.subtract((batch.kernel_group, batch.group) for batch, _, _ in kernels)
+        self._total: Counter[str] = Counter()
+        for (_, group), count in self._left.items():
+            self._total[group] += count
+
+    def given_by(self, index: int) -> int:
+        """How many of the lacking kernels a kernel group has."""
+        return sum(min(count, self._left[index, group]) for group, count in self._lacking.items())
+
+    def only_from(self, index: int) -> Counter[str]:
+        """The lacking kernels, by group, that all other kernel groups are too few for."""
+        others = {group: self._total[group] - self._left[index, group] for group in self._lacking}
+        return self._lacking - Counter(others)
+
+    def split(self, index: int, batches: Sequence[KernelBatch]) -> tuple[list[KernelBatch], list[KernelBatch]]:
+        """The kernels that no other kernel group has; the others, lacking ones first."""
+        if not self._lacking:
+            return [], list(batches)
+        only, lacking = self.only_from(index), self._lacking.copy()
+        parts: tuple[list[KernelBatch], ...] = ([], [], [])
+        for batch in batches:
+            first = min(only[batch.group], len(batch.kernels))
+            second = max(first, min(lacking[batch.group], len(batch.kernels)))
+            only[batch.group] -= first
+            lacking[batch.group] -= second
+            for part, low, high in zip(parts, (0, first, second), (first, second, None), strict=True):
+                if kernels := batch.kernels[low:high]:
+                    part.append(batch.part(kernels))
+        return parts[0], [*parts[1], *parts[2]]
 
 
 def _batches(waiting: Iterable[tuple[int, KernelWorkload, int]], batching: BatchingContext) -> list[KernelBatch]:

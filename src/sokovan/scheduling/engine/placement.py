@@ -15,7 +15,14 @@ from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.engine.gang import CycleContext, KernelPlacer
-from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, KernelBatch, PendingReason, PendingSession
+from sokovan.scheduling.engine.pending_session import (
+    NO_AGENT,
+    NO_GROUP,
+    KernelBatch,
+    PendingReason,
+    PendingSession,
+    UnmetMinimums,
+)
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.topology_search import Demand, Tier
@@ -239,26 +246,31 @@ class PlacementAttempt:
                 return
 
     def _next_kernel_group(self, failed: set[int]) -> int | None:
-        """Required groups first, then other unready ones, then ready ones with kernels left."""
-        pending = self._pending
+        """Required groups first, then those with kernels of an unmet minimum, unready ones, and ready ones."""
+        pending, unmet = self._pending, self._unmet()
         have = Counter(batch.kernel_group for batch, _, _ in self._statement.kernels)
         left = self._kernels_left()
         ready = [group.have + have[index] >= group.size for index, group in enumerate(pending.kernel_groups)]
-        required: set[int] = set()
+        required = {index for index in left if unmet.only_from(index)}
         for number, partition in enumerate(pending.session.partitions):
             members = [index for index, group in enumerate(pending.kernel_groups) if group.partition == number]
-            members.sort(key=lambda index: (self._group_key(index), index))
+            members.sort(
+                key=lambda index: (index not in required, self._group_key(index), -unmet.given_by(index), index)
+            )
             lacking = partition.min_groups - sum(ready[index] for index in members)
             required.update([index for index in members if not ready[index]][: max(0, lacking)])
         indices = (*range(len(pending.kernel_groups)), NO_GROUP)
         return min(
             (index for index in indices if index not in failed and left[index]),
             key=lambda index: (
-                index not in required, index == NO_GROUP or ready[index], self._group_key(index), index == NO_GROUP,
-                index,
+                index not in required, not unmet.given_by(index), index == NO_GROUP or ready[index],
+                self._group_key(index), index == NO_GROUP, index,
             ),
             default=None,
         )  # fmt: skip
+
+    def _unmet(self) -> UnmetMinimums:
+        return UnmetMinimums(self._pending, self._batches, self._statement.kernels)
 
     def _group_key(self, index: int) -> tuple[object, ...]:
         if index == NO_GROUP or not self._context.extensions.at("group_order"):
@@ -277,35 +289,42 @@ class PlacementAttempt:
 
     def _fill_kernel_group(self, index: int, hypernode: str, *, later: bool) -> bool:
         """Place one kernel group inside a HyperNode, by the group's own topology."""
-        topology, batches = self._context.topology, self._remaining(index)
+        topology = self._context.topology
+        alone, rest = self._unmet().split(index, self._remaining(index))
+        batches = [*alone, *rest]
         group = None if index == NO_GROUP else self._pending.kernel_groups[index]
         used = [agent for batch, _, agent in self._statement.kernels if batch.kernel_group == index]
-        count = max(1, self._required_from(index), 0 if group is None else group.size - group.have - len(used))
+        first = sum(len(batch.kernels) for batch in alone)
+        size = 0 if group is None else group.size - group.have - len(used)
+        count = max(1, first, size, self._required_from(index))
         if sum(len(batch.kernels) for batch in batches) < count:
             return False
+
+        def attempt(name: str) -> bool:
+            steps = ((alone, first), (rest, count - first))
+            return self._try_kernel_group(steps, topology.agents(name), index=index)
+
         if group is None or group.topology is None:
-            return self._try_kernel_group(batches, count, topology.agents(hypernode), index=index)
+            return attempt(hypernode)
         limit = topology.tier_limit(group.topology)
         if limit.problem:
             self.reason = PendingReason(Code.TOPOLOGY_IMPOSSIBLE, limit.problem)
             return False
         demand, whole = _first_shapes(batches, count), len({batch.shape for batch in batches}) == 1
-
-        def attempt(name: str) -> bool:
-            return self._try_kernel_group(batches, count, topology.agents(name), index=index)
-
         for tier in topology.tiers(limit, inside=hypernode, agents=[*group.agents, *used]):
             names = self._candidates(tier, demand, whole=whole, later=later, group=group.value)
             if any(attempt(name) for name in self._by_trial(names, attempt)):
                 return True
         return False
 
-    def _try_kernel_group(self, batches: Sequence[KernelBatch], count: int, agents: range, *, index: int) -> bool:
-        """Try `count` kernels of one group on a range of agents; rolled back if they do not fit."""
+    def _try_kernel_group(
+        self, steps: Sequence[tuple[Sequence[KernelBatch], int]], agents: range, *, index: int
+    ) -> bool:
+        """Try kernels of one group, so many of each step, on a range of agents; rolled back if they do not fit."""
         reserved = len(self._statement.reserved)
 
         def fill() -> bool:
-            if not self._placer.fill_exactly(batches, count, agents):
+            if not all(self._placer.fill_exactly(batches, count, agents) for batches, count in steps):
                 return False
             point = "group_pipelined" if len(self._statement.reserved) > reserved else "group_ready"
             return index == NO_GROUP or self._plugins_agree(point, self._view(index))
@@ -331,7 +350,7 @@ class PlacementAttempt:
                 continue
             kernels = [kernel for kernel in batch.kernels if kernel.kernel_id not in used]
             if kernels:
-                rest.append(KernelBatch(batch.shape, kernels, nominated=batch.nominated, kernel_group=index))
+                rest.append(batch.part(kernels))
         return rest
 
 

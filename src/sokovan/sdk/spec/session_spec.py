@@ -195,11 +195,6 @@ SESSION_FIELDS: Mapping[str, Field] = {
 REQUIRED = ("apiVersion", "kind")
 
 
-def read_specs(text: str, file: str) -> list[SessionBody]:
-    """The requests for the sessions of a file, in order. Raises InvalidSpecFile."""
-    return [spec.body for spec in read_spec_documents(text, file)]
-
-
 def read_spec_documents(text: str, file: str) -> list[SpecDocument]:
     """The sessions of a file, each with its document. Raises InvalidSpecFile."""
     nodes = read_nodes(text, file)

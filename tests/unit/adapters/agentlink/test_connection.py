@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
 from sokovan.testing.clock import VirtualClock
+from sokovan.wire.bundles import requests_of
 from sokovan.wire.frames import (
     PROTOCOL,
+    CreateKernel,
     Done,
     ForgetKernel,
     Heartbeat,
+    Hello,
     HelloRefused,
     ReportNow,
     Request,
+    RequestBundle,
     RequestFailed,
     Response,
     Welcome,
 )
+from sokovan.wire.link_codec import FRAME_BYTES_MAX, MalformedFrame
 from sokovan.wire.link_session import LinkBusy, LinkNotOpen
 from tests.unit.adapters.agentlink.lines import BEAT, HELLO, Line
 
@@ -37,9 +43,9 @@ class Rig:
         self.connection = AgentConnection(self.line, self.clock, LIMITS)
         self.task = asyncio.ensure_future(self.connection.run(asyncio.Event().wait))
 
-    async def opened(self) -> None:
-        self.line.says(HELLO)
-        assert await self.connection.hello() == HELLO
+    async def opened(self, hello: Hello = HELLO) -> None:
+        self.line.says(hello)
+        assert await self.connection.hello() == hello
         await self.connection.welcome(WELCOME)
         assert await self.line.hears() == WELCOME
 
@@ -184,3 +190,43 @@ async def test_what_goes_wrong_beside_the_link_is_not_hushed_up() -> None:
 
     with pytest.raises(ValueError, match="a defect"):
         await connection.run(breaks)
+
+
+def creation(kernel: str, text: str) -> CreateKernel:
+    return CreateKernel(kernel, 1, "s1", "plain", ("true",), environment={"HOSTS": text})
+
+
+async def test_requests_that_begin_together_are_sent_in_one_frame(rig: Rig) -> None:
+    await rig.opened(msgspec.structs.replace(HELLO, bundles=True))
+    asked = [
+        asyncio.ensure_future(rig.connection.request(creation(name, "a,b"), incarnation=1, allowed_s=2))
+        for name in ("k1", "k2")
+    ]
+    bundle = await rig.line.hears()
+    assert isinstance(bundle, RequestBundle)
+    assert [request.command for request in requests_of(bundle)] == [creation("k1", "a,b"), creation("k2", "a,b")]
+    assert bundle.requests[0].command == msgspec.structs.replace(creation("k1", ""), environment={})
+    for request in bundle.requests:
+        rig.line.says(Response(request.number, Done()))
+    assert await asyncio.gather(*asked) == [Response(request.number, Done()) for request in bundle.requests]
+
+
+async def test_an_agent_of_an_earlier_release_gets_every_request_by_itself(rig: Rig) -> None:
+    await rig.opened()
+    asked = [rig.ask(), rig.ask()]
+    requests = [await rig.line.hears() for _ in asked]
+    assert all(isinstance(request, Request) for request in requests)
+
+
+async def test_a_request_that_is_too_large_fails_alone(rig: Rig) -> None:
+    await rig.opened(msgspec.structs.replace(HELLO, bundles=True))
+    good, bad = [
+        asyncio.ensure_future(rig.connection.request(creation("k1", text), incarnation=1, allowed_s=2))
+        for text in ("a", "x" * FRAME_BYTES_MAX)
+    ]
+    request = await rig.line.hears()
+    assert isinstance(request, Request)
+    rig.line.says(Response(request.number, Done()))
+    assert await good == Response(request.number, Done())
+    with pytest.raises(MalformedFrame):
+        await bad

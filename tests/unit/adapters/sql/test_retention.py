@@ -20,6 +20,7 @@ from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import REQUESTS_KEPT_S, USAGE_KEPT_S, UnitOfWork
 from sokovan.testing.clock import VirtualClock
+from sokovan.testing.ledger_rows import add_past_usage
 from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
 
 KEY = RequestKey("u", "k", "digest")
@@ -66,7 +67,7 @@ async def test_past_usage_goes_a_week_after_its_owner() -> None:
         await cluster.put(Domain("default"), group, User("ada", "default"), User("bob", "default"), queue)
         for scope, name in (("user", "ada"), ("user", "bob"), ("group", "nlp"), ("queue", "research")):
             key = UsageKey(DEFAULT_GROUP, UsageScope(scope), name, "cpu")
-            await cluster.store.run(partial(add_usage, key))
+            await add_past_usage(cluster.store, key, 1000)
         await clock.advance(USAGE_KEPT_S + 1)
         for kind, name in ((User, "ada"), (Group, "nlp"), (Queue, "research")):
             assert await names_with_usage(cluster) >= {name}
@@ -93,10 +94,6 @@ async def test_past_usage_of_an_owner_that_is_missing_stays_for_a_week_and_while
         await clock.advance(2)
         await cluster.store.prune(older_than_s=60)
         assert "gone" not in await names_with_usage(cluster)
-
-
-async def add_usage(key: UsageKey, unit: UnitOfWork) -> None:
-    await unit.ledger.adjust_usage(key, 1000)
 
 
 async def remove(kind: type[Any], name: str, unit: UnitOfWork) -> None:

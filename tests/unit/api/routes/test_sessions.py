@@ -292,8 +292,8 @@ async def test_an_array_is_submitted_shown_listed_and_ended_as_one(api: ApiHarne
     assert (whole["id"], whole["counts"], whole["status"]) == (array["id"], {"pending": 3}, "pending")
     members = await ids(api, "array=sweep&")
     assert len(members) == 3
-    assert first.json()["id"] == members[-1]
-    assert (await api.get("/sessions/sweep[4]", user=NORTH)).json()["id"] == members[0]
+    assert first.json()["id"] == members[0]
+    assert (await api.get("/sessions/sweep[4]", user=NORTH)).json()["id"] == members[-1]
     assert not set(members) & set(await ids(api, "outside_arrays=true&"))
     listed = (await api.get("/arrays?status=pending&mine=true", user=NORTH)).json()["items"]
     assert [one["name"] for one in listed] == ["sweep"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sokovan.domain.owners.past_usage import UsageKey, UsageScope
+from sokovan.testing.ledger_rows import add_past_usage
 from tests.unit.api.api_harness import ADMIN, ApiHarness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -16,7 +17,7 @@ NORTH, SOUTH = member("north"), member("south")
 
 async def used(api: ApiHarness, scope: UsageScope, name: str, seconds: int = 60) -> None:
     key = UsageKey("default", scope, name, "cpu")
-    await api.cluster.store.run(lambda unit: unit.ledger.adjust_usage(key, seconds * 1000))
+    await add_past_usage(api.cluster.store, key, seconds * 1000)
 
 
 async def seen(api: ApiHarness, user: str, query: str = "") -> list[tuple[str, str]]:

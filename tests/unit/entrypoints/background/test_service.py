@@ -46,3 +46,34 @@ def test_without_systemctl_nothing_is_written(tmp_path: Path, monkeypatch: pytes
         install([], {"HOME": str(tmp_path)})
     assert list(tmp_path.iterdir()) == []
     assert uninstall({"HOME": str(tmp_path)}) is None
+
+
+@pytest.fixture
+def refusing_systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A systemctl that enables nothing; the file has what it was called with."""
+    calls, folder = tmp_path / "calls", tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "systemctl"
+    script.write_text(f'#!/bin/sh\necho "$2" >> {calls}\n[ "$2" != enable ] || {{ echo no bus >&2; exit 1; }}\n')
+    script.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return calls
+
+
+def test_a_unit_that_systemd_refuses_is_removed(tmp_path: Path, refusing_systemctl: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    with pytest.raises(ServiceUnavailable, match="enable failed: no bus"):
+        install([], environment)
+    assert list(unit_path(environment).parent.iterdir()) == []
+    assert refusing_systemctl.read_text().split() == ["daemon-reload", "enable", "daemon-reload"]
+
+
+def test_an_earlier_unit_stays_if_systemd_refuses_the_new_one(tmp_path: Path, refusing_systemctl: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    path = unit_path(environment)
+    path.parent.mkdir(parents=True)
+    path.write_text("earlier")
+    with pytest.raises(ServiceUnavailable):
+        install(["--data", "/d"], environment)
+    assert [(one.name, one.read_text()) for one in path.parent.iterdir()] == [(path.name, "earlier")]
+    assert refusing_systemctl.read_text().split()[-1] == "daemon-reload"

@@ -6,8 +6,8 @@ import pytest
 
 from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
-from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
@@ -21,6 +21,7 @@ from sokovan.orchestrator.sessions.session_writer import (
     by_report,
 )
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from tests.unit.adapters.sql.statements import recorded_statements
 
 READY, CREATE = KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED
 
@@ -149,3 +150,39 @@ async def test_a_note_is_added_to_all_sessions(harness: Harness) -> None:
     for name in ("s1", "s2"):
         last = (await harness.cluster.history(name))[-1]
         assert (last.change.code, len(last.change.detail)) == ("waits", DETAIL_MAX)
+
+
+async def running_gang(harness: Harness, size: int) -> SessionRecord:
+    """A gang whose kernels have been requested, as the cache has it."""
+    await harness.cluster.agent("large", slots={"cpu": 1_000_000, "mem": 1 << 50})
+    await harness.cluster.submit("gang", kernels=size)
+    await harness.cluster.stored.place("gang", *["large"] * size)
+    await harness.reader.load()
+    return harness.live.get(SessionId("gang"))  # type: ignore[return-value]  # it was loaded
+
+
+async def test_writing_a_gang_reads_none_of_its_kernels(harness: Harness) -> None:
+    gang = await running_gang(harness, 20)
+    with recorded_statements(harness.cluster.stored) as statements:
+        await harness.writer.move("test", [SessionMoves(gang, tuple(ready_and_asked(gang)))])
+    stopped = (await harness.writer.set_goal("test", [gang.session_id], Goal.STOP, by_coordinator()))[0]
+    for kernel in stopped.kernels:
+        with recorded_statements(harness.cluster.stored) as freeing:
+            one = Freeing(gang.session_id, (kernel,), FreeProof.AGENT_TOMBSTONE)
+            [freed] = await harness.writer.free("test", [one], by_report("over"))
+        statements += freeing
+        # What was computed is what is stored.
+        assert freed == await harness.cluster.stored.session("gang")
+    assert (await harness.cluster.stored.session("gang")).status is SessionStatus.TERMINATED
+    assert [one for one in statements if one.startswith("SELECT") and "FROM kernels" in one] == []
+
+
+async def test_a_record_that_is_out_of_date_is_read_again_and_loses_nothing(harness: Harness) -> None:
+    gang = await running_gang(harness, 2)
+    ready = SessionStep(READY, by_report(), (gang.kernels[0].kernel_id,))
+    await harness.writer.move("test", [SessionMoves(gang, (ready,))])
+    # The other kernel has not changed: its move is valid, though the session has another version.
+    other = SessionStep(READY, by_report(), (gang.kernels[1].kernel_id,))
+    [moved] = await harness.writer.move("test", [SessionMoves(gang, (other,))])
+    assert moved == await harness.cluster.stored.session("gang")
+    assert [one.status for one in moved.kernels] == [KernelStatus.PREPARED] * 2

@@ -7,7 +7,7 @@ import pytest
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, BatchingContext, PendingSession
+from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, BatchingContext, PendingSession, UnmetMinimums
 from sokovan.scheduling.snapshot import SessionWorkload
 from tests.unit.scheduling.engine.builders import EngineParts, agent, gang, hard, kernel, session
 
@@ -216,3 +216,45 @@ def test_a_kernel_belongs_to_the_first_partition_whose_label_it_carries() -> Non
     )
     assert [(part.partition, part.value) for part in work.kernel_groups] == [(0, "1"), (1, "x")]
     assert [batch.kernel_group for batch in work.batches] == [0, 1, NO_GROUP]
+
+
+# Group minimums of a session with kernel groups
+
+
+def unmet(work: PendingSession) -> UnmetMinimums:
+    return UnmetMinimums(work, work.batches, [])
+
+
+def two_pods() -> PendingSession:
+    names = ("xw0", "xw1", "xh", "yw0")
+    kernels = [
+        kernel(name, "cpu=1", group={"w": "worker", "h": "head"}[name[1]], labels={"pod": name[0]}) for name in names
+    ]
+    return pending(
+        session(
+            "s",
+            *kernels,
+            min_kernels=1,
+            group_minimums={"worker": 2, "head": 1},
+            partitions=(Partition("p", "pod", size=1, min_groups=1),),
+        )
+    )
+
+
+def test_a_kernel_group_gives_what_minimums_lack_and_what_no_other_has() -> None:
+    minimums = unmet(two_pods())
+    assert [minimums.given_by(index) for index in (0, 1)] == [3, 1]
+    assert [dict(minimums.only_from(index)) for index in (0, 1)] == [{"worker": 1, "head": 1}, {}]
+
+
+def test_kernels_of_unmet_minimums_come_before_the_surplus() -> None:
+    work = two_pods()
+    alone, rest = unmet(work).split(0, [batch for batch in work.batches if batch.kernel_group == 0])
+    assert [k.kernel_id for batch in alone for k in batch.kernels] == ["xw0", "xh"]
+    assert [k.kernel_id for batch in rest for k in batch.kernels] == ["xw1"]
+
+
+def test_tentative_kernels_count_for_minimums() -> None:
+    work = two_pods()
+    minimums = UnmetMinimums(work, work.batches, [(batch, k, 0) for batch in work.batches for k in batch.kernels[:1]])
+    assert not any(minimums.given_by(index) for index in (0, 1))

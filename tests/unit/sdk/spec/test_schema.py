@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sokovan.sdk.spec.schema import session_schema, starter
-from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
+from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_spec_documents
 from tests.unit.sdk.spec.test_session_spec import WHOLE
 
 
@@ -17,7 +17,7 @@ def test_the_schema_has_the_keys_of_the_reader() -> None:
         if "startsAt" in document:  # JSON has no times
             document["startsAt"] = document["startsAt"].isoformat()
         jsonschema_rs.validate(session_schema(), document)
-        assert read_specs(text, "f")
+        assert read_spec_documents(text, "f")
 
 
 @pytest.mark.parametrize("bad", [{"sise": 3}, {"size": "x"}, {"type": "x"}, {"timeLimit": "4 hours"}, {"mounts": [3]}])
@@ -35,5 +35,5 @@ def test_every_key_is_described() -> None:
 
 
 def test_a_spec_to_begin_with_is_a_good_one() -> None:
-    [body] = read_specs(starter("train"), "train.sokovan.yaml")
-    assert (body.name, body.command) == ("train", ["python", "-c", "print('hello')"])
+    [spec] = read_spec_documents(starter("train"), "train.sokovan.yaml")
+    assert (spec.body.name, spec.body.command) == ("train", ["python", "-c", "print('hello')"])

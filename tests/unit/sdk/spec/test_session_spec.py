@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sokovan.sdk.errors import InvalidSpecFile
-from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
+from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_spec_documents
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, PartitionBody, RetryBody, ServicePortBody, SessionBody
+
+
+def read_specs(text: str, file: str) -> list[SessionBody]:
+    """The requests for the sessions of a file."""
+    return [spec.body for spec in read_spec_documents(text, file)]
+
 
 HEAD = "apiVersion: sokovan/v1\nkind: Session\n"
 WHOLE = f"""\

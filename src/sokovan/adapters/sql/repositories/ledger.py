@@ -17,7 +17,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_kernels,
 )
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
-from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta, record_usage
+from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
@@ -35,9 +35,9 @@ from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
-from sokovan.domain.owners.past_usage import PastUsage, UsageKey
+from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord
+from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, UnprovenFree
 
@@ -48,20 +48,36 @@ class SqlLedger:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
+    async def free(
+        self,
+        kernels: Sequence[KernelRecord],
+        proof: FreeProof,
+        change: Change,
+        *,
+        known: Mapping[SessionId, SessionRecord] | None = None,
+    ) -> Sequence[SessionRecord]:
         """See the port."""
-        agents = sorted({kernel.agent_id for kernel in kernels if kernel.agent_id is not None})
-        known = await self._locked_agents(agents)
-        sessions = await lock_sessions(self._transaction, sorted({kernel.session_id for kernel in kernels}))
+        agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
         given = {kernel.kernel_id: kernel for kernel in kernels}
+        ids = sorted({kernel.session_id for kernel in kernels})
+        sessions = await lock_sessions(self._transaction, ids, known=known, wanted=given.keys())
         to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
-            problem = _proof_problem(kernel, known.get(kernel.agent_id or ""), proof)
+            problem = _proof_problem(kernel, agents.get(kernel.agent_id or ""), proof)
             if problem:
                 raise UnprovenFree(kernel=kernel.kernel_id, proof=proof.value, problem=problem)
-        if not to_free:
-            return
         transitions = Transitions(self._transaction, change)
+        if to_free:
+            await self._free_locked(transitions, to_free, given, proof)
+        return await transitions.records(sessions.values())
+
+    async def _free_locked(
+        self,
+        transitions: Transitions,
+        to_free: Sequence[tuple[SessionRow, KernelRow]],
+        given: Mapping[KernelId, KernelRecord],
+        proof: FreeProof,
+    ) -> None:
         agents_of: dict[str, str] = {}
         leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:
@@ -91,7 +107,9 @@ class SqlLedger:
         holding = sa.select(KERNELS.c.kernel_id).where(
             KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
         )
-        return await self._held_slots(HELD_SLOTS.c.kernel_id.in_(holding), HELD_SLOTS.c.freed_ms.is_(None))
+        return await read_held_slots(
+            self._transaction, HELD_SLOTS.c.kernel_id.in_(holding), HELD_SLOTS.c.freed_ms.is_(None)
+        )
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """See the port."""
@@ -100,10 +118,6 @@ class SqlLedger:
             KERNELS.c.agent_id == agent_id,
             KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
         )
-
-    async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
-        """See the port."""
-        return await self._held_slots(HELD_SLOTS.c.kernel_id == kernel_id)
 
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """See the port."""
@@ -145,26 +159,6 @@ class SqlLedger:
             where.append(PAST_USAGE.c.name.in_(list(names)))
         return await read_usage(self._transaction, *where)
 
-    async def adjust_usage(self, key: UsageKey, amount: int) -> None:
-        """See the port."""
-        await record_usage(self._transaction, {key: (0, amount)})
-
-    async def _held_slots(self, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
-        statement = sa.select(HELD_SLOTS).where(*where).order_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot)
-        return [
-            HeldSlot(
-                kernel_id=KernelId(row.kernel_id),
-                agent_id=AgentId(row.agent_id),
-                incarnation=row.incarnation,
-                slot=row.slot,
-                amount=row.amount,
-                held_ms=row.held_ms,
-                freed_ms=row.freed_ms,
-                proof=None if row.proof is None else FreeProof(row.proof),
-            )
-            for row in await self._transaction.fetch(statement)
-        ]
-
     async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, sa.Row[Any]]:
         """Lock the agents in the order of their ids; proofs are checked against them."""
         wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
@@ -193,7 +187,7 @@ class SqlLedger:
             delta.add_kernel(agents_of[kernel.kernel_id], amounts, sign=-1)
             delta.add_owner(session.row, amounts, sign=-1)
         for session in {session.session_id: session for session, _ in freed}.values():
-            if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):
+            if not session.holds_slots:
                 delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
             delta.devices[device.agent_id, device.device_id] -= device.units
@@ -251,3 +245,21 @@ def _free_ports(postgresql: bool) -> sa.Update:  # noqa: FBT001  # a key of the 
         .values(freed_ms=sa.bindparam("the_freed_ms", type_=sa.BigInteger()))
         .where(HELD_PORTS.c.kernel_id.in_(sa.select(ids_table(postgresql).c.id)), HELD_PORTS.c.freed_ms.is_(None))
     )
+
+
+async def read_held_slots(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
+    """Lines of held slots, freed ones too, by kernel and slot."""
+    statement = sa.select(HELD_SLOTS).where(*where).order_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot)
+    return [
+        HeldSlot(
+            kernel_id=KernelId(row.kernel_id),
+            agent_id=AgentId(row.agent_id),
+            incarnation=row.incarnation,
+            slot=row.slot,
+            amount=row.amount,
+            held_ms=row.held_ms,
+            freed_ms=row.freed_ms,
+            proof=None if row.proof is None else FreeProof(row.proof),
+        )
+        for row in await transaction.fetch(statement)
+    ]

@@ -45,7 +45,7 @@ class SessionSelection:
     ] = ()
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
     array: Annotated[str | None, Parameter(help="List the sessions of this array, each on its own line.")] = None
-    limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT
+    limit: Annotated[int, Parameter(help="Maximum number of sessions; default: 100.")] = LIMIT_DEFAULT
     no_limit: Annotated[bool, Parameter(negative=(), help="List all of them, however many.")] = False
 
     def query(self) -> SessionListOptions:
@@ -105,9 +105,9 @@ def ps(
 ) -> int:
     """List sessions.
 
-    By default, lists sessions that have not ended, at most 100 of them. An array
-    is one line, with the number of its running sessions; --array lists its
-    sessions, --watch and --until those of all arrays.
+    By default, lists sessions that have not ended, at most 100 of them, newest
+    first. An array is one line, with the number of its running sessions; --array
+    lists its sessions by index, --watch and --until those of all arrays.
 
     For example:
       sokovan ps
@@ -135,7 +135,8 @@ def ps(
         views, is_cut = selection.listed(client, query, folded=not watched and selection.array is None)
         show_all(views, columns, fmt, name=_name)
         if is_cut:
-            print_status(f"the newest {len(views)} sessions are listed, and there are more; --no-limit lists all")
+            which = "newest" if selection.array is None else "first"
+            print_status(f"the {which} {len(views)} sessions are listed, and there are more; --no-limit lists all")
         flush_output()
         widths = widths_of(views, columns)
         for view in _changes(client, [one for one in views if isinstance(one, SessionView)], target) if watched else ():

@@ -13,7 +13,7 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.owners.past_usage import PastUsage, UsageKey, UsageScope
+from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import HeldSlot, KernelRecord, SessionRecord
@@ -21,6 +21,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.ledger import UnprovenFree
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.agents import agent_now, walked
+from sokovan.testing.ledger_rows import ledger_rows
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GROUP, StoredCluster, refusal
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
@@ -35,7 +36,7 @@ async def held(cluster: StoredCluster, agent: str) -> Sequence[HeldSlot]:
 
 async def rows_of(cluster: StoredCluster, kernel: str) -> Sequence[HeldSlot]:
     """All ledger rows of a kernel."""
-    return await cluster.store.read(lambda unit: unit.ledger.of_kernel(KernelId(kernel)))
+    return await ledger_rows(cluster.store, kernel)
 
 
 async def usage(cluster: StoredCluster, scope: Scope, name: str) -> Mapping[str, int]:
@@ -360,24 +361,9 @@ async def past_usage_is_recorded_once(cluster: StoredCluster) -> None:
     expect(await past_of(cluster, user) == once, "a repeated report was counted again")
 
 
-async def past_usage_can_be_adjusted(cluster: StoredCluster) -> None:
-    """By adding, or by a refund of at most what is left."""
-    user = cluster.new("u")
-    key = UsageKey(DEFAULT_GROUP, UsageScope.USER, user, "cpu")
-    for amount, least, most in ((5000, 5000, 5000), (-2000, 2990, 3000), (-9000, 0, 0)):
-        await _adjusted(cluster, key, amount)
-        found = (await past_of(cluster, user))["user", "cpu"].amount
-        expect(least <= found <= most, f"after {amount} there are {found}")
-
-
-async def _adjusted(cluster: StoredCluster, key: UsageKey, amount: int) -> None:
-    await cluster.store.run(lambda unit: unit.ledger.adjust_usage(key, amount))
-
-
 CHECKS: tuple[Check, ...] = (
     held_slots_are_recorded_as_past_usage,
     past_usage_is_recorded_once,
-    past_usage_can_be_adjusted,
     an_exit_code_that_comes_with_the_proof_is_stored,
     an_allocation_creates_ledger_rows,
     freeing_ends_kernel_and_session_and_releases_everything,

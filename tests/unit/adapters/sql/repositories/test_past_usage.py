@@ -11,6 +11,7 @@ from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import USAGE_MAX, UsageKey, UsageScope
 from sokovan.testing.clock import VirtualClock
+from sokovan.testing.ledger_rows import add_past_usage
 from sokovan.testing.stored_cluster import BY_COORDINATOR, DEFAULT_GROUP, StoredCluster, assignment
 from tests.unit.adapters.sql.statements import recorded_statements
 
@@ -19,7 +20,7 @@ KEY = UsageKey(DEFAULT_GROUP, UsageScope.USER, "ada", "cuda.device")
 
 async def adjusted(cluster: StoredCluster, amount: int, key: UsageKey = KEY) -> int:
     """Add to past usage; returns the new amount."""
-    await cluster.store.run(lambda unit: unit.ledger.adjust_usage(key, amount))
+    await add_past_usage(cluster.store, key, amount)
     return {row.key: row.amount for row in await cluster.store.read(lambda unit: unit.ledger.past_usage())}[key]
 
 
@@ -34,6 +35,11 @@ async def test_usage_halves_in_the_half_life_of_its_scaling_group() -> None:
         await clock.advance(200)
         assert await adjusted(cluster, 0) == 2000
         assert await adjusted(cluster, 0, slow) == 7998
+
+
+async def test_an_amount_is_added_and_a_negative_one_takes_at_most_what_is_left() -> None:
+    async with StoredCluster.open(clock=VirtualClock()) as cluster:
+        assert [await adjusted(cluster, amount) for amount in (5000, -2000, -9000)] == [5000, 3000, 0]
 
 
 async def test_an_amount_stays_within_its_bound() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.sdk.spec.session_spec import read_specs
+from sokovan.sdk.spec.session_spec import read_spec_documents
 from tests.unit.cli.canned_server import Sokovan
 
 
@@ -22,8 +22,8 @@ def test_a_spec_and_its_schema_are_written(sokovan: Sokovan, folder: Path) -> No
     status, out, err = sokovan("init", "train")
     assert (status, out) == (0, "")
     assert "next: sokovan plan -f train.sokovan.yaml" in err
-    [body] = read_specs((folder / "train.sokovan.yaml").read_text(encoding="utf-8"), "f")
-    assert body.name == "train"
+    [spec] = read_spec_documents((folder / "train.sokovan.yaml").read_text(encoding="utf-8"), "f")
+    assert spec.body.name == "train"
     assert json.loads((folder / "session.schema.json").read_text(encoding="utf-8")) == json.loads(sokovan("schema")[1])
 
 

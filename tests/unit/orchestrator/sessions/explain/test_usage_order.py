@@ -9,6 +9,7 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.orchestrator.sessions.explain.usage_order import usage_check
+from sokovan.testing.ledger_rows import add_past_usage
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 from tests.unit.orchestrator.sessions.controller_harness import ControllerHarness, controller_harness
 
@@ -24,7 +25,7 @@ async def test_a_pending_session_shows_the_usage_of_its_group_and_user(harness: 
     await harness.cluster.put(ScalingGroup(DEFAULT_GROUP, scheduler="fair-share"))
     session = await harness.submit(resources={"gpu": 9})
     key = UsageKey(DEFAULT_GROUP, UsageScope.USER, session.spec.owner.user, "cpu")
-    await harness.cluster.store.run(lambda unit: unit.ledger.adjust_usage(key, 60_000))
+    await add_past_usage(harness.cluster.store, key, 60_000)
     await harness.cycle()
     answer = await harness.controller.why(session.session_id)
     (check,) = [check for check in answer.checks if check.name == "fair-share"]

@@ -3,11 +3,12 @@
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.testing.acting_agents import Fault
+from sokovan.testing.ledger_rows import ledger_rows
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
 async def proofs(cluster: OrchestratedCluster, kernel_id: str) -> set[FreeProof | None]:
-    lines = await cluster.store.read(lambda unit: unit.ledger.of_kernel(KernelId(kernel_id)))
+    lines = await ledger_rows(cluster.store, kernel_id)
     return {line.proof for line in lines}
 
 

@@ -306,7 +306,9 @@ def _record(spec: SessionSpec, row: dict[str, Any]) -> SessionRecord:
         goal=Goal.RUN,
         submitted_ms=now_ms,
         kernels=tuple(
-            KernelRecord(one.kernel_id, spec.session_id, index, KERNEL.initial, 1, one.slots, since_ms=now_ms)
+            KernelRecord(
+                one.kernel_id, spec.session_id, index, KERNEL.initial, 1, one.slots, since_ms=now_ms, history_sequence=1
+            )
             for index, one in enumerate(spec.kernels)
         ),
         place=row["place"],

@@ -173,12 +173,15 @@ class SqlSessions:
         await transitions.write()
         return await self.get(session.session_id)
 
-    async def move_many(self, moves: Sequence[KernelMove], change: Change) -> Sequence[SessionRecord]:
+    async def move_many(
+        self, moves: Sequence[KernelMove], change: Change, *, known: Mapping[SessionId, SessionRecord] | None = None
+    ) -> Sequence[SessionRecord]:
         """See the port."""
         by_session: dict[SessionId, list[KernelMove]] = {}
         for move in moves:
             by_session.setdefault(move.kernel.session_id, []).append(move)
-        states = await lock_sessions(self._transaction, list(by_session)) if by_session else {}
+        wanted = frozenset(move.kernel.kernel_id for move in moves)
+        states = await lock_sessions(self._transaction, list(by_session), known=known, wanted=wanted) if moves else {}
         current = [
             state for state in states.values() if all(_is_current(state, move) for move in by_session[state.session_id])
         ]
@@ -188,9 +191,7 @@ class SqlSessions:
         for state in current:
             _move(transitions, state, by_session[state.session_id])
         await transitions.write()
-        chosen = chosen_by_id(self._transaction.postgresql)
-        ids = bound_ids(self._transaction, [state.session_id for state in current])
-        return await read_records(self._transaction, chosen, ids)
+        return await transitions.records(current)
 
     async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
         """See the port."""

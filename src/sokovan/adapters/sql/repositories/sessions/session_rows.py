@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.lifecycle.kernel import FollowUp, KernelStatus
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, deciding_statuses, session_status
 from sokovan.domain.plain_values import InvalidDocument
 from sokovan.domain.records import FailedStart, KernelRecord, SessionRecord, SessionResult, is_retried
@@ -47,7 +48,11 @@ _CHUNK = 256
 
 @dataclass(slots=True)
 class KernelRow:
-    """Mutable state of a kernel within a transaction; its session is locked."""
+    """Mutable state of a kernel within a transaction; its session is locked.
+
+    What only the allocator needs (`architecture`, `require_text`, `ports_text`) is empty if
+    the kernel was taken from a record.
+    """
 
     kernel_id: KernelId
     index: int
@@ -62,8 +67,8 @@ class KernelRow:
     exit_code: int | None
     slots_text: str
     devices_text: str
-    architecture: str
-    require_text: str
+    architecture: str = ""
+    require_text: str = "{}"
     rank: int | None = None
     follow_up: FollowUp | None = None
     ports_text: str = NO_PORTS
@@ -82,7 +87,11 @@ class KernelRow:
 
 @dataclass(slots=True)
 class SessionRow:
-    """Mutable state of a locked session within a transaction, with its kernels."""
+    """Mutable state of a locked session within a transaction, with its kernels.
+
+    With `record`, which was read before and is current, `kernels` are only those that the
+    transaction changes, and `others` the statuses of the rest: whether each ends alone.
+    """
 
     row: Row[Any]
     session_id: SessionId
@@ -93,6 +102,16 @@ class SessionRow:
     goal: Goal
     kernels: dict[str, KernelRow]
     failed_starts: list[FailedStart] = field(default_factory=list)
+    record: SessionRecord | None = None
+    others: list[tuple[KernelStatus, bool]] = field(default_factory=list)
+
+    def take(self, record: SessionRecord, wanted: Collection[str]) -> None:
+        """Use a record of the current version instead of reading the kernels."""
+        self.record = record
+        if self.is_retried:  # all of its kernels are ranked anew
+            wanted = frozenset(one.kernel_id for one in record.kernels)
+        self.kernels = {one.kernel_id: _row_of(one) for one in record.kernels if one.kernel_id in wanted}
+        self.others = [(one.status, one.follow_up is not None) for one in record.kernels if one.kernel_id not in wanted]
 
     @property
     def is_retried(self) -> bool:
@@ -103,9 +122,18 @@ class SessionRow:
         """Whether a kernel that is gone has ended alone."""
         return self.status is SessionStatus.RUNNING and kernel.follow_up is not None
 
+    @property
+    def holds_slots(self) -> bool:
+        """Whether a kernel holds slots."""
+        return any(status in HOLDS_SLOTS for status, _ in self.statuses())
+
+    def statuses(self) -> Iterator[tuple[KernelStatus, bool]]:
+        """The current status of every kernel, and whether it ends alone."""
+        return chain(((one.status, one.follow_up is not None) for one in self.kernels.values()), self.others)
+
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the current kernel statuses."""
-        statuses = deciding_statuses((one.status, one.follow_up is not None) for one in self.kernels.values())
+        statuses = deciding_statuses(self.statuses())
         derive = _derived_cached if len(statuses) <= _SMALL else _derived
         return derive(self.goal, self.row.required, statuses)
 
@@ -119,14 +147,29 @@ _SMALL = 8
 _derived_cached = lru_cache(maxsize=10_000)(_derived)
 
 
-async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[str, SessionRow]:
-    """Lock the sessions that exist, in the order of their ids."""
+async def lock_sessions(
+    transaction: Transaction,
+    ids: Sequence[str],
+    *,
+    known: Mapping[SessionId, SessionRecord] | None = None,
+    wanted: Collection[str] = (),
+) -> dict[str, SessionRow]:
+    """Lock the sessions that exist, in the order of their ids.
+
+    Sessions in `known` that have not changed since are not read again: of those only the
+    `wanted` kernels are given. A change of a kernel's status is one of its session.
+    """
     lock, kernels = _lock_statements(transaction.postgresql)
-    bound = bound_ids(transaction, ids)
-    states = {row.session_id: _state(row) for row in await transaction.fetch(lock, bound)}
-    for row in await transaction.fetch(kernels, bound):
-        if row.session_id in states:
-            states[row.session_id].kernels[row.kernel_id] = _kernel_state(row)
+    states = {row.session_id: _state(row) for row in await transaction.fetch(lock, bound_ids(transaction, ids))}
+    unread: list[str] = []
+    for state in states.values():
+        record = None if known is None else known.get(state.session_id)
+        if record is not None and record.version == state.version:
+            state.take(record, wanted)
+        else:
+            unread.append(state.session_id)
+    for row in await transaction.fetch(kernels, bound_ids(transaction, unread)) if unread else ():
+        states[row.session_id].kernels[row.kernel_id] = _kernel_state(row)
     return states
 
 
@@ -211,6 +254,28 @@ def record_of(session_id: SessionId, state: KernelRow) -> KernelRecord:
         follow_up=state.follow_up,
         host_ports=ports_of(state.host_ports_text),
         since_ms=state.since_ms,
+        history_sequence=state.history_sequence,
+    )
+
+
+def _row_of(record: KernelRecord) -> KernelRow:
+    return KernelRow(
+        kernel_id=record.kernel_id,
+        index=record.index,
+        status=record.status,
+        version=record.version,
+        history_sequence=record.history_sequence,
+        since_ms=record.since_ms,
+        attempt=record.attempt,
+        agent_id=record.agent_id,
+        incarnation=record.incarnation,
+        sent=record.sent,
+        exit_code=record.exit_code,
+        slots_text=slots_text(record.slots),
+        devices_text=msgspec.json.encode(record.devices).decode() if record.devices else "{}",
+        rank=record.rank,
+        follow_up=record.follow_up,
+        host_ports_text=ports_text(record.host_ports),
     )
 
 
@@ -252,6 +317,7 @@ _decoded_cached = lru_cache(maxsize=4_096)(_decoded)
 _large_cached = lru_cache(maxsize=8)(_decoded)
 
 
+@lru_cache(maxsize=100_000)
 def slots_text(slots: ResourceSlot) -> str:
     """The stored form of slots; equal slots give equal texts."""
     return msgspec.json.encode(dict(slots)).decode()

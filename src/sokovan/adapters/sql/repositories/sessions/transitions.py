@@ -6,11 +6,12 @@ differ only in the moves they request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
@@ -19,18 +20,21 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
     KernelRow,
     SessionRow,
+    chosen_by_id,
     domains_text,
     failed_starts_text,
+    read_records,
+    record_of,
 )
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
-from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import Event, KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, FollowUp, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import KERNEL, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
-from sokovan.domain.records import Change, FailedStart, SessionResult, result_of
+from sokovan.domain.records import Change, FailedStart, SessionRecord, SessionResult, result_of
 
 # A gang may fail on many agents at once.
 _FAILED_STARTS_MAX = 32
@@ -234,6 +238,38 @@ class Transitions:
         bound = {**rows.bind(values), "the_stamp": self.transaction.stamp}
         _all_written("session", values, await self.transaction.execute(statement, bound))
 
+    async def records(self, sessions: Collection[SessionRow]) -> list[SessionRecord]:
+        """Sessions as they are now, by id; reads those that were locked without a record."""
+        known = {one.session_id: self._changed(one, one.record) for one in sessions if one.record is not None}
+        unread = [one.session_id for one in sessions if one.record is None]
+        chosen = chosen_by_id(self.transaction.postgresql)
+        read = await read_records(self.transaction, chosen, bound_ids(self.transaction, unread)) if unread else []
+        return sorted([*known.values(), *read], key=lambda record: record.session_id)
+
+    def _changed(self, session: SessionRow, before: SessionRecord) -> SessionRecord:
+        if session.session_id not in self._sessions:
+            return before
+        changed = {one.kernel_id: record_of(session.session_id, one) for one in session.kernels.values()}
+        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains = (
+            self._session_values(session, session.version)
+        )
+        return replace(
+            before,
+            status=session.status,
+            version=session.version,
+            goal=session.goal,
+            kernels=tuple([changed.get(one.kernel_id, one) for one in before.kernels]),
+            scheduled_ms=scheduled_ms,
+            ended_ms=ended_ms,
+            cause=cause,
+            cause_detail=detail,
+            result=None if result is None else SessionResult(result),
+            hypernode=hypernode,
+            since_ms=since_ms,
+            failed_starts=tuple(session.failed_starts),
+            group_domains=msgspec.json.decode(domains),
+        )
+
     def _session_values(self, session: SessionRow, version: int) -> tuple[Any, ...]:
         row, now = session.row, self.transaction.now_ms
         ending = self._endings.get(session.session_id)
@@ -255,7 +291,7 @@ class Transitions:
 
 def _forced(session: SessionRow, after: SessionStatus) -> bool:
     """Whether the session ends before its kernels do."""
-    return after is SessionStatus.TERMINATED and any(one.status in HOLDS_SLOTS for one in session.kernels.values())
+    return after is SessionStatus.TERMINATED and session.holds_slots
 
 
 def _all_written(what: str, values: Sequence[tuple[Any, ...]], written: int) -> None:

@@ -77,6 +77,7 @@ def test_a_state_is_shown_as_a_record() -> None:
         devices={"cuda.device": ("gpu0",)},
         exit_code=3,
         sent=True,
+        history_sequence=state.history_sequence,
     )
 
 
