@@ -88,7 +88,7 @@ class SchedulingCycle:
             {slot for one in slots for slot in one},
             ports=_requested_ports(snapshot.sessions),
             now_ms=snapshot.now_ms,
-            best_effort=best_effort,
+            best_effort=None if best_effort is None else best_effort.by_agent,
         )
         self._table = _shape_table(self._workspace, profile, snapshot)
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers

@@ -17,7 +17,9 @@ down, so that they are equal on every machine.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +29,6 @@ from sokovan.domain.cluster.topology import HyperNodeTree
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -37,6 +38,14 @@ ONE = 1 << ONE_BITS
 # A product with ONE must stay inside 63 bits; larger columns are shifted before they are compared as shares.
 _SHARE_BITS = 42
 NO_LIMIT = 1 << 40
+
+
+class BestEffortCounts(NamedTuple):
+    """Kernels without slots: the most of an agent, those that each has, and those being released."""
+
+    per_agent_max: int
+    on_agents: Counter[str]
+    releasing: Counter[str]
 
 
 class Workspace:
@@ -50,7 +59,7 @@ class Workspace:
         *,
         ports: Iterable[int] = (),
         now_ms: int = 0,
-        best_effort: BestEffortUsage | None = None,
+        best_effort: BestEffortCounts | None = None,
     ) -> None:
         by_id = {agent.agent_id: agent for agent in agents}
         self.tree = tree

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from sokovan.scheduling.engine.workspace import BestEffortCounts
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
 
@@ -17,18 +18,15 @@ class BestEffortUsage:
 
     def __init__(self, snapshot: SystemSnapshot) -> None:
         group = snapshot.scaling_group
-        self.per_agent_max, self._per_user_max = group.best_effort_per_agent_max, group.best_effort_per_user_max
-        self._name = group.name
-        # By agent: kernels that it has, and those of them that are being released.
-        self.on_agents: Counter[str] = Counter()
-        self.releasing: Counter[str] = Counter()
+        self._name, self._per_user_max = group.name, group.best_effort_per_user_max
+        self.by_agent = BestEffortCounts(group.best_effort_per_agent_max, Counter(), Counter())
         self._by_user: Counter[str] = Counter()
         for session in snapshot.sessions:
             for kernel in session.kernels:
                 if kernel.slots or kernel.agent is None:
                     continue
-                self.on_agents[kernel.agent] += 1
-                self.releasing[kernel.agent] += kernel.releasing
+                self.by_agent.on_agents[kernel.agent] += 1
+                self.by_agent.releasing[kernel.agent] += kernel.releasing
                 self._by_user[session.owner.user] += session.session_type.is_charged
 
     def left(self, session: SessionWorkload) -> int:

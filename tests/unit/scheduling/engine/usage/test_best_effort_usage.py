@@ -17,7 +17,8 @@ def test_running_kernels_without_slots_are_counted_by_agent_and_user() -> None:
     leaves = replace(kernel("k", at="a1"), releasing=True)
     runs = session("s", kernel("j", at="a0"), leaves, kernel("l", "cpu=1", at="a0"), owner=owner("alice"))
     usage = BestEffortUsage(snapshot(agents(2, "cpu=1"), runs, gang("waits", 2, ""), scaling_group=GROUP))
-    assert (usage.per_agent_max, dict(usage.on_agents), +usage.releasing) == (3, {"a0": 1, "a1": 1}, {"a1": 1})
+    most, here, leaving = usage.by_agent
+    assert (most, dict(here), dict(+leaving)) == (3, {"a0": 1, "a1": 1}, {"a1": 1})
     assert usage.left(runs) == 0
     assert "the limit of scaling group default is 2" in usage.limit_text(runs)
 
