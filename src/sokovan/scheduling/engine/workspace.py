@@ -41,7 +41,7 @@ NO_LIMIT = 1 << 40
 
 
 class BestEffortCounts(NamedTuple):
-    """Kernels without slots: the most of an agent, those that each has, and those being released."""
+    """Kernels without slots by agent, and how many an agent may have."""
 
     per_agent_max: int
     on_agents: Counter[str]
