@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
-from tests.acceptance.embedded import LIMIT_S, SOKOVAN, Embedded, until
+from tests.acceptance.embedded import LIMIT_S, Embedded, until
+from tests.acceptance.forked_commands import ForkedCommand
 
 
 class AgentProcess:
@@ -15,7 +15,7 @@ class AgentProcess:
     def __init__(self, server: Embedded, name: str = "agent-1", options: tuple[str, ...] = ()) -> None:
         self.server, self.name, self._options = server, name, options
         self.root = server.folder / name
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedCommand | None = None
 
     def start(self) -> None:
         """Dial the server, and wait until it counts this machine in."""
@@ -29,14 +29,7 @@ class AgentProcess:
         token = str(self.server.data / "agent-token")
         options = ["--token-file", token, "--root", str(self.root), "--name", self.name, *self._options]
         with (self.root / "agent.out").open("ab") as output:
-            self._process = subprocess.Popen(
-                [SOKOVAN, "agent", "run", self.server.about["links"], *options],
-                env=self.server.environment,
-                cwd=self.server.folder,
-                stdout=output,
-                stderr=output,
-                stdin=subprocess.DEVNULL,
-            )
+            self._process = self.server.started(output, "agent", "run", self.server.about["links"], *options)
 
     @property
     def said(self) -> str:

@@ -13,48 +13,21 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import INTERNAL_SERVER_ERROR, OK, SERVICE_UNAVAILABLE
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpx2
 
 from sokovan.entrypoints.audit import audited
 from tests.acceptance.fast_timings import FastTimings
-from tests.acceptance.forked_commands import REQUEST_MAX, command_process
+from tests.acceptance.forked_commands import REQUEST_MAX, ForkedCommand, command_process
 
 T = TypeVar("T")
 
-ROOT = Path(__file__).parents[2]
 SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
 # Variables passed through: where programs are, and how much a failing server logs.
 KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
-# Commands that only talk to a server; `agent run` is one itself.
-CLIENT_COMMANDS = frozenset(
-    [
-        "run",
-        "ps",
-        "why",
-        "plan",
-        "logs",
-        "exec",
-        "cp",
-        "wait",
-        "stop",
-        "cancel",
-        "session",
-        "agent",
-        "topology",
-        "scaling-group",
-        "queue",
-        "quota",
-        "image",
-        "domain",
-        "group",
-        "user",
-        "key",
-        "usage",
-        "whoami",
-    ]
-)
+# Options of `up` by which the program starts itself again.
+STARTS_ITSELF = frozenset(["--detach", "--install-service", "--uninstall-service"])
 READY_LIMIT_S = 60
 LIMIT_S = 60
 STEP_S = 0.04
@@ -70,7 +43,7 @@ class Embedded:
     def __init__(self, folder: Path, *, timings: FastTimings | None = None, path: str = "") -> None:
         self.folder, self.timings, self._path = folder, timings, path
         self.data = folder / "data" / "sokovan"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedCommand | None = None
         self._client = httpx2.Client(trust_env=False, timeout=LIMIT_S)
 
     @property
@@ -92,15 +65,7 @@ class Embedded:
         (self.data / "up.json").unlink(missing_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "up.out").open("ab") as output:
-            self._process = subprocess.Popen(
-                [*self._program(), "up", "--port", "0", *options],
-                env=self.environment,
-                # With fast timings, the program is a module of the tests.
-                cwd=self.folder if self.timings is None else ROOT,
-                stdout=output,
-                stderr=output,
-                stdin=subprocess.DEVNULL,
-            )
+            self._process = self.started(output, "up", "--port", "0", *options, timings=self.timings)
 
     def start(self, *options: str) -> None:
         """Bring the server up, and wait until it says that it is."""
@@ -109,10 +74,11 @@ class Embedded:
         until(lambda: READY in self.said[said:] or not self.is_up, limit_s=READY_LIMIT_S, what="the server is up")
         assert self.is_up, self.said
 
-    def _program(self) -> list[str]:
-        if self.timings is None:
-            return [SOKOVAN]
-        return [sys.executable, "-m", "tests.acceptance.fast_timings", self.timings.as_argument()]
+    def started(self, output: BinaryIO, *words: str, timings: FastTimings | None = None) -> ForkedCommand:
+        """Start a command that runs until it is ended."""
+        return command_process().start(
+            words, environment=self.environment, folder=self.folder, output=output.fileno(), timings=timings
+        )
 
     @property
     def said(self) -> str:
@@ -181,27 +147,7 @@ class Embedded:
 
     def cli(self, *arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command as a person would, and wait for it."""
-        if not environment and self._may_fork(arguments):
-            return command_process().run(
-                arguments, environment=self.environment, folder=self.folder, stdin=stdin or "", limit_s=LIMIT_S
-            )
-        return subprocess.run(
-            [SOKOVAN, *arguments],
-            env={**self.environment, **environment},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-        )
-
-    def _may_fork(self, arguments: Sequence[str]) -> bool:
-        """Whether a command only talks to a server, and is not about its own start."""
-        if "PYTHONPATH" in self.environment or sum(map(len, arguments)) > REQUEST_MAX // 4:
-            return False
-        return bool(arguments) and arguments[0] in CLIENT_COMMANDS and "run" not in arguments[1:2]
+        return sokovan_in(self.folder, self, *arguments, stdin=stdin, **environment)
 
     def cli_json(self, *arguments: str) -> Any:
         """Run a command with --json, which must succeed, and parse its output."""
@@ -326,18 +272,29 @@ class Embedded:
         return lambda: json.dumps(self.history(reference), indent=1)[-4000:] + self.said[-2000:]
 
 
-def sokovan_in(folder: Path, server: Embedded, *words: str) -> subprocess.CompletedProcess[str]:
+def sokovan_in(
+    folder: Path, server: Embedded, *words: str, stdin: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A command that a person runs in a folder."""
+    environment = {**server.environment, **environment}
+    if _may_fork(words):
+        return command_process().run(words, environment=environment, folder=folder, stdin=stdin or "", limit_s=LIMIT_S)
     return subprocess.run(
         [SOKOVAN, *words],
-        env=server.environment,
+        env=environment,
         cwd=folder,
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=False,
-        stdin=subprocess.DEVNULL,
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
     )
+
+
+def _may_fork(words: Sequence[str]) -> bool:
+    """Whether a command may run in a process that has imported the program: not where the start matters."""
+    return sum(map(len, words)) <= REQUEST_MAX // 4 and not STARTS_ITSELF.intersection(words)
 
 
 def until(

@@ -1,6 +1,6 @@
 """Runs the command line with short deadlines, and with handlers that can be held back.
 
-Everything that runs is the product's own code. The first argument is a `FastTimings` as JSON.
+Everything that runs is the product's own code.
 A deadline of minutes takes seconds, and a step of milliseconds lasts until a file is removed.
 """
 
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +21,6 @@ from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import serve_links
 from sokovan.adapters.sql import leases
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.cli.main import main
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.owners.outputs import OutputLimits
@@ -55,10 +52,6 @@ class FastTimings:
     link_port: int | None = None
     holds: str = ""
     dies_after: int = 0
-
-    def as_argument(self) -> str:
-        """The first argument of the process."""
-        return json.dumps(dataclasses.asdict(self))
 
 
 def apply_timings(timings: FastTimings) -> None:
@@ -152,8 +145,3 @@ def _kill_after_commits(armed: Path, commits: int) -> None:
 
 def _exists(file: Path) -> bool:
     return file.exists()
-
-
-if __name__ == "__main__":
-    apply_timings(FastTimings(**json.loads(sys.argv.pop(1))))
-    main()

@@ -1,14 +1,17 @@
 """Runs `sokovan` commands in children of one process that has imported it already.
 
-A command takes 0.4 s of processor time to start, nearly all of it for imports, and the
-acceptance tests run hundreds. Here a process imports the command line once and forks for
-each command; the child gets the command's arguments, environment, folder and files, and
-calls the same `main` as the installed program does.
+A client command takes 0.4 s of processor time to start and a server 1.6 s, nearly all of it
+for imports, and the acceptance tests start hundreds. Here a process imports the program
+once and forks for each command; the child gets the command's arguments, environment, folder
+and files, and calls the same `main` as the installed program does.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import dataclasses
+import gc
 import importlib
 import json
 import os
@@ -25,9 +28,58 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.acceptance.fast_timings import FastTimings, apply_timings
+
 ROOT = Path(__file__).parents[2]
 REQUEST_MAX = 64 << 10
+READY_LIMIT_S = 60  # the first command waits for the imports
+PACKAGES = ("sokovan.cli", "sokovan.sdk", "sokovan.entrypoints", "sokovan.agent", "sokovan.adapters", "sokovan.api")
 _FILES = 4  # standard input, output and errors, and the pipe for the exit code
+
+
+class ForkedCommand:
+    """A command that runs; what tests use of `subprocess.Popen`."""
+
+    def __init__(self, words: Sequence[str], answered: int) -> None:
+        self._words, self._answered, self._unread = list(words), answered, b""
+        self._code: int | None = None
+        started = self._number(READY_LIMIT_S)
+        assert started is not None, "the process that starts commands has ended"
+        self.pid = started
+
+    def poll(self) -> int | None:
+        """The exit code, once it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(timeout=0)
+        return None
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end; its exit code. Raises TimeoutExpired."""
+        if self._code is None:
+            code = self._number(timeout)
+            self._code = -signal.SIGKILL if code is None else code  # none: the process that waits for it was killed
+            os.close(self._answered)
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        """Signal it, unless it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def _number(self, limit_s: float) -> int | None:
+        """The next line of the answers, which is a number; None at their end."""
+        ready = select.poll()  # not `select`, which knows only the first thousand files
+        ready.register(self._answered, select.POLLIN)
+        while b"\n" not in self._unread:
+            if not ready.poll(limit_s * 1000):
+                raise subprocess.TimeoutExpired(self._words, limit_s)
+            read = os.read(self._answered, 64)
+            if not read:
+                return None
+            self._unread += read
+        line, _, self._unread = self._unread.partition(b"\n")
+        return int(line)
 
 
 class CommandProcess:
@@ -52,29 +104,46 @@ class CommandProcess:
         self, words: Sequence[str], *, environment: Mapping[str, str], folder: Path, stdin: str, limit_s: float
     ) -> subprocess.CompletedProcess[str]:
         """Run a command and wait for it. Raises TimeoutExpired."""
-        request = json.dumps({"words": list(words), "environment": dict(environment), "folder": str(folder)}).encode()
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             given.write(stdin.encode())
             given.seek(0)
-            answered, answer = os.pipe()
-            files = [given.fileno(), output.fileno(), errors.fileno(), answer]
-            socket.send_fds(self._socket, [request], files)
-            os.close(answer)
-            try:
-                code = _exit_code(answered, words, limit_s)
-            finally:
-                os.close(answered)
+            request = _request(words, environment, folder)
+            code = self._begin(request, given.fileno(), output.fileno(), errors.fileno()).wait(limit_s)
             output.seek(0)
             errors.seek(0)
             return subprocess.CompletedProcess(list(words), code, output.read().decode(), errors.read().decode())
 
+    def start(
+        self,
+        words: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        output: int,
+        timings: FastTimings | None = None,
+    ) -> ForkedCommand:
+        """Start a command that reads nothing and writes everything to the file `output`."""
+        with Path(os.devnull).open("rb") as nothing:
+            return self._begin(_request(words, environment, folder, timings), nothing.fileno(), output, output)
 
-def _exit_code(answered: int, words: Sequence[str], limit_s: float) -> int:
-    ready = select.poll()  # not `select`, which knows only the first thousand files
-    ready.register(answered, select.POLLIN)
-    if not ready.poll(limit_s * 1000):
-        raise subprocess.TimeoutExpired(list(words), limit_s)
-    return int(os.read(answered, 64) or b"-9")  # nothing: the process that runs commands was killed
+    def _begin(self, request: Mapping[str, Any], *files: int) -> ForkedCommand:
+        answered, answer = os.pipe()
+        try:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], [*files, answer])
+        finally:
+            os.close(answer)
+        return ForkedCommand(request["words"], answered)
+
+
+def _request(
+    words: Sequence[str], environment: Mapping[str, str], folder: Path, timings: FastTimings | None = None
+) -> dict[str, Any]:
+    return {
+        "words": list(words),
+        "environment": dict(environment),
+        "folder": str(folder),
+        "timings": None if timings is None else dataclasses.asdict(timings),
+    }
 
 
 @cache
@@ -87,10 +156,11 @@ def command_process() -> CommandProcess:
 
 def serve(requests: socket.socket) -> None:
     """Fork for each request, until the other end is closed."""
-    for package in ("sokovan.cli", "sokovan.sdk"):
+    for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
+    gc.freeze()  # the memory of what is loaded stays shared with the children
     while True:
         request, files, _, _ = socket.recv_fds(requests, REQUEST_MAX + 1, _FILES)
         if not request:
@@ -119,8 +189,12 @@ def _wait_for_command(request: dict[str, Any], files: Sequence[int]) -> None:
     if child == 0:
         os.close(answer)
         _run(request, files[: _FILES - 1])
+    for file in files[: _FILES - 1]:
+        os.close(file)
+    os.write(answer, f"{child}\n".encode())
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.write(answer, str(code).encode())
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        os.write(answer, f"{code}\n".encode())
     os._exit(0)
 
 
@@ -135,7 +209,11 @@ def _run(request: dict[str, Any], files: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    importlib.invalidate_caches()
     sys.argv = ["sokovan", *request["words"]]
+    if request["timings"] is not None:
+        apply_timings(FastTimings(**request["timings"]))
     code = 1
     try:
         main()

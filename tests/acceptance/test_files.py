@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.embedded import SOKOVAN, Embedded, sokovan_in, until
+from tests.acceptance.embedded import Embedded, sokovan_in, until
 
 LITTLE = ("--cpus", "0.2", "--mem", "64MiB")
 # A session that makes files of every kind, and then waits.
@@ -148,20 +147,14 @@ def test_each_kernel_of_a_gang_has_its_own_output(server: Embedded, tmp_path: Pa
 def test_another_user_cannot_read_or_write_files(server: Embedded, maker: str, tmp_path: Path) -> None:
     assert server.cli("user", "set", "stranger", "--group", "default").returncode == 0
     key = server.cli_json("key", "add", "stranger")["token"]
-    theirs = {**server.environment, "SOKOVAN_URL": str(server.about["url"]), "SOKOVAN_TOKEN": key}
-
-    def as_stranger(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [SOKOVAN, *words], env=theirs, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-        )
-
+    theirs = {"SOKOVAN_URL": str(server.about["url"]), "SOKOVAN_TOKEN": key}
     (tmp_path / "a").write_text("a")
     for words in (
         ("cp", f"{maker}:data/x", "got"),
         ("cp", "a", f"{maker}:a"),
         ("session", "files", maker),
     ):
-        done = as_stranger(*words)
+        done = sokovan_in(tmp_path, server, *words, **theirs)
         assert done.returncode == 3, done.stderr
     assert not (tmp_path / "got").exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from tests.acceptance.forked_commands import ForkedCommand, command_process
 
 READY = "ready in"
 TIMEOUT_S = 60
@@ -32,15 +35,8 @@ class Rig:
 
     def sokovan(self, *words: str, given: str = "", timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
         """A command line, run to its end."""
-        return subprocess.run(
-            [*SOKOVAN, *words],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-            env=self.environment,
-            cwd=self.home,
+        return command_process().run(
+            words, environment=self.environment, folder=self.home, stdin=given, limit_s=timeout_s
         )
 
     def output(self, *words: str) -> bytes:
@@ -76,24 +72,19 @@ def server_up(home: Path, *options: str) -> Iterator[Rig]:
     """A server that is up for as long as the context is; whatever runs in it is stopped before."""
     rig = Rig(home)
     with (home / "up.log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            [*SOKOVAN, "up", "--port", "0", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=rig.environment,
-            cwd=home,
+        process = command_process().start(
+            ("up", "--port", "0", *options), environment=rig.environment, folder=home, output=log.fileno()
         )
     try:
         await_text(home / "up.log", READY, process)
         yield rig
         rig.sokovan("stop", "--all", "--yes")
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         process.wait(TIMEOUT_S)
 
 
-def await_text(file: Path, text: str, process: subprocess.Popen[bytes]) -> None:
+def await_text(file: Path, text: str, process: ForkedCommand) -> None:
     """Wait until a process has written a text; it tells by ending that it never will."""
     with subprocess.Popen(["tail", "-f", "-n", "+1", str(file)], stdout=subprocess.PIPE, text=True) as tail:  # noqa: S607  # wherever tail is
         try:
