@@ -179,13 +179,13 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "best_effort_per_agent",
-            "Most best-effort kernels on one agent; default: 16.",
+            "Best-effort kernels per agent; default: 16.",
             "best_effort_per_agent_max",
             read=read_whole,
         ),
         CatalogOption(
             "best_effort_per_user",
-            "Most best-effort kernels of one user; default: 8.",
+            "Best-effort kernels per user; default: 8.",
             "best_effort_per_user_max",
             read=read_whole,
         ),
