@@ -66,6 +66,7 @@ def policy_view(policy: ResourcePolicy) -> PolicyBody:
         priority_max=policy.priority_max,
         array_size_max=policy.array_size_max,
         slots_min=amounts(policy.slots_min),
+        stored_pending_max=policy.stored_pending_max,
     )
 
 
@@ -81,6 +82,7 @@ def policy_of(body: PolicyBody, _before: ResourcePolicy | None) -> ResourcePolic
         priority_max=body.priority_max,
         array_size_max=body.array_size_max,
         slots_min=read_slots(body.slots_min),
+        stored_pending_max=body.stored_pending_max,
     )
 
 

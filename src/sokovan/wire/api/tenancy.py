@@ -120,6 +120,7 @@ class PolicyBody(StrictBody):
     priority_max: int | None = None
     array_size_max: int | None = None
     slots_min: dict[str, Amount] = field(default_factory=dict)
+    stored_pending_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

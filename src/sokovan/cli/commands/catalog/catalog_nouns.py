@@ -279,6 +279,7 @@ _QUOTA_NOUN = CatalogNoun(
         Column("priority", lambda policy: or_none(policy.priority_max)),
         Column("array", lambda policy: or_none(policy.array_size_max), wide=True),
         Column("least", lambda policy: amounts_text(policy.slots_min), wide=True),
+        Column("stored", lambda policy: or_none(policy.stored_pending_max), wide=True),
     ),
     options=(
         CatalogOption(
@@ -306,6 +307,10 @@ _QUOTA_NOUN = CatalogNoun(
         CatalogOption(
             "least", "Minimum resources of a kernel: mem=1GiB. Repeatable.", "slots_min", repeatable=True,
             read=read_amounts,
+        ),
+        CatalogOption(
+            "stored", "Stored pending sessions of a user; default: 20000.", "stored_pending_max",
+            read=read_whole,
         ),
     ),
     shown_examples=("students", "group:nlp"),

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.plain_values import to_plain
-from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -33,6 +34,9 @@ from sokovan.ports.storage import Store, UnitOfWork
 RENAMED_MAX = 8
 KEY_MAX = 255
 SUBMITTED = "submitted"
+# Another manager may store sessions of the same user, so that a count is not used for long.
+COUNT_USED_MS = 10_000
+USERS_COUNTED_MAX = 10_000
 
 
 class Submission(NamedTuple):
@@ -52,6 +56,43 @@ class _Entry(NamedTuple):
     dependencies: Dependencies
 
 
+class PendingLimit:
+    """Refuses sessions of users who have too many pending ones.
+
+    A count is kept, and increased by what is stored since, so that it is never too low. Only
+    near the limit are the sessions counted for each request.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[int, int]] = {}  # by user: the count, and its time
+
+    async def admit(
+        self, unit: UnitOfWork, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
+    ) -> None:
+        """Count new sessions of a user. Raises TooManyPending."""
+        most, whose = stored_pending_limit(policies)
+        count, at_ms = self._counted.get(user, (most, 0))
+        if count + sessions > most or not 0 <= unit.now_ms - at_ms < COUNT_USED_MS:
+            count, at_ms = await unit.sessions.pending_count(user, most=most), unit.now_ms
+        if count + sessions > most:
+            more = f"{sessions} more are" if sessions > 1 else "one more is"
+            problem = f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
+            raise TooManyPending([Problem("array" if sessions > 1 else "session", problem)])
+        if len(self._counted) >= USERS_COUNTED_MAX:
+            self._counted.clear()
+        self._counted[user] = (count + sessions, at_ms)
+
+
+def stored_pending_limit(policies: Sequence[tuple[str, ResourcePolicy]]) -> tuple[int, str]:
+    """The least limit of the policies of an owner, and whose it is; else the default."""
+    given = [
+        (one.stored_pending_max, f"the limit of {whose}")
+        for whose, one in policies
+        if one.stored_pending_max is not None
+    ]
+    return min(given, default=(STORED_PENDING_DEFAULT, "the limit without a quota"))
+
+
 class Submissions:
     """Stores requested sessions; concurrent requests share a transaction."""
 
@@ -59,6 +100,7 @@ class Submissions:
         self._store, self._names = store, names
         self._preparer = Preparer(ids, names)
         self._pools = PoolCache(store, clock)
+        self._pending = PendingLimit()
 
     def allow_sharing(self) -> None:
         """Accept sessions of all users for agents that do not isolate their kernels."""
@@ -94,7 +136,7 @@ class Submissions:
         fresh: dict[int, NewSession] = {}
         for index, entry in enumerate(entries):
             try:
-                prepared = await self._prepared(reader, entry)
+                prepared = await self._prepared(reader, entry, count=1)
             except InvalidRequest as refused:
                 outcomes[index] = await _earlier(unit, entry.once, refused)
             else:
@@ -122,7 +164,7 @@ class Submissions:
         earlier = None if entry.once is None else await unit.sessions.requested(entry.once)
         if earlier is not None:
             return Submission(earlier, fresh=False)
-        prepared = await self._prepared(IntakeContextReader(unit), entry)
+        prepared = await self._prepared(IntakeContextReader(unit), entry, count=array.size)
         record, change = array_record(prepared.spec, array), _by(prepared)
         await unit.arrays.add(record)
         new = [
@@ -151,9 +193,13 @@ class Submissions:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
         return _Entry(request, caller, once, pools, found)
 
-    async def _prepared(self, reader: IntakeContextReader, entry: _Entry) -> PreparedSession:
+    async def _prepared(self, reader: IntakeContextReader, entry: _Entry, *, count: int = 0) -> PreparedSession:
+        """The session of a request, of which `count` are to be stored."""
         context = await reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
-        return self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
+        prepared = self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
+        if count:
+            await self._pending.admit(reader.unit, entry.caller.owner.user, context.policies, count)
+        return prepared
 
     async def _store_new(
         self, unit: UnitOfWork, fresh: Mapping[int, NewSession], unnamed: Collection[int]

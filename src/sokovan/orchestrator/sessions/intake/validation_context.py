@@ -114,7 +114,7 @@ class IntakeContextReader:
     """Reads intake contexts; catalog items that several requests need are read once."""
 
     def __init__(self, unit: UnitOfWork) -> None:
-        self._unit = unit
+        self.unit = unit
         self._items = _CatalogCache(unit.catalog)
 
     async def of(
@@ -128,7 +128,7 @@ class IntakeContextReader:
         chosen_by_group = not request.queue and any(one.default_queue is not None for one in groups)
         group = items.of(Group, group_of(request, caller))
         return IntakeContext(
-            now_ms=self._unit.now_ms,
+            now_ms=self.unit.now_ms,
             pools=pools,
             scaling_groups=groups,
             queue=queue,
@@ -137,7 +137,7 @@ class IntakeContextReader:
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
             group=group,
             dependencies=dependencies,
-            namesake=await _namesake(self._unit, request.name, caller.owner.user),
+            namesake=await _namesake(self.unit, request.name, caller.owner.user),
         )
 
 

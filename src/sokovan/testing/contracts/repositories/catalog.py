@@ -56,6 +56,7 @@ def tenants(cluster: StoredCluster) -> list[CatalogItem]:
         pending_slots_max=SlotLimits({"cpu": 7}),
         kernels_per_session_max=8,
         slots_min=ResourceSlot({"mem": 1}),
+        stored_pending_max=7,
         priority_max=9,
     )
     domain = Domain(cluster.new("d"), policy.name)
