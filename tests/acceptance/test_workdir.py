@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sokovan.sdk.sync.client import Client
 from tests.acceptance.embedded import LIMIT_S, SMALL, SOKOVAN, Embedded, sokovan_in
 from tests.kernels import needs_sandbox
 
@@ -31,6 +32,19 @@ def test_a_program_in_the_current_folder_is_found_and_writes_its_files_there(ser
     assert server.session("here")["workdir"] == str(project)
     shown = server.cli("session", "show", "here").stdout.splitlines()
     assert [line.split(maxsplit=1)[1] for line in shown if line.startswith("workdir ")] == [str(project)]
+
+
+def test_a_program_of_the_sdk_works_in_its_current_folder(
+    server: Embedded, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    token = (server.data / "token").read_text(encoding="ascii").strip()
+    with Client(server.about["url"], token) as client:
+        here = client.run(["python3", "train.py"], cpus=0.2, mem="64MiB")
+        off = client.run(["pwd"], cpus=0.2, mem="64MiB", workdir="none")
+        assert here.wait().result == "success"
+        assert off.wait().workdir == ""
+    assert (project / "result.txt").read_text() == "done"
 
 
 def test_a_shell_begins_in_the_current_folder(server: Embedded, project: Path) -> None:

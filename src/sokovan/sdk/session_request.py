@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.local_folder import chosen_workdir
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.sessions import MountBody, RunOptions, ServicePortBody, SessionBody
 
@@ -43,6 +44,8 @@ def session_body(
     if words:
         given["command"] = words
     body = base or SessionBody()
+    if "workdir" in given:
+        given["workdir"] = chosen_workdir(given["workdir"])
     if "attempts" in given:
         given["retry"] = replace(given.get("retry", body.retry), attempts=given.pop("attempts"))
     return replace(body, **{name: _field_value(name, value, getattr(body, name)) for name, value in given.items()})

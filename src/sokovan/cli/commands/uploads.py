@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sokovan.cli import formatting
-from sokovan.cli.commands.workdir import sees_local_files, with_local_workdir
+from sokovan.cli.commands.workdir import with_local_workdir
 from sokovan.cli.output import print_status
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
@@ -35,7 +35,7 @@ def with_folder(
         return with_upload(body, client, upload)
     if body.workdir and not Path(body.workdir).is_absolute():
         found = with_absolute_workdir(body, beside)
-        if sees_local_files(client):
+        if client.sees_local_files():
             return found
         return with_upload(replace(body, workdir=""), client, str(found.workdir))
     return with_local_workdir(body, client, workdir)

@@ -25,6 +25,7 @@ from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.wire.api.sessions import RunOptions
@@ -56,6 +57,7 @@ class AsyncClient(AsyncCatalogs):
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
         self.arrays, self.uploads = AsyncArrays(connection), AsyncUploads(connection)
         self.files = AsyncFiles(connection, self.uploads)
+        self._sees_local_files: bool | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,8 +73,14 @@ class AsyncClient(AsyncCatalogs):
         return self._connection.endpoint
 
     async def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> AsyncSessionHandle:
-        """Submit a session and return its handle; does not wait for its start."""
+        """Submit a session and return its handle; does not wait for its start.
+
+        A server that runs on this machine as this user works in the current folder, unless
+        `workdir` names another one, or `none`.
+        """
         body = with_defaults(session_body(command, **options), self._preferences)
+        if "workdir" not in options and not body.upload and await self.sees_local_files():
+            body = with_current_folder(body)
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.submit(body))
 
     async def session(self, ref: str) -> AsyncSessionHandle:
@@ -86,6 +94,12 @@ class AsyncClient(AsyncCatalogs):
     async def whoami(self) -> WhoamiView:
         """The user and key that the server authenticated."""
         return await self._connection.send(system_calls.whoami())
+
+    async def sees_local_files(self) -> bool:
+        """Whether the server runs on this machine as this user."""
+        if self._sees_local_files is None:
+            self._sees_local_files = self.endpoint.is_loopback and is_of_this_machine(await self.whoami())
+        return self._sees_local_files
 
     async def health(self) -> HealthView:
         """Health of the server's components."""

@@ -19,6 +19,7 @@ import httpx2
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.sdk.sync.arrays import Arrays
@@ -57,6 +58,7 @@ class Client(Catalogs):
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
         self.arrays, self.uploads = Arrays(connection), Uploads(connection)
         self.files = Files(connection, self.uploads)
+        self._sees_local_files: bool | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -72,8 +74,14 @@ class Client(Catalogs):
         return self._connection.endpoint
 
     def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> SessionHandle:
-        """Submit a session and return its handle; does not wait for its start."""
+        """Submit a session and return its handle; does not wait for its start.
+
+        A server that runs on this machine as this user works in the current folder, unless
+        `workdir` names another one, or `none`.
+        """
         body = with_defaults(session_body(command, **options), self._preferences)
+        if "workdir" not in options and not body.upload and self.sees_local_files():
+            body = with_current_folder(body)
         return SessionHandle(self.sessions, self.kernels, self.sessions.submit(body))
 
     def session(self, ref: str) -> SessionHandle:
@@ -87,6 +95,12 @@ class Client(Catalogs):
     def whoami(self) -> WhoamiView:
         """The user and key that the server authenticated."""
         return self._connection.send(system_calls.whoami())
+
+    def sees_local_files(self) -> bool:
+        """Whether the server runs on this machine as this user."""
+        if self._sees_local_files is None:
+            self._sees_local_files = self.endpoint.is_loopback and is_of_this_machine(self.whoami())
+        return self._sees_local_files
 
     def health(self) -> HealthView:
         """Health of the server's components."""

@@ -150,6 +150,7 @@ class RunOptions(TypedDict, total=False):
     """Keyword arguments of the SDK's `run()`: the fields of SessionBody.
 
     `cpus`, `mem` and `gpus` are entries of `resources`, `attempts` is one of `retry`; mounts and ports may be strings.
+    `workdir` may be relative, or `none` for the session's own folder.
     """
 
     name: str

@@ -64,7 +64,8 @@ def test_a_relative_folder_of_a_spec_file_is_beside_that_file(server: CannedServ
         assert seen.workdir == str(project)
         with pytest.raises(InvalidSetting, match="not a folder"):
             with_folder(SessionBody(workdir="none"), client, upload=None, workdir=None, beside=beside)
-        server.says("GET whoami", {**CALLER, "machine": "of-another"})
+    server.says("GET whoami", {**CALLER, "machine": "of-another"})
+    with Client(server.url, "sk-AK.secret") as client:
         folder = read_folder(project)
         size = len(folder.manifest)
         blob = {"digest": folder.digest, "size": size, "received": size}

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.commands.workdir import SYSTEM_FOLDERS, chosen_workdir, with_local_workdir
-from sokovan.domain.commands import SCRATCH_FOLDERS
-from sokovan.orchestrator.sessions.intake.shape_validators import SYSTEM_TARGETS
+from sokovan.cli.commands.workdir import with_local_workdir
 from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.sync.client import Client
 from sokovan.wire.api.sessions import SessionBody
@@ -60,14 +58,3 @@ def test_a_system_folder_is_not_used(
     monkeypatch.chdir(folder)
     assert with_local_workdir(BODY, client, None) == BODY
     assert "--workdir" in capsys.readouterr().err
-
-
-def test_a_value_of_the_option_is_absolute_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert chosen_workdir("none") == ""
-    assert chosen_workdir("a") == str(tmp_path / "a")
-    assert chosen_workdir("/b") == "/b"
-
-
-def test_the_system_folders_are_those_that_the_server_refuses() -> None:
-    assert SYSTEM_FOLDERS == SYSTEM_TARGETS - SCRATCH_FOLDERS

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
 
 import sokovan
 from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
+from sokovan.sdk.machine import machine_mark
 from sokovan.sdk.sync.client import Client
 from tests.unit.sdk.fake_server import FakeServer, ok, stream
 from tests.unit.sdk.views import SESSION
@@ -29,7 +31,7 @@ def test_a_run_is_a_submission_and_gives_a_handle(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SOKOVAN_QUEUE", "research")
     server = FakeServer(ok(SESSION, status=201))
     with Client("http://127.0.0.1", "sk-1", transport=server.transport()) as client:
-        session = client.run("python train.py", gpus=8, size=4, topology="hard:rack")
+        session = client.run("python train.py", gpus=8, size=4, topology="hard:rack", workdir="none")
     assert session.name == "ddp"
     assert server.requests[0].content == (
         b'{"command":["python","train.py"],"resources":{"cuda.device":8},"size":4,"queue":"research","topology":"hard:rack"}'
@@ -85,3 +87,23 @@ def test_the_package_has_no_other_names() -> None:
 def test_a_run_without_a_client_uses_the_current_context() -> None:
     with pytest.raises(NotLoggedIn):
         sokovan.run("x")
+
+
+def me(machine: str) -> dict[str, object]:
+    return {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1", "machine": machine}
+
+
+def test_a_run_works_in_the_current_folder_where_the_server_sees_it() -> None:
+    server = FakeServer(ok(me(machine_mark())), *[ok(SESSION, status=201)] * 3)
+    with Client("http://127.0.0.1", "sk-1", transport=server.transport()) as client:
+        for options in ({}, {"workdir": "none"}, {"workdir": "sub"}):
+            client.run(["true"], **options)  # type: ignore[arg-type]  # options of a run
+    bodies = [msgspec.json.decode(request.content) for request in server.requests[1:]]
+    assert [body.get("workdir", "") for body in bodies] == [str(Path.cwd()), "", str(Path.cwd() / "sub")]
+
+
+def test_a_run_names_no_folder_to_a_server_elsewhere() -> None:
+    server = FakeServer(ok(me("another")), ok(SESSION, status=201))
+    with Client("http://127.0.0.1", "sk-1", transport=server.transport()) as client:
+        client.run(["true"])
+    assert "workdir" not in msgspec.json.decode(server.requests[1].content)

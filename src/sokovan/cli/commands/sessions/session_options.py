@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from cyclopts import Group, Parameter
 
 from sokovan.cli.commands.options import name_values
-from sokovan.cli.commands.workdir import chosen_workdir
 from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpecFile
 from sokovan.sdk.preferences import with_defaults
 from sokovan.sdk.session_request import session_body
@@ -186,8 +185,6 @@ NO_FLAGS = SessionFlags()
 
 
 def _read_flag(name: str, value: Any) -> Any:
-    if name == "workdir":
-        return chosen_workdir(value)
     if not isinstance(value, tuple):
         return value
     marks = get_type_hints(SessionFlags, include_extras=True)[name].__metadata__
