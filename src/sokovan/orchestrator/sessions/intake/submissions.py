@@ -11,9 +11,8 @@ from typing import NamedTuple
 from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.plain_values import to_plain
-from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
 from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -23,6 +22,7 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
     Dependencies,
     IntakeContextReader,
     IntakeQuery,
+    PendingLimit,
     Pools,
     read_dependencies,
 )
@@ -34,9 +34,6 @@ from sokovan.ports.storage import Store, UnitOfWork
 RENAMED_MAX = 8
 KEY_MAX = 255
 SUBMITTED = "submitted"
-# Another manager may store sessions of the same user, so that a count is not used for long.
-COUNT_USED_MS = 10_000
-USERS_COUNTED_MAX = 10_000
 
 
 class Submission(NamedTuple):
@@ -54,43 +51,6 @@ class _Entry(NamedTuple):
     once: RequestKey | None
     pools: Pools
     dependencies: Dependencies
-
-
-class PendingLimit:
-    """Refuses sessions of users who have too many pending ones.
-
-    A count is kept, and increased by what is stored since, so that it is never too low. Only
-    near the limit are the sessions counted for each request.
-    """
-
-    def __init__(self) -> None:
-        self._counted: dict[str, tuple[int, int]] = {}  # by user: the count, and its time
-
-    async def admit(
-        self, unit: UnitOfWork, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
-    ) -> None:
-        """Count new sessions of a user. Raises TooManyPending."""
-        most, whose = stored_pending_limit(policies)
-        count, at_ms = self._counted.get(user, (most, 0))
-        if count + sessions > most or not 0 <= unit.now_ms - at_ms < COUNT_USED_MS:
-            count, at_ms = await unit.sessions.pending_count(user, most=most), unit.now_ms
-        if count + sessions > most:
-            more = f"{sessions} more are" if sessions > 1 else "one more is"
-            problem = f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
-            raise TooManyPending([Problem("array" if sessions > 1 else "session", problem)])
-        if len(self._counted) >= USERS_COUNTED_MAX:
-            self._counted.clear()
-        self._counted[user] = (count + sessions, at_ms)
-
-
-def stored_pending_limit(policies: Sequence[tuple[str, ResourcePolicy]]) -> tuple[int, str]:
-    """The least limit of the policies of an owner, and whose it is; else the default."""
-    given = [
-        (one.stored_pending_max, f"the limit of {whose}")
-        for whose, one in policies
-        if one.stored_pending_max is not None
-    ]
-    return min(given, default=(STORED_PENDING_DEFAULT, "the limit without a quota"))
 
 
 class Submissions:

@@ -12,8 +12,9 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_QUEUE, ArrayId, SessionId, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
-from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
+from sokovan.domain.problems import Problem, TooManyPending
 from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.images import is_process_image
@@ -31,6 +32,9 @@ NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.termina
 LOOKED_UP_MAX = 256
 UNKNOWN_MAX = 8
 ARCHITECTURES_MAX = 8
+# Another manager may store sessions of the same user, so that a count is not used for long.
+COUNT_USED_MS = 10_000
+USERS_COUNTED_MAX = 10_000
 # The sessions and arrays that each name or id may refer to.
 Dependencies: TypeAlias = Mapping[str, tuple["SessionRecord | AwaitedArray", ...]]
 # Summary of the agents by scaling group.
@@ -176,6 +180,43 @@ def visible_to(caller: Caller) -> list[SessionFilter]:
     scope = session_scope(AccessSubject(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups))
     own = SessionFilter(user=owner.user, domain=scope.domain)
     return [own] if scope.user else [own, SessionFilter(domain=scope.domain)]
+
+
+class PendingLimit:
+    """Refuses sessions of users who have too many pending ones.
+
+    A count is kept, and increased by what is stored since, so that it is never too low. Only
+    near the limit are the sessions counted for each request.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[int, int]] = {}  # by user: the count, and its time
+
+    async def admit(
+        self, unit: UnitOfWork, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
+    ) -> None:
+        """Count new sessions of a user. Raises TooManyPending."""
+        most, whose = stored_pending_limit(policies)
+        count, at_ms = self._counted.get(user, (most, 0))
+        if count + sessions > most or not 0 <= unit.now_ms - at_ms < COUNT_USED_MS:
+            count, at_ms = await unit.sessions.pending_count(user, most=most), unit.now_ms
+        if count + sessions > most:
+            more = f"{sessions} more are" if sessions > 1 else "one more is"
+            problem = f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
+            raise TooManyPending([Problem("array" if sessions > 1 else "session", problem)])
+        if len(self._counted) >= USERS_COUNTED_MAX:
+            self._counted.clear()
+        self._counted[user] = (count + sessions, at_ms)
+
+
+def stored_pending_limit(policies: Sequence[tuple[str, ResourcePolicy]]) -> tuple[int, str]:
+    """The least limit of the policies of an owner, and whose it is; else the default."""
+    given = [
+        (one.stored_pending_max, f"the limit of {whose}")
+        for whose, one in policies
+        if one.stored_pending_max is not None
+    ]
+    return min(given, default=(STORED_PENDING_DEFAULT, "the limit without a quota"))
 
 
 class _CatalogCache:

@@ -15,12 +15,8 @@ from sokovan.domain.owners.tenancy import User
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
-from sokovan.orchestrator.sessions.intake.submissions import (
-    KEY_MAX,
-    RENAMED_MAX,
-    request_key,
-    stored_pending_limit,
-)
+from sokovan.orchestrator.sessions.intake.submissions import KEY_MAX, RENAMED_MAX, request_key
+from sokovan.orchestrator.sessions.intake.validation_context import stored_pending_limit
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
