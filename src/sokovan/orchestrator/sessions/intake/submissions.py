@@ -12,7 +12,7 @@ from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import to_plain
-from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -158,7 +158,9 @@ class Submissions:
         context = await reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
         prepared = self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
         if count:
-            await self._pending.admit(reader.unit, entry.caller.owner.user, context.policies, count)
+            problem = await self._pending.admit(reader.unit, entry.caller.owner.user, context.policies, count)
+            if problem:
+                raise TooManyPending([Problem("array" if count > 1 else "session", problem)])
         return prepared
 
     async def _store_new(

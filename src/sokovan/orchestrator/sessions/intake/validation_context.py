@@ -14,7 +14,6 @@ from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
 from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
-from sokovan.domain.problems import Problem, TooManyPending
 from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.images import is_process_image
@@ -183,7 +182,7 @@ def visible_to(caller: Caller) -> list[SessionFilter]:
 
 
 class PendingLimit:
-    """Refuses sessions of users who have too many pending ones.
+    """Counts the pending sessions of users, up to their limits.
 
     A count is kept, and increased by what is stored since, so that it is never too low. Only
     near the limit are the sessions counted for each request.
@@ -194,19 +193,19 @@ class PendingLimit:
 
     async def admit(
         self, unit: UnitOfWork, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
-    ) -> None:
-        """Count new sessions of a user. Raises TooManyPending."""
+    ) -> str:
+        """Count new sessions of a user; why they are too many, or empty."""
         most, whose = stored_pending_limit(policies)
         count, at_ms = self._counted.get(user, (most, 0))
         if count + sessions > most or not 0 <= unit.now_ms - at_ms < COUNT_USED_MS:
             count, at_ms = await unit.sessions.pending_count(user, most=most), unit.now_ms
         if count + sessions > most:
             more = f"{sessions} more are" if sessions > 1 else "one more is"
-            problem = f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
-            raise TooManyPending([Problem("array" if sessions > 1 else "session", problem)])
+            return f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
         if len(self._counted) >= USERS_COUNTED_MAX:
             self._counted.clear()
         self._counted[user] = (count + sessions, at_ms)
+        return ""
 
 
 def stored_pending_limit(policies: Sequence[tuple[str, ResourcePolicy]]) -> tuple[int, str]:
