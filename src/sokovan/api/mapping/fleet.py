@@ -89,6 +89,7 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         allow_best_effort=group.allow_best_effort,
         best_effort_per_agent_max=group.best_effort_per_agent_max,
         best_effort_per_user_max=group.best_effort_per_user_max,
+        mount_roots=list(group.mount_roots),
     )
 
 
@@ -115,6 +116,7 @@ def scaling_group_of(body: ScalingGroupBody, _before: ScalingGroup | None) -> Sc
         allow_best_effort=body.allow_best_effort,
         best_effort_per_agent_max=body.best_effort_per_agent_max,
         best_effort_per_user_max=body.best_effort_per_user_max,
+        mount_roots=tuple(dict.fromkeys(body.mount_roots)),
     )
 
 
