@@ -61,7 +61,7 @@ class ServerEndpoint:
             options["headers"]["Content-Type"] = "application/json"
         elif call.content is not None:
             options["content"] = call.content
-            options["headers"]["Content-Type"] = "application/octet-stream"
+            options["headers"].setdefault("Content-Type", "application/octet-stream")
         return options
 
     def stream_options(self, call: Call[Any], left_s: float | None = None) -> dict[str, Any]:
