@@ -194,7 +194,7 @@ class Submissions:
         context = await reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
         prepared = self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
         if count:
-            problem = await self._pending.admit(reader.unit, entry.caller.owner.user, context.policies, count)
+            problem = await self._pending.admit(reader, entry.caller.owner.user, context.policies, count)
             if problem:
                 raise TooManyPending([Problem("array" if count > 1 else "session", problem)])
         return prepared

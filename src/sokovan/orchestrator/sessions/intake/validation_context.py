@@ -121,6 +121,7 @@ class IntakeContextReader:
     def __init__(self, unit: UnitOfWork) -> None:
         self.unit = unit
         self._items = _CatalogCache(unit.catalog)
+        self.admitted: dict[str, int] = {}  # new sessions by user
 
     async def of(
         self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies
@@ -200,19 +201,22 @@ class PendingLimit:
         self._counted: dict[str, tuple[int, int]] = {}  # by user: the count, and its time
 
     async def admit(
-        self, unit: UnitOfWork, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
+        self, reader: IntakeContextReader, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
     ) -> str:
         """Count new sessions of a user; why they are too many, or empty."""
         most, whose = stored_pending_limit(policies)
         count, at_ms = self._counted.get(user, (most, 0))
+        unit, waiting = reader.unit, reader.admitted
         if count + sessions > most or not 0 <= unit.now_ms - at_ms < COUNT_USED_MS:
-            count, at_ms = await unit.sessions.pending_count(user, most=most), unit.now_ms
+            # Those that were admitted before in the same transaction are not stored yet.
+            count, at_ms = await unit.sessions.pending_count(user, most=most) + waiting.get(user, 0), unit.now_ms
         if count + sessions > most:
             more = f"{sessions} more are" if sessions > 1 else "one more is"
             return f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
         if len(self._counted) >= USERS_COUNTED_MAX:
             self._counted.clear()
         self._counted[user] = (count + sessions, at_ms)
+        waiting[user] = waiting.get(user, 0) + sessions
         return ""
 
 

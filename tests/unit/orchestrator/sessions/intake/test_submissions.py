@@ -85,6 +85,16 @@ async def test_a_user_stores_as_many_pending_sessions_as_its_quota_allows() -> N
         assert (await on.submit(key="k")).status == "pending"
 
 
+async def test_sessions_that_are_stored_together_do_not_pass_the_limit_together() -> None:
+    async with controller_harness() as on:
+        await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
+        work = [on.controller.submit(HELLO, ALICE) for _ in range(9)]
+        outcomes = await asyncio.gather(*work, return_exceptions=True)
+
+        assert sum(isinstance(one, TooManyPending) for one in outcomes) == 6
+        assert await on.stored() == 3
+
+
 async def test_pending_sessions_are_not_counted_for_each_request() -> None:
     async with controller_harness() as on:
         await on.submit()
