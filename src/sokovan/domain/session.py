@@ -211,8 +211,7 @@ class KernelSpec:
         require_labels(self.require, what=what, field="require")
         low, high = PRIORITY_RANGE
         require_int(self.priority, what=what, field="priority", least=low, most=high)
-        for name in ("preemptible", "owns_folders", "isolated_network"):
-            require_kind(getattr(self, name), bool, what=what, field=name)
+        require_kind(self.preemptible, bool, what=what, field="preemptible")
         for name, value in (("group", self.group), ("image", self.image)):
             if value != "":
                 checked_name(value, what=name)
@@ -327,7 +326,8 @@ class SessionSpec(SessionOptions):
         what = f"session {self.session_id}"
         require_kind(self.session_type, SessionType, what=what, field="session_type")
         require_kind(self.owner, Owner, what=what, field="owner")
-        require_kind(self.preemptible, bool, what=what, field="preemptible")
+        for name in ("preemptible", "owns_folders", "isolated_network"):
+            require_kind(getattr(self, name), bool, what=what, field=name)
         require_kind(self.preemption, Preemption, what=what, field="preemption")
         require_tuple(self.kernels, KernelSpec, what=what, field="kernels")
         require_tuple(self.partitions, Partition, what=what, field="partitions")
