@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
 from sokovan.sdk.core.session_calls import SessionListOptions
@@ -20,6 +19,7 @@ from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
 
 if TYPE_CHECKING:
+    from sokovan.sdk.core.exec_frames import Terminal
     from sokovan.sdk.sync.execution import Execution
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 
