@@ -71,12 +71,20 @@ class OrphanKernel:
     stopped: bool = False
 
 
+class KeepLimits(NamedTuple):
+    """How many confirmed ends of kernels are kept at most, and for how long."""
+
+    kernels_max: int
+    seconds: int
+
+
 class KernelTable(Struct, frozen=True):
     """The whole state of an agent. `tick` counts the events applied to it.
 
     `obstacle` is the reason why no kernel may start now, usually empty. Nothing is known of
     the machine before `observed`. Draining is not part of the state: a manager that drains
-    an agent sends it no new kernels.
+    an agent sends it no new kernels. `kept` are kernels whose end is confirmed, since
+    when, as far as an observation has determined it; `keep` is None as long as managers forget them.
     """
 
     agent_id: AgentId
@@ -91,8 +99,13 @@ class KernelTable(Struct, frozen=True):
     kernels: Mapping[KernelKey, ManagedKernel] = field(default_factory=dict)
     orphans: Mapping[KernelKey, OrphanKernel] = field(default_factory=dict)
     tombstones: Tombstones = field(default_factory=Tombstones)
+    kept: Mapping[KernelKey, int | None] = field(default_factory=dict)
+    keep: KeepLimits | None = None
     images: Mapping[str, ImageReport] = field(default_factory=dict)
     image_waiting: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.kernels or key in self.kept
 
     def live(self) -> Iterator[tuple[KernelKey, ManagedKernel]]:
         """The kernels that take resources: running, or possibly being started."""
@@ -136,17 +149,17 @@ def reports(table: KernelTable) -> tuple[KernelReport, ...]:
 
 
 def same_reports(before: KernelTable, after: KernelTable) -> bool:
-    """Whether `reports` of both tables are equal; compares changed kernels only.
-
-    Ended kernels stay listed until a manager forgets them, so most entries are unchanged.
-    """
+    """Whether both tables tell managers the same; compares changed kernels only."""
     if before.orphans.keys() != after.orphans.keys():  # an adopted orphan is reported as before
         return reports(before) == reports(after)
     if before.kernels is after.kernels:
         return True
-    if before.kernels.keys() != after.kernels.keys():
-        return False
     old = before.kernels
+    if not after.kernels.keys() <= old.keys():
+        return False
+    # An end that a manager has confirmed is no longer reported, which is no news to it.
+    if len(old) > len(after.kernels) and not all(key in after for key in old):
+        return False
     return all(kernel is old[key] or _same_report(key, kernel, old[key]) for key, kernel in after.kernels.items())
 
 

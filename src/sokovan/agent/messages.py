@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from sokovan.agent.journal_records import JournalRecord, KernelKey
-from sokovan.agent.kernel_table import KernelTable, Token
+from sokovan.agent.kernel_table import KeepLimits, KernelTable, Token
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.runtime import Observation
 from sokovan.wire.frames import CreateKernel
@@ -109,10 +109,11 @@ class ObstacleObserved:
 
 @dataclass(frozen=True, slots=True)
 class LinkOpened:
-    """A manager has accepted the agent."""
+    """A manager has accepted the agent; `keep` says what it keeps of ended kernels."""
 
     link: int
     incarnation: int
+    keep: KeepLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

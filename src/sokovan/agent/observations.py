@@ -21,6 +21,7 @@ from sokovan.agent.messages import (
     RuntimeClaim,
     StopInstruction,
 )
+from sokovan.agent.requests import aged, with_kept
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.runtime import KernelState, Observation
 
@@ -43,6 +44,8 @@ class _Reconciliation:
     def step(self) -> AgentStep:
         shown = {KernelKey(seen.kernel_id, seen.attempt): seen for seen in self._event.observations}
         for key, seen in shown.items():
+            if key in self._table.kept and seen.state is KernelState.EXITED:
+                continue
             if key in self._kernels:
                 self._known(key, self._kernels[key], seen)
             elif key in self._table.tombstones:
@@ -55,7 +58,9 @@ class _Reconciliation:
             if key not in shown:
                 self._kernels[key] = self._missing(key, kernel)
         table = replace(self._table, observed=True, kernels=self._kernels, orphans=self._orphans)
-        return AgentStep(table, tuple(self._records), tuple(self._instructions))
+        done = aged(table, self._event.now_ms)
+        records, instructions = (*self._records, *done.records), (*self._instructions, *done.instructions)
+        return with_kept(AgentStep(done.table, records, instructions), *shown)
 
     def _known(self, key: KernelKey, kernel: ManagedKernel, seen: Observation) -> None:
         if not kernel.traces and seen.traces:  # from the journal of an earlier release

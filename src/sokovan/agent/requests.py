@@ -1,6 +1,13 @@
-"""Handles requests, which may be repeated, delayed or out of order."""
+"""Handles requests, which may be repeated, delayed or out of order.
+
+Of a kernel whose end a manager has confirmed only the output is kept. It is no longer part
+of the table of kernels, so that reports and events cost the same however many have ended;
+the agent forgets it by itself, by number and by age.
+"""
 
 from __future__ import annotations
+
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -106,7 +113,7 @@ def _stop_unknown(table: KernelTable, event: StopRequested) -> AgentStep:
         answer = SendAnswer(event.token, GoneProof(gone=False, detail={"phase": "unknown"}))
         return AgentStep(table, instructions=(StopInstruction(event.key, event.grace_s), answer))
     # Unknown: a create that arrives later finds the tombstone.
-    tombstones = table.tombstones.adding(event.key, Tombstone(table.incarnation), listed=table.kernels)
+    tombstones = table.tombstones.adding(event.key, Tombstone(table.incarnation), listed=table)
     return AgentStep(
         replace(table, tombstones=tombstones),
         (KernelEntombed(event.key, table.incarnation),),
@@ -127,13 +134,14 @@ def with_tombstone(
         records.append(KernelWithdrawn(key))
         del kernels[key]
     tombstone = Tombstone(table.incarnation, kernel.exit_code)
-    tombstones = table.tombstones.adding(key, tombstone, listed=table.kernels)
+    tombstones = table.tombstones.adding(key, tombstone, listed=table)
     detail = {"reason": kernel.reason} if kernel.reason else {}
-    return AgentStep(
+    done = AgentStep(
         replace(table, kernels=kernels, tombstones=tombstones),
         tuple(records),
         (SendAnswer(token, GoneProof(gone=True, exit_code=kernel.exit_code, detail=detail)),),
     )
+    return with_kept(done, key)
 
 
 def forget(table: KernelTable, event: ForgetRequested) -> AgentStep:
@@ -143,14 +151,15 @@ def forget(table: KernelTable, event: ForgetRequested) -> AgentStep:
         return refused(table, event.token, refusal)
     key, kernel = event.key, table.kernels.get(event.key)
     if kernel is None:
-        return AgentStep(table, instructions=(SendAnswer(event.token),))
+        known = (key,) if key in table.kept else ()
+        return forgotten(AgentStep(table, instructions=(SendAnswer(event.token),)), *known)
     if kernel.phase not in {KernelPhase.EXITED, KernelPhase.UNSTARTED}:
         return refused(table, event.token, AdmissionRefusal("not-over", f"{key} has not ended: {kernel.phase}"))
     records: list[JournalRecord] = [KernelForgotten(key)]
     tombstones = table.tombstones
     if key not in tombstones:
         tombstone = Tombstone(table.incarnation, kernel.exit_code)
-        tombstones = tombstones.adding(key, tombstone, listed=table.kernels)
+        tombstones = tombstones.adding(key, tombstone, listed=table)
         records.insert(0, KernelEntombed(key, table.incarnation, kernel.exit_code))
     kernels = {other: kept for other, kept in table.kernels.items() if other != key}
     return AgentStep(
@@ -184,3 +193,49 @@ def refused(table: KernelTable, token: Token, refusal: AdmissionRefusal) -> Agen
 def with_kernel(table: KernelTable, key: KernelKey, kernel: ManagedKernel) -> KernelTable:
     """The table with this kernel replaced."""
     return replace(table, kernels={**table.kernels, key: kernel})
+
+
+def with_kept(step: AgentStep, *keys: KernelKey) -> AgentStep:
+    """The step, and then keep those of these kernels whose end is confirmed.
+
+    Managers of earlier releases do not say how long to keep them, and forget each.
+    """
+    table = step.table
+    over = [key for key in keys if _is_over(table, key)] if table.keep is not None else []
+    if not over:
+        return step
+    kernels = dict(table.kernels)
+    for key in over:
+        del kernels[key]
+    table = replace(table, kernels=kernels, kept={**table.kept, **dict.fromkeys(over)})
+    return _without_oldest(replace(step, table=table))
+
+
+def aged(table: KernelTable, now_ms: int) -> AgentStep:
+    """Forget kernels that were kept long enough; the age of new ones begins now."""
+    if table.keep is None or not table.kept:
+        return AgentStep(table)
+    kept = {key: now_ms if since_ms is None else since_ms for key, since_ms in table.kept.items()}
+    old = [key for key, since_ms in kept.items() if now_ms - since_ms >= table.keep.seconds * 1000]
+    return forgotten(AgentStep(replace(table, kept=kept)), *old)
+
+
+def forgotten(step: AgentStep, *keys: KernelKey) -> AgentStep:
+    """The step, after which nothing is kept of these kernels."""
+    kept = {key: since_ms for key, since_ms in step.table.kept.items() if key not in keys} if keys else step.table.kept
+    return AgentStep(
+        replace(step.table, kept=kept),
+        (*step.records, *map(KernelForgotten, keys)),
+        (*step.instructions, *map(ForgetInstruction, keys)),
+    )
+
+
+def _is_over(table: KernelTable, key: KernelKey) -> bool:
+    kernel = table.kernels.get(key)
+    return kernel is not None and kernel.phase is KernelPhase.EXITED and key in table.tombstones
+
+
+def _without_oldest(step: AgentStep) -> AgentStep:
+    table = step.table
+    excess = 0 if table.keep is None else len(table.kept) - table.keep.kernels_max
+    return forgotten(step, *list(islice(table.kept, max(0, excess))))

@@ -12,7 +12,7 @@ from sokovan.agent.event_processor import EventProcessor
 from sokovan.agent.executor import Executor
 from sokovan.agent.inventory import Inventory, empty_table
 from sokovan.agent.journal import Journal
-from sokovan.agent.kernel_table import Token, restored
+from sokovan.agent.kernel_table import KeepLimits, Token, restored
 from sokovan.agent.link.command_streams import BulkService
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.agent.link.translation import event_of, heartbeat_of, hello_of, reply_of
@@ -124,7 +124,8 @@ class AgentRunner:
         self._links_ever += 1
         link.number = self._links_ever
         self._links[link.number] = link
-        self._processor.submit(LinkOpened(link.number, welcome.incarnation))
+        keep = None if welcome.kept_max is None else KeepLimits(welcome.kept_max, welcome.kept_s)
+        self._processor.submit(LinkOpened(link.number, welcome.incarnation, keep))
         if welcome.draining:
             self.log(f"{link.address.url} drains this agent: it receives no new kernels")
 

@@ -121,7 +121,7 @@ def _not_started(table: KernelTable, event: StartFinished, kernel: ManagedKernel
     tombstones = table.tombstones
     if kernel.stop_grace_s is not None:
         records.append(KernelEntombed(event.key, table.incarnation))
-        tombstones = tombstones.adding(event.key, Tombstone(table.incarnation), listed=kernels)
+        tombstones = tombstones.adding(event.key, Tombstone(table.incarnation), listed=table)
     problems = tuple(SendProblem(token, event.code, event.problem) for token in kernel.waiting)
     return AgentStep(replace(table, kernels=kernels, tombstones=tombstones), tuple(records), problems)
 
@@ -150,9 +150,10 @@ def _image_progressed(table: KernelTable, event: ImageProgressed) -> AgentStep:
 
 
 def _link_opened(table: KernelTable, event: LinkOpened) -> AgentStep:
+    table = replace(table, keep=event.keep)
     if event.incarnation <= table.incarnation:  # a reconnect, or a manager that lags behind
         return AgentStep(table, instructions=(SendHeartbeat(),))
-    tombstones = table.tombstones.retained(incarnation=event.incarnation, listed=table.kernels)
+    tombstones = table.tombstones.retained(incarnation=event.incarnation, listed=table)
     return AgentStep(
         replace(table, incarnation=event.incarnation, tombstones=tombstones),
         (IncarnationTaken(event.incarnation),),

@@ -80,6 +80,17 @@ class AgentRejection:
     final: bool = True
 
 
+def _is_news(before: AgentState, state: AgentState) -> bool:
+    """Whether a heartbeat tells more than the one before it.
+
+    An ended kernel that is no longer listed was confirmed, which is none.
+    """
+    if before.incarnation != state.incarnation:
+        return True
+    old, new = frozenset(before.kernels), frozenset(state.kernels)
+    return not new <= old or any(one.exit_code is None for one in old - new)
+
+
 class AgentRegistry:
     """Admits agents and receives heartbeats; every manager has one.
 
@@ -133,8 +144,7 @@ class AgentRegistry:
         before, heard_ms = known if known is not None else (None, None)
         overdue = heard_ms is None or now_ms - heard_ms >= self._fresh_s * 1000
         returned = overdue and await self._rejoin_if_away(agent_id, state.incarnation)
-        same = before is not None and (before.incarnation, before.kernels) == (state.incarnation, state.kernels)
-        if returned or image_changed or not same:
+        if returned or image_changed or before is None or _is_news(before, state):
             await self._hints.set(SESSIONS_HINT)
 
     async def _store_images(self, agent_id: AgentId, incarnation: int) -> None:

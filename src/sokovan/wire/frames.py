@@ -288,11 +288,17 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
-    """The manager's acceptance of a Hello."""
+    """The manager's acceptance of a Hello.
+
+    With `kept_max` the agent forgets kernels by itself, once their end is confirmed: beyond
+    that number and after `kept_s`. It does not list them any more.
+    """
 
     incarnation: Annotated[int, Meta(ge=1)]
     heartbeat_s: Annotated[float, Meta(ge=0.01, le=3600)]
     draining: bool = False
+    kept_max: Count | None = None
+    kept_s: Count = 0
 
 
 class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaults=True):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from sokovan.agent.journal_records import KernelEntombed, KernelForgotten, KernelRequested, KernelWithdrawn
-from sokovan.agent.kernel_table import KernelPhase
+from sokovan.agent.kernel_table import KeepLimits, KernelPhase, reports
 from sokovan.agent.messages import (
     ForgetInstruction,
+    ForgetRequested,
     ImageProgressed,
+    LinkOpened,
     PrepareInstruction,
     PrepareRequested,
     SendAnswer,
+    SendHeartbeat,
     StartFinished,
     StartInstruction,
     StopInstruction,
+    StopRequested,
 )
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import KernelState
@@ -240,3 +244,74 @@ def test_an_image_that_was_ready_or_failed_is_looked_at_again() -> None:
 def test_an_image_for_another_incarnation_is_refused() -> None:
     done = SupervisorHarness()
     assert [type(step).__name__ for step in prepared(done, incarnation=5)] == ["SendProblem"]
+
+
+def keeping(kernels_max: int = 10, seconds: int = 60) -> SupervisorHarness:
+    agent = SupervisorHarness()
+    agent.apply(LinkOpened(1, INCARNATION, KeepLimits(kernels_max, seconds)))
+    return agent
+
+
+def run_to_the_end(agent: SupervisorHarness, number: int) -> None:
+    """One kernel starts, ends, and its end is confirmed."""
+    agent.start(launch(f"k{number}"))
+    agent.observe(seen(f"k{number}", state=KernelState.EXITED, exit_code=0))
+    agent.apply(StopRequested(agent.token(), INCARNATION, key(f"k{number}"), 0.0))
+
+
+def test_a_confirmed_end_is_listed_no_more_and_its_output_is_kept() -> None:
+    agent = keeping()
+    run_to_the_end(agent, 1)
+    assert (reports(agent.table), list(agent.table.kernels)) == ((), [])
+    assert ForgetInstruction(key("k1")) not in agent.done
+    agent.observe(seen("k1", state=KernelState.EXITED, exit_code=0))
+    assert ForgetInstruction(key("k1")) not in agent.done
+    assert key("k1") in agent.journal.kernels
+
+
+def test_a_confirmation_needs_no_heartbeat() -> None:
+    agent = keeping()
+    agent.start(launch("k1"))
+    agent.observe(seen("k1", state=KernelState.EXITED, exit_code=0))
+    assert SendHeartbeat() not in agent.apply(StopRequested(agent.token(), INCARNATION, key("k1"), 0.0))
+
+
+def test_the_oldest_are_forgotten_beyond_the_number_that_is_kept() -> None:
+    agent = keeping(kernels_max=2)
+    for number in range(5):
+        run_to_the_end(agent, number)
+    assert [one.key for one in agent.done if isinstance(one, ForgetInstruction)] == [key("k0"), key("k1"), key("k2")]
+    assert list(agent.journal.kernels) == list(agent.table.kept) == [key("k3"), key("k4")]
+
+
+def test_what_was_kept_for_long_enough_is_forgotten() -> None:
+    agent = keeping(seconds=60)
+    run_to_the_end(agent, 1)
+    for now_ms, is_forgotten in ((1_000, False), (60_999, False), (61_000, True)):
+        agent.now_ms = now_ms
+        agent.observe()
+        assert (ForgetInstruction(key("k1")) in agent.done) is is_forgotten
+
+
+def test_a_manager_may_forget_what_is_kept() -> None:
+    agent = keeping()
+    run_to_the_end(agent, 1)
+    assert ForgetInstruction(key("k1")) in agent.apply(ForgetRequested(agent.token(), INCARNATION, key("k1")))
+    assert not agent.table.kept
+
+
+def test_managers_of_earlier_releases_see_ended_kernels_until_they_forget_them() -> None:
+    agent = SupervisorHarness()
+    run_to_the_end(agent, 1)
+    assert [one.kernel_id for one in reports(agent.table)] == ["k1"]
+
+
+def test_after_a_restart_confirmed_ends_are_kept_again() -> None:
+    agent = keeping()
+    run_to_the_end(agent, 1)
+    again = SupervisorHarness(journal=agent.journal, connected=False)
+    again.observe(seen("k1", state=KernelState.EXITED, exit_code=0))
+    assert [one.kernel_id for one in reports(again.table)] == ["k1"]
+    again.apply(LinkOpened(1, INCARNATION + 1, KeepLimits(10, 60)))
+    again.observe(seen("k1", state=KernelState.EXITED, exit_code=0))
+    assert (reports(again.table), list(again.table.kept)) == ((), [key("k1")])

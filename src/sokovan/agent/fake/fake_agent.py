@@ -12,7 +12,7 @@ from sokovan.agent.fake.event_queue import EventQueue
 from sokovan.agent.fake.in_memory_agent import InMemoryAgent, empty_table_of
 from sokovan.agent.fake.script import WORK_S, KernelScript, script_of
 from sokovan.agent.journal_records import KernelKey
-from sokovan.agent.kernel_table import Token, reports
+from sokovan.agent.kernel_table import KeepLimits, Token, reports
 from sokovan.agent.messages import Event, LinkOpened, Observed, StartFinished
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
@@ -23,6 +23,8 @@ from sokovan.ports.runtime import KILLED, KernelState, LogPart, Observation
 from sokovan.wire.frames import CreateKernel
 
 TERMINATED = 143
+# What is kept of ended kernels: as much as by default of those of real agents.
+KEEP = KeepLimits(1_000, 3_600)
 # Requests are answered before the next one is applied, so that all share one token.
 TOKEN = Token(1, 1)
 
@@ -85,7 +87,7 @@ class FakeAgent(InMemoryAgent):
     def welcome(self, incarnation: int) -> None:
         """A manager has accepted the agent as this incarnation."""
         self._sequence = 0
-        self.apply(LinkOpened(1, incarnation))
+        self.apply(LinkOpened(1, incarnation, KEEP))
 
     def request(self, event: Event) -> GoneProof | None:
         """Apply a request and return its result. Raises AgentRefused."""
@@ -99,7 +101,8 @@ class FakeAgent(InMemoryAgent):
         """Reconcile the kernel table with the simulated runtime."""
         observations = tuple(
             Observation(key.kernel_id, key.attempt, kernel.state, exit_code=kernel.exit_code)
-            for key, kernel in self.kernels.items()
+            for key in self.table.kernels
+            if (kernel := self.kernels.get(key)) is not None
         )
         self.apply(Observed(observations, begun=self.table.tick, now_ms=0))
 

@@ -10,11 +10,12 @@ from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, checked_name
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.agent_registry import AgentRegistry, AgentRejection, EnrolmentRequest
+from sokovan.orchestrator.sessions.config import Retention
 from sokovan.wire.frames import Hello, HelloRefused, Welcome
 
 
 def admission(
-    registry: AgentRegistry, token: str, *, heartbeat_s: float
+    registry: AgentRegistry, token: str, *, heartbeat_s: float, retention: Callable[[], Retention] = Retention
 ) -> Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]:
     """A function that admits agents with `token`, and refuses others with a reason."""
     is_token = known_token(token)
@@ -29,7 +30,14 @@ def admission(
         verdict = await registry.admit(arrival)
         if isinstance(verdict, AgentRejection):
             return HelloRefused(code=verdict.code, message=verdict.message, final=verdict.final)
-        return Welcome(incarnation=verdict.incarnation, heartbeat_s=heartbeat_s, draining=verdict.draining)
+        keep = retention()
+        return Welcome(
+            incarnation=verdict.incarnation,
+            heartbeat_s=heartbeat_s,
+            draining=verdict.draining,
+            kept_max=keep.kernels_max,
+            kept_s=round(keep.seconds),
+        )
 
     return admit
 

@@ -37,7 +37,7 @@ from sokovan.orchestrator.agent_registry import AgentRegistry
 from sokovan.orchestrator.coordinator import Coordinator
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator, TaskEnded
 from sokovan.orchestrator.periodic_tasks import TaskFailure
-from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.config import Dependencies, Timing, TimingInForce
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.environment import Clock, Telemetry
@@ -109,10 +109,12 @@ async def start_manager(
     written = _event_hint(hints)
     notifying = NotifyingStore(store, written)
     await declare_previous_fakes_lost(notifying, options.fake_agents)
-    registry = AgentRegistry(notifying, states, hints=hints, clock=clock)
+    registry, timing = AgentRegistry(notifying, states, hints=hints, clock=clock), TimingInForce(options.timing)
     linked = LinkedAgents(
         clock,
-        admit=admission(registry, options.agent_token, heartbeat_s=options.heartbeat_s),
+        admit=admission(
+            registry, options.agent_token, heartbeat_s=options.heartbeat_s, retention=lambda: timing.current.retention
+        ),
         on_heartbeat=registry.heartbeat,
         log=options.log,
         uploads=options.uploads,
@@ -149,8 +151,13 @@ async def start_manager(
         link_port=listener.port,
         agent=agent,
         written=written,
-        retime=coordinator.retime,
+        retime=partial(_retime, timing, coordinator),
     )
+
+
+def _retime(timing: TimingInForce, coordinator: ScheduleCoordinator, new: Timing) -> None:
+    timing.current = new
+    coordinator.retime(new)
 
 
 async def decide_in_thread(

@@ -91,10 +91,18 @@ class OrchestratorSettings:
     probe_after_max_s: int = kind.whole(600, "Upper bound of this time.", least=1, most=DAY_S, hot=True)
     probe_timeout_s: int = kind.whole(30, "Time in which a probe must end.", least=1, most=3600, hot=True)
     ended_kernels_kept_s: int = kind.whole(
-        3600, "How long agents keep the logs of ended kernels.", least=0, most=YEAR_S, hot=True
+        3600,
+        "How long agents keep the logs of ended kernels. An agent takes a change over when it connects.",
+        least=0,
+        most=YEAR_S,
+        hot=True,
     )
     ended_kernels_kept_max: int = kind.whole(
-        1000, "For how many ended kernels an agent keeps logs.", least=0, most=COUNT_MAX, hot=True
+        1000,
+        "For how many ended kernels an agent keeps logs. It takes a change over when it connects.",
+        least=0,
+        most=COUNT_MAX,
+        hot=True,
     )
     handler_timeout_s: int = kind.whole(60, "Time limit of one handler of a cycle.", least=1, most=3600, hot=True)
     handler_failures_max: int = kind.whole(

@@ -104,12 +104,12 @@ async def test_a_kernel_that_is_stopped_before_it_runs_never_runs(rig: Rig) -> N
     assert not rig.stop().gone
     with pytest.raises(AgentRefused, match="stopping"):
         rig.create()
-    await rig.advance(0.03)
-    gone = rig.stop()
-    assert (gone.gone, gone.exit_code) == (True, 143)
     await rig.advance(1)
     [report] = rig.agent.heartbeat().kernels
     assert (report.running, report.exit_code) == (False, 143)
+    gone = rig.stop()
+    assert (gone.gone, gone.exit_code) == (True, 143)
+    assert rig.agent.heartbeat().kernels == ()
 
 
 async def test_requests_for_another_incarnation_are_refused(rig: Rig) -> None:

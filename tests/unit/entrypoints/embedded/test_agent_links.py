@@ -40,6 +40,7 @@ async def test_an_agent_with_the_key_is_enrolled_with_what_it_has() -> None:
         assert isinstance(welcome, Welcome)
         agent = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a1")))
         assert agent.info.incarnation == welcome.incarnation == 1
+        assert (welcome.kept_max, welcome.kept_s) == (1000, 3600)
         assert agent.info.available_slots["cpu"] == 4000
         assert [device.device_id for device in agent.devices] == ["gpu0"]
 
