@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
-# Enough to run the server: a third of what a contributor needs. Modules are compiled when they are first loaded.
+# Enough to run the server: a third of what a contributor needs.
 RUNS := $(VENV)/.runs
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup packages up check quick test fuzz bench docs format lock clean
 
