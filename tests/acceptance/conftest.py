@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -16,6 +18,9 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
     server = Embedded(tmp_path_factory.mktemp("shared"))
     with ended_well(server):
         server.start()
+        # Tests make users there, and run sessions in folders of their own.
+        roots = {"name": "default", "mount_roots": [str(Path(gettempdir()).resolve())]}
+        assert server.api("PUT", "/scaling-groups/default", json=roots).is_success
         yield server
 
 

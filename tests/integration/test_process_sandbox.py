@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -12,10 +13,16 @@ from typing import Any
 
 import pytest
 
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.fork_server import FORK_SERVER
+from sokovan.adapters.process.images import ProcessImages
+from sokovan.adapters.process.isolation.sandbox import bundled_bubblewrap
 from sokovan.adapters.process.isolation.system_call_filter import DENIED
+from sokovan.adapters.process.launch.launch_plan import plan_of
+from sokovan.adapters.process.layout import KernelLayout, open_lock
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import ProgramNotFound, SandboxFailed
+from sokovan.ports.runtime import PathUnavailable, ProgramNotFound, SandboxFailed
 from sokovan.wire.frames import MountEntry
 from tests.kernels import SLEEP, ended, kill, launch, needs_sandbox, output, place, relatives, runtime_in, said
 
@@ -253,3 +260,81 @@ async def test_system_calls_that_no_kernel_needs_are_refused_also_to_further_com
     async with runtime.execute(KernelId("k"), 1, (sys.executable, "-c", script), terminal=False) as command:
         said_there = b"".join([piece async for piece in command.output()])
     assert json.loads(said_there) == expected
+
+
+# A sandbox that first puts a link to the system where the folder was: between the check and the bind.
+SWAPS = """#!/bin/sh
+case "$*" in *--help*) exec {bwrap} --help;; esac
+if [ -d {folder} ] && [ ! -L {folder} ] && [ -e {armed} ]; then
+    mv {folder} {folder}-aside
+    ln -s /etc {folder}
+fi
+exec {bwrap} "$@"
+"""
+
+
+@pytest.fixture
+async def swapping(root: Path, tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
+    """A runtime whose sandbox is set up after a link took the place of the folder `mine`."""
+    bundled = bundled_bubblewrap()
+    assert bundled is not None
+    folder, program, armed = tmp_path / "mine", tmp_path / "bwrap", tmp_path / "armed"
+    folder.mkdir()
+    (folder / "file").write_text("mine")
+    program.write_text(SWAPS.format(bwrap=bundled, folder=folder, armed=armed))
+    program.chmod(0o755)
+    async with runtime_in(root, bubblewrap=str(program)) as ready:
+        await ready.confinement()
+        armed.touch()
+        yield ready
+
+
+@pytest.mark.parametrize("named", ["mount", "workdir"])
+async def test_a_link_that_appears_between_check_and_bind_leads_nowhere(
+    swapping: ProcessRuntime, tmp_path: Path, named: str
+) -> None:
+    mine = str(tmp_path / "mine")
+    asked = {"mounts": (MountEntry(mine, "/data"),)} if named == "mount" else {"workdir": mine}
+    target = "/data" if named == "mount" else mine
+    await swapping.create(launch("k", f"import os; print(sorted(os.listdir({target!r})))", **asked))
+    await ended(swapping, "k")
+    assert (tmp_path / "mine").is_symlink()  # what the test itself made
+    assert (await output(swapping, "k")).decode().splitlines()[-1] == "['file']"
+
+
+async def test_a_link_that_appears_after_the_agent_has_checked_is_refused_by_the_shim(
+    runtime: ProcessRuntime, root: Path, tmp_path: Path
+) -> None:
+    confined = await runtime.confinement()
+    (tmp_path / "mine").mkdir()
+    layout = KernelLayout(root)
+    place = layout.kernels / "k-1"
+    (place / "work").mkdir(parents=True)
+    asked = launch("k", "pass", mounts=(MountEntry(str(tmp_path / "mine"), "/data"),))
+    plan = plan_of(
+        asked, place, sandbox=confined.sandbox, images=ProcessImages(layout, SystemClock(), {}), marks={"A": "b"}
+    )
+    (tmp_path / "mine").rmdir()
+    (tmp_path / "mine").symlink_to("/etc")
+    plan.update(groups={"version": 0, "folders": {}}, rlimits=[])
+    lock = open_lock(place, wait=True)
+    with pytest.raises(PathUnavailable, match="symbolic link"):
+        FORK_SERVER.run_shim({**plan, "lock": lock}, lock)
+    os.close(lock)
+
+
+@pytest.mark.parametrize(
+    "source", ["/var/run", "/etc", "/root/.ssh", "LINK", "LINK/ssl", "HIDDEN", "HIDDEN/..", "DATA"]
+)
+async def test_folders_of_the_machine_that_are_not_for_sessions_are_not_mounted(
+    runtime: ProcessRuntime, root: Path, tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    for word, folder in {"LINK": tmp_path / "link", "HIDDEN": tmp_path / "credentials", "DATA": root}.items():
+        source = source.replace(word, str(folder))
+    for asked in ({"mounts": (MountEntry(source, "/data"),)}, {"workdir": source}):
+        with pytest.raises(PathUnavailable) as refused:
+            await runtime.create(launch("k", "pass", **asked))
+        assert refused.value.code == "path-unavailable"
+    assert await runtime.observe() == []
+    assert relatives(root) == []

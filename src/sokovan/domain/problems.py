@@ -48,6 +48,16 @@ class PrivateScalingGroup(InvalidRequest):
     hint = "choose another scaling group, or none; or ask an administrator: `sokovan scaling-group set NAME --assign`"
 
 
+class FolderRefused(InvalidRequest):
+    """The session names a folder of agents that it may not use."""
+
+    code = "folder-refused"
+    hint = (
+        "bring your files with --upload, or ask an administrator to allow it:"
+        " `sokovan scaling-group set NAME --mount-root FOLDER`. Nothing was stored"
+    )
+
+
 def problems_of(where: str, check: Callable[P, object], *args: P.args, **options: P.kwargs) -> Iterator[Problem]:
     """The error that a check raises, as a problem; nothing if the check passes."""
     try:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import sokovan
+from sokovan.adapters.process.shim.children import PATH_FAILED
 from sokovan.adapters.process.shim.main import PROGRAM_FAILED, SANDBOX_FAILED
-from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure, SandboxFailed
+from sokovan.ports.runtime import PathUnavailable, ProgramNotFound, RuntimeFailure, SandboxFailed
 
 START_LIMIT_S = 60.0
 END_LIMIT_S = 5.0
 _BOOT = "from sokovan.adapters.process.shim.main import main; main()"
-_FAILURES = {SANDBOX_FAILED: SandboxFailed, PROGRAM_FAILED: ProgramNotFound}
+_FAILURES = {SANDBOX_FAILED: SandboxFailed, PROGRAM_FAILED: ProgramNotFound, PATH_FAILED: PathUnavailable}
 _IMPORT_ROOT = str(Path(sokovan.__file__).parent.parent)
 
 

@@ -20,11 +20,19 @@ from sokovan.domain.owners.access import (
     role_may,
     session_scope,
 )
-from sokovan.domain.owners.tenancy import Role
+from sokovan.domain.owners.tenancy import Owner, Role
 from sokovan.domain.records import AgentRecord, ArrayRecord, KernelRecord, SessionRecord
+from sokovan.orchestrator.sessions.intake.validation_context import is_alone
 from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
+
+
+async def open_folders(unit: UnitOfWork, owner: Owner) -> list[str]:
+    """The roots of folders in all scaling groups that an owner may use."""
+    groups = [group for group in await unit.catalog.all(ScalingGroup) if group.is_open_to(owner)]
+    alone = await is_alone(unit)
+    return [root for group in groups for root in group.folders_of(owner, is_alone=alone)]
 
 
 def visible_filter(principal: AuthenticatedPrincipal, wanted: SessionFilter | None = None) -> SessionFilter | None:

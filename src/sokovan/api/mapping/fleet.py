@@ -86,6 +86,7 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         slot_weights=dict(group.slot_weights),
         mem_per_gpu=_memory_text(group.mem_per_gpu_bytes),
         mem_per_cpu=_memory_text(group.mem_per_cpu_bytes),
+        mount_roots=list(group.mount_roots),
     )
 
 
@@ -109,6 +110,7 @@ def scaling_group_of(body: ScalingGroupBody, _before: ScalingGroup | None) -> Sc
         slot_weights=body.slot_weights,
         mem_per_gpu_bytes=_memory_bytes(body.mem_per_gpu),
         mem_per_cpu_bytes=_memory_bytes(body.mem_per_cpu),
+        mount_roots=tuple(dict.fromkeys(body.mount_roots)),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sokovan.api.mapping.fleet import amounts, read_limits
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
@@ -97,7 +99,7 @@ def new_key_view(keypair: Keypair, token: str) -> NewKeyView:
     )
 
 
-def whoami_view(user: User, keypair: Keypair, *, machine: str = "") -> WhoamiView:
+def whoami_view(user: User, keypair: Keypair, *, machine: str = "", folders: Iterable[str] = ()) -> WhoamiView:
     """The view of the caller."""
     return WhoamiView(
         user=user.name,
@@ -106,4 +108,5 @@ def whoami_view(user: User, keypair: Keypair, *, machine: str = "") -> WhoamiVie
         groups=list(user.groups),
         access_key=keypair.access_key,
         machine=machine,
+        folders=sorted(set(folders)),
     )

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from sokovan import __version__
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import require
+from sokovan.api.access.lookup import open_folders, require
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.tenancy import whoami_view
 from sokovan.api.middleware import OPEN_PATH
@@ -98,8 +98,10 @@ class SystemRoutes:
 
     async def whoami(self, request: Request) -> Response:
         """Show the authenticated caller."""
-        principal = principal_of(request.scope).identity
-        return json_response(whoami_view(principal.user, principal.keypair, machine=self._machine))
+        principal = principal_of(request.scope)
+        folders = await self._store.read(lambda unit: open_folders(unit, principal.caller.owner))
+        user, keypair = principal.identity.user, principal.identity.keypair
+        return json_response(whoami_view(user, keypair, machine=self._machine, folders=folders))
 
     async def _check_health(self) -> HealthView:
         store, writes, leader, (manager, agents) = await asyncio.gather(

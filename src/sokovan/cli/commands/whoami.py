@@ -23,6 +23,7 @@ def whoami(*, output: OutputOptions = TABLE_OUTPUT) -> int:
         ("domain", me.domain),
         ("groups", ", ".join(me.groups) or NONE),
         ("key", me.access_key),
+        ("folders", ", ".join(me.folders) or NONE),
     ]
     show_one(me, facts, fmt, name=me.user)
     return OK

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sokovan.cli.output import print_status
-from sokovan.sdk.local_folder import with_current_folder
+from sokovan.sdk.local_folder import is_system_folder
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 def with_local_workdir(body: SessionBody, client: Client, flag: str | None) -> SessionBody:
     """Use the current directory, unless one was chosen or the server does not see it."""
-    if flag is not None or body.workdir or not client.sees_local_files():
-        return body
-    found = with_current_folder(body)
-    if not found.workdir:
-        print_status(f"{Path.cwd()} is a system folder, so the session does not run in it; choose one with --workdir")
+    is_chosen = flag is not None or bool(body.workdir)
+    found = client.with_local_paths(body, is_chosen=is_chosen)
+    if not is_chosen and not found.workdir and client.sees_local_files():
+        here = Path.cwd()
+        if is_system_folder(here):
+            print_status(f"{here} is a system folder, so the session does not run in it; choose one with --workdir")
+        else:
+            print_status(f"{here} is not open to sessions here, so the session does not run in it; use --upload")
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.checks import require_int, require_kind, require_tuple
+from sokovan.domain.cluster.mount_roots import OWN_FOLDERS, require_mount_roots, roots_of
 from sokovan.domain.errors import InvalidSpec, nearest
 from sokovan.domain.ids import QueueName, ScalingGroupName, checked_name
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S, SLOT_WEIGHT_MAX
@@ -34,7 +35,7 @@ class ScalingGroup:
     not `public` only those of the owners of `assigned_to`, each as `group:nlp`. Its
     sessions wait in `default_queue` if they name none, and run at most `lifetime_max_s`.
     Interactive sessions that set no idle timeout get `idle_timeout_s`, else the longest,
-    `idle_timeout_max_s`.
+    `idle_timeout_max_s`. They mount folders of its agents only beneath `mount_roots`.
     """
 
     name: ScalingGroupName
@@ -54,6 +55,7 @@ class ScalingGroup:
     lifetime_max_s: int | None = None
     idle_timeout_s: int | None = None
     idle_timeout_max_s: int | None = None
+    mount_roots: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="scaling group")
@@ -76,6 +78,7 @@ class ScalingGroup:
         require_int(self.usage_half_life_s, what=what, field="usage_half_life_s", least=1, most=HALF_LIFE_MAX_S)
         self._check_weights(what)
         self._check_admission(what)
+        require_mount_roots(self.mount_roots, what=what)
 
     def _check_slots(self, name: str, what: str) -> None:
         slots = getattr(self, name)
@@ -120,6 +123,10 @@ class ScalingGroup:
     def takes(self, session_type: SessionType) -> bool:
         """Whether it takes sessions of this type."""
         return not self.session_types or session_type in self.session_types
+
+    def folders_of(self, owner: Owner, *, is_alone: bool) -> tuple[str, ...]:
+        """The roots of folders for sessions of an owner, who may be alone on the system."""
+        return (*roots_of(self.mount_roots, owner), *(OWN_FOLDERS if is_alone else ()))
 
     def is_open_to(self, owner: Owner) -> bool:
         """Whether it is public, or assigned to one of the scopes of an owner."""

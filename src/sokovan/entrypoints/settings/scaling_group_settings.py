@@ -75,6 +75,13 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("list of owners", "Owners that may use it if it is not public: group:nlp, domain:physics."),
         [],
     ),
+    "mount_roots": (
+        SettingInfo(
+            "list of folders",
+            "Sessions may use folders of agents beneath these; `{user}` and `{group}` stand for their owner.",
+        ),
+        [],
+    ),
     "default_queue": (SettingInfo("name", "The queue of its sessions that name none."), None),
     "lifetime_max_s": (
         SettingInfo("whole number", "Time after which a running session is ended.", least=1, most=GROUP_TIME_MAX_S),
@@ -129,7 +136,7 @@ _MISPLACED = {
 }
 _SLOT_LISTS = ("known_slots", "slot_priority")
 # Keys that the scaling group itself checks.
-_BUILT = ("slot_weights", "session_types", "assigned_to")
+_BUILT = ("slot_weights", "session_types", "assigned_to", "mount_roots")
 
 
 class ScalingGroupReader:

@@ -35,6 +35,9 @@ class CatalogRepository(Protocol):
     async def all(self, kind: type[Item]) -> Sequence[Item]:
         """Every item of a kind, by name."""
 
+    async def count(self, kind: type[Item]) -> int:
+        """The number of items of a kind."""
+
     async def remove(self, kind: type[Item], name: str) -> None:
         """Remove an item. Raises ObjectNotFound, Conflict if it is still referenced."""
 

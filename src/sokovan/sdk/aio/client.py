@@ -22,7 +22,7 @@ from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.http.aio import AsyncTransport
-from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder
+from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder, without_links
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.wire.api.sessions import RunOptions
@@ -31,6 +31,7 @@ from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 if TYPE_CHECKING:
     from sokovan.sdk.aio.files import AsyncFiles
     from sokovan.sdk.aio.uploads import AsyncUploads
+    from sokovan.wire.api.sessions import SessionBody
     from sokovan.wire.api.tenancy import WhoamiView
 
 
@@ -55,7 +56,7 @@ class AsyncClient(AsyncCatalogs):
         super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
         self.arrays = AsyncArrays(connection)
-        self._sees_local_files: bool | None = None
+        self._caller: WhoamiView | None = None
 
     @cached_property
     def uploads(self) -> AsyncUploads:
@@ -89,8 +90,7 @@ class AsyncClient(AsyncCatalogs):
         `workdir` names another one, or `none`.
         """
         body = with_defaults(session_body(command, **options), self._preferences)
-        if "workdir" not in options and not body.upload and await self.sees_local_files():
-            body = with_current_folder(body)
+        body = await self.with_local_paths(body, is_chosen="workdir" in options or bool(body.upload))
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.submit(body))
 
     async def session(self, ref: str) -> AsyncSessionHandle:
@@ -107,9 +107,20 @@ class AsyncClient(AsyncCatalogs):
 
     async def sees_local_files(self) -> bool:
         """Whether the server runs on this machine as this user."""
-        if self._sees_local_files is None:
-            self._sees_local_files = self.endpoint.is_loopback and is_of_this_machine(await self.whoami())
-        return self._sees_local_files
+        if self._caller is None and self.endpoint.is_loopback:
+            self._caller = await self.whoami()
+        return self._caller is not None and is_of_this_machine(self._caller)
+
+    async def with_local_paths(self, body: SessionBody, *, is_chosen: bool) -> SessionBody:
+        """The request with the caller's folder to work in, unless one `is_chosen`.
+
+        Unchanged if the server does not see the files of this machine.
+        """
+        needs_none = is_chosen and not body.workdir and not body.mounts
+        if needs_none or not await self.sees_local_files() or self._caller is None:
+            return body
+        found = without_links(body)
+        return found if is_chosen else with_current_folder(found, self._caller.folders)
 
     async def health(self) -> HealthView:
         """Health of the server's components."""

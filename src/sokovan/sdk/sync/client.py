@@ -18,7 +18,7 @@ from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.http.sync import Transport
-from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder
+from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder, without_links
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.sdk.sync.arrays import Arrays
@@ -32,6 +32,7 @@ from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 if TYPE_CHECKING:
     from sokovan.sdk.sync.files import Files
     from sokovan.sdk.sync.uploads import Uploads
+    from sokovan.wire.api.sessions import SessionBody
     from sokovan.wire.api.tenancy import WhoamiView
 
 
@@ -56,7 +57,7 @@ class Client(Catalogs):
         super().__init__(connection)
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
         self.arrays = Arrays(connection)
-        self._sees_local_files: bool | None = None
+        self._caller: WhoamiView | None = None
 
     @cached_property
     def uploads(self) -> Uploads:
@@ -90,8 +91,7 @@ class Client(Catalogs):
         `workdir` names another one, or `none`.
         """
         body = with_defaults(session_body(command, **options), self._preferences)
-        if "workdir" not in options and not body.upload and self.sees_local_files():
-            body = with_current_folder(body)
+        body = self.with_local_paths(body, is_chosen="workdir" in options or bool(body.upload))
         return SessionHandle(self.sessions, self.kernels, self.sessions.submit(body))
 
     def session(self, ref: str) -> SessionHandle:
@@ -108,9 +108,20 @@ class Client(Catalogs):
 
     def sees_local_files(self) -> bool:
         """Whether the server runs on this machine as this user."""
-        if self._sees_local_files is None:
-            self._sees_local_files = self.endpoint.is_loopback and is_of_this_machine(self.whoami())
-        return self._sees_local_files
+        if self._caller is None and self.endpoint.is_loopback:
+            self._caller = self.whoami()
+        return self._caller is not None and is_of_this_machine(self._caller)
+
+    def with_local_paths(self, body: SessionBody, *, is_chosen: bool) -> SessionBody:
+        """The request with the caller's folder to work in, unless one `is_chosen`.
+
+        Unchanged if the server does not see the files of this machine.
+        """
+        needs_none = is_chosen and not body.workdir and not body.mounts
+        if needs_none or not self.sees_local_files() or self._caller is None:
+            return body
+        found = without_links(body)
+        return found if is_chosen else with_current_folder(found, self._caller.folders)
 
     def health(self) -> HealthView:
         """Health of the server's components."""

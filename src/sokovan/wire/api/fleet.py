@@ -86,7 +86,8 @@ class ScalingGroupBody(StrictBody):
 
     No `session_types` means all of them. One that is not `public` takes sessions only of
     the owners in `assigned_to`: `domain:NAME`, `group:NAME`, `user:NAME`, `keypair:NAME`.
-    An empty `slot_priority` means the usual one.
+    An empty `slot_priority` means the usual one. Sessions mount folders of agents, and work
+    in them, only beneath `mount_roots`; `{user}` and `{group}` stand for their owner.
     """
 
     name: str
@@ -106,6 +107,7 @@ class ScalingGroupBody(StrictBody):
     slot_weights: dict[str, int] = field(default_factory=dict)
     mem_per_gpu: Amount | None = None
     mem_per_cpu: Amount | None = None
+    mount_roots: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,8 @@ class WhoamiView:
     """The authenticated caller.
 
     `machine` marks the files that the agents of an embedded server see: equal for a client
-    of the same user on the same machine, and empty for any other server.
+    of the same user on the same machine, and empty for any other server. Sessions of the
+    caller may work in folders of agents beneath `folders`; `/` is on a system with one user.
     """
 
     user: str
@@ -140,6 +141,7 @@ class WhoamiView:
     groups: list[str]
     access_key: str
     machine: str = ""
+    folders: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,7 @@ async def test_whoami_shows_the_caller(api: ApiHarness) -> None:
         "groups": ["west-group"],
         "access_key": api.keys[domain_admin("west")],
         "machine": "",
+        "folders": [],
     }
 
 

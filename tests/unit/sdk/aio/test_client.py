@@ -34,7 +34,15 @@ async def test_a_run_is_a_submission_and_gives_a_handle() -> None:
 
 
 def me(machine: str) -> dict[str, object]:
-    return {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1", "machine": machine}
+    return {
+        "user": "ada",
+        "role": "user",
+        "domain": "d",
+        "groups": [],
+        "access_key": "AK-1",
+        "machine": machine,
+        "folders": ["/"],
+    }
 
 
 async def test_a_run_works_in_the_current_folder_where_the_server_sees_it() -> None:

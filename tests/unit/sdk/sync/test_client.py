@@ -90,7 +90,15 @@ def test_a_run_without_a_client_uses_the_current_context() -> None:
 
 
 def me(machine: str) -> dict[str, object]:
-    return {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1", "machine": machine}
+    return {
+        "user": "ada",
+        "role": "user",
+        "domain": "d",
+        "groups": [],
+        "access_key": "AK-1",
+        "machine": machine,
+        "folders": ["/"],
+    }
 
 
 def test_a_run_works_in_the_current_folder_where_the_server_sees_it() -> None:

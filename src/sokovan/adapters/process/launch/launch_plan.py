@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sokovan.adapters.process.images import ProcessImages
-from sokovan.adapters.process.isolation.sandbox import Sandbox
+from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of
 from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.adapters.process.launch.environment import check_command, environment_of
 from sokovan.adapters.process.launch.work_files import (
@@ -67,6 +67,7 @@ def plan_of(
     wrapped = {
         "program": sandbox.program,
         "options": options,
+        "folders": folders_of(launch) if sandbox.binds_descriptors else [],
         "environment": {"PATH": os.defpath, **marks},
         "filter": system_call_filter().hex(),
     }

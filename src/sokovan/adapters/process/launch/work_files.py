@@ -8,18 +8,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from sokovan.adapters.process.layout import opened
-from sokovan.domain.commands import SCRATCH_FOLDERS
+from sokovan.adapters.process.shim.machine_folders import folder_failure, open_folder
+from sokovan.domain.cluster.mount_roots import SYSTEM_FOLDERS, closed_folder
+from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
 from sokovan.domain.errors import quoted
 from sokovan.ports.runtime import PathUnavailable, RuntimeFailure
 from sokovan.wire.frames import MountEntry
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
-# System folders: replacing them would change what the sandbox runs.
-SYSTEM = frozenset(
-    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
-)
-# Mounts below these are allowed at their own path: the sandbox runs nothing from there.
+# Replacing these would change what the sandbox runs. In scratch folders, mounts may keep their path.
+SYSTEM = SYSTEM_FOLDERS | SCRATCH_FOLDERS
 
 
 def parts_below(path: str, *, what: str) -> tuple[str, ...]:
@@ -65,10 +64,9 @@ def opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
 
 
 def check_mounts(mounts: Sequence[MountEntry]) -> None:
-    """Raise PathUnavailable for a missing source or a target in a system folder."""
+    """Raise PathUnavailable for an unusable source or a target in a system folder."""
     for mount in mounts:
-        if not Path(mount.source).exists():
-            raise PathUnavailable(f"mount source {quoted(mount.source)} does not exist on this machine")
+        _require_folder(mount.source, what="mount source")
         parts = PurePosixPath(mount.target).parts
         if len(parts) < 2 or (parts[1] in SYSTEM and not _is_in_place(mount, parts[1])):
             raise PathUnavailable(
@@ -80,13 +78,27 @@ def _is_in_place(mount: MountEntry, top: str) -> bool:
     return top in SCRATCH_FOLDERS and mount.source == mount.target
 
 
+def _require_folder(path: str, *, what: str) -> None:
+    """Raise PathUnavailable unless sessions may use this folder and it has no links.
+
+    The shim opens it again: this is for an early and clear message.
+    """
+    problem = closed_folder(path) if is_plain_path(path) else "is not an absolute path without . and .."
+    if problem:
+        raise PathUnavailable(f"the {what} {quoted(path)} {problem}")
+    try:
+        os.close(open_folder(path))
+    except OSError as error:
+        raise PathUnavailable(f"the {what} {folder_failure(path, error)}") from error
+
+
 def require_not_hidden(mounts: Sequence[MountEntry], hidden: Sequence[Path]) -> None:
     """Raise PathUnavailable for a mount that would expose a hidden folder.
 
     Parents are refused too: mounting a home would expose the keys in it.
     """
     for mount in mounts:
-        source = Path(os.path.realpath(mount.source))
+        source = Path(mount.source)
         if any(place in (source, *source.parents) or source in place.parents for place in hidden):
             raise PathUnavailable(
                 f"{quoted(mount.source)} contains a folder that is hidden from kernels",
@@ -98,14 +110,8 @@ def require_workdir(workdir: str, hidden: Sequence[Path]) -> None:
     """Raise PathUnavailable for an absolute working directory that cannot be used."""
     if not workdir.startswith("/"):
         return
-    folder = Path(os.path.realpath(workdir))
-    if not folder.is_dir():
-        raise PathUnavailable(
-            f"the working directory {quoted(workdir)} does not exist on this machine",
-            hint="choose a folder that the agent sees with --workdir, or --workdir none",
-        )
-    if len(folder.parts) < 2 or folder.parts[1] in SYSTEM - SCRATCH_FOLDERS:
-        raise PathUnavailable(f"the working directory {quoted(workdir)} is in a system folder")
+    _require_folder(workdir, what="working directory")
+    folder = Path(workdir)
     if any(place in (folder, *folder.parents) for place in hidden):
         raise PathUnavailable(
             f"the working directory {quoted(workdir)} is in a folder that is hidden from kernels",

@@ -11,13 +11,16 @@ import termios
 
 from sokovan.adapters.process.shim import system_calls
 from sokovan.adapters.process.shim.control_groups import ControlGroups, write_text
+from sokovan.adapters.process.shim.machine_folders import folder_failure, open_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
 NOT_STARTED = 127
+# The code of a folder that cannot be used, also that of the agent's error.
+PATH_FAILED = "path-unavailable"
 # If the machine runs out of memory, a kernel is killed before its shim and the agent.
 _MEMORY_KILLER_SCORE = "500"
 _OPEN_FILES_MIN = 3
@@ -52,6 +55,7 @@ class Child:
     def start_kernel(self, output: int) -> int:
         """Start the kernel and return its pid; raises NotStarted."""
         shim = os.getpid()
+        folders = _opened((self.sandbox or {}).get("folders", ()))
 
         def become() -> None:
             _reset_signals()
@@ -64,12 +68,15 @@ class Child:
             _use_streams((nothing, output, output))
             if self.sandbox is None:
                 self._run(self.arguments, self.environment)
-            self._run_in_sandbox(self.sandbox)
+            self._run_in_sandbox(self.sandbox, folders)
 
-        pid = _forked(become)
-        if self.sandbox is not None:
-            os.close(self._status_end)
-        return pid
+        try:
+            return _forked(become)
+        finally:
+            for handle in folders:
+                os.close(handle)
+            if self.sandbox is not None:
+                os.close(self._status_end)
 
     def start_command(self, arguments: list[str], streams: tuple[int, int, int], *, terminal: bool, inside: int) -> int:
         """Start a command and return its pid; it enters the namespaces of `inside`."""
@@ -105,13 +112,16 @@ class Child:
             system_calls.filter_calls(self.filter)
         _execute_program(arguments, environment)
 
-    def _run_in_sandbox(self, sandbox: dict[str, Any]) -> NoReturn:
+    def _run_in_sandbox(self, sandbox: dict[str, Any], folders: list[int]) -> NoReturn:
         """Pass the variables to the sandbox in an anonymous file.
 
         As arguments every user could read them; as its environment they would affect the
         sandbox program itself, which runs outside.
         """
-        options = list(sandbox["options"])
+        # A number stands for an open folder: what was checked is what is bound.
+        options = [str(folders[one]) if isinstance(one, int) else one for one in sandbox["options"]]
+        for handle in folders:
+            os.set_inheritable(handle, True)  # noqa: FBT003  # the standard library's own signature
         for name, value in self.environment.items():
             options += ["--setenv", name, value]
         if self.filter:
@@ -123,6 +133,19 @@ class Child:
         program = sandbox["program"]
         arguments = [program, "--args", str(handle), "--", *self.arguments]
         os.execve(program, arguments, sandbox["environment"])  # noqa: S606  # an argv list, no shell
+
+
+def _opened(paths: Sequence[str]) -> list[int]:
+    """The folders at these paths, open; raises NotStarted."""
+    handles: list[int] = []
+    for path in paths:
+        try:
+            handles.append(open_folder(path))
+        except OSError as error:
+            for handle in handles:
+                os.close(handle)
+            raise NotStarted(folder_failure(path, error), PATH_FAILED) from error
+    return handles
 
 
 def _forked(become: Callable[[], None]) -> int:

@@ -108,6 +108,13 @@ class SqlCatalog:
         rows = await self._transaction.fetch(sa.select(table.c.body).order_by(table.c.name))
         return [item_of(kind, row.body) for row in rows]
 
+    async def count(self, kind: type[Item]) -> int:
+        """See the port."""
+        row = await self._transaction.first(
+            sa.select(sa.func.count().label("n")).select_from(CATALOG_TABLES[kind].table)
+        )
+        return 0 if row is None else int(row.n)
+
     async def remove(self, kind: type[Item], name: str) -> None:
         """See the port."""
         async with self._transaction.savepoint():

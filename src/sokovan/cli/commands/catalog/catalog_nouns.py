@@ -96,6 +96,7 @@ _SCALING_GROUP = CatalogNoun(
         Column("weights", lambda group: amounts_text(group.slot_weights)),
         Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
         Column("mem_per_cpu", lambda group: or_none(group.mem_per_cpu)),
+        Column("mount_roots", lambda group: ", ".join(group.mount_roots) or NONE),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
     options=(
@@ -133,6 +134,12 @@ _SCALING_GROUP = CatalogNoun(
             "Longest idle timeout of interactive sessions: 8h.",
             "idle_timeout_max_s",
             read=read_seconds,
+        ),
+        CatalogOption(
+            "mount_root",
+            "Folder open to sessions. Repeatable; replaces all.",
+            "mount_roots",
+            repeatable=True,
         ),
         CatalogOption(
             "option",

@@ -10,7 +10,7 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, ArrayId, KernelId, QueueName, SessionId
-from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup, Problem, problem_text
+from sokovan.domain.problems import FolderRefused, InvalidRequest, NameTaken, PrivateScalingGroup, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
@@ -31,7 +31,7 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
     owner_of,
     session_dependencies,
 )
-from sokovan.orchestrator.sessions.intake.validators import problems_with
+from sokovan.orchestrator.sessions.intake.validators import are_about_folders, problems_with
 from sokovan.ports.environment import IdSource
 
 # The command of an interactive process session without one: does nothing until the session is terminated.
@@ -180,6 +180,8 @@ def _refusal(query: IntakeQuery, choice: GroupChoice, problems: Sequence[Problem
     """The error of a request with problems; the clearest code that applies."""
     if choice.is_private:
         return PrivateScalingGroup(problems)
+    if are_about_folders(problems, query):
+        return FolderRefused(problems)
     is_name_alone = query.context.namesake is not None and len(problems) == 1
     return (NameTaken if is_name_alone else InvalidRequest)(problems)
 

@@ -1,4 +1,4 @@
-"""Validates a request by itself: sizes, minimums, times, type, mounts, ports."""
+"""Validates a request by itself: sizes, minimums, times, type, folders, ports."""
 
 from __future__ import annotations
 
@@ -7,34 +7,30 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from sokovan.domain.arrays import MEMBERS_DEFAULT
+from sokovan.domain.cluster.mount_roots import SYSTEM_FOLDERS, folder_problem
 from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
-from sokovan.domain.ids import checked_name
+from sokovan.domain.ids import checked_name, is_name
 from sokovan.domain.owners.policy import KERNELS_PER_SESSION_DEFAULT
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PARTITIONS_MAX, PRIORITY_RANGE, Mount, SessionType
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
-from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery
+from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery, group_of, owner_of
 from sokovan.orchestrator.sessions.launch import port_variable
 from sokovan.wire.api.system import DEFAULT_PORT, LINK_PORT
 
 CLUSTER_SIZE_MAX = 10_000
 GROUPS_MAX = 256
-MOUNTS_MAX = 64
 PORTS_MAX = 16
 STOP_GRACE_S_MAX = 3_600
 # For users without a policy limit; higher priorities are reserved for administrators.
 PRIORITY_USUAL_MAX = 100
+MOUNTS_MAX = 64
+# A mount over one of these would replace what a kernel executes, or its private folders.
+SYSTEM_TARGETS = SYSTEM_FOLDERS | SCRATCH_FOLDERS
 YEAR_S = 366 * 24 * 3_600
 # Ports of the API and of the agent link: a kernel may share the network with the manager.
 SYSTEM_PORTS = frozenset({DEFAULT_PORT, LINK_PORT})
-# System folders: a mount over one of these would replace what a kernel executes.
-SYSTEM_TARGETS = frozenset(
-    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
-)
-# Mounts from here to the same path are allowed: a sandbox executes nothing from these folders.
-# Folders that hold secrets, devices and kernel interfaces are never mounted.
-SYSTEM_SOURCES = frozenset({"boot", "dev", "etc", "proc", "run", "sys"})
 
 
 def cluster_size(query: IntakeQuery) -> Iterator[Problem]:
@@ -163,25 +159,33 @@ def kernel_limit(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def mounts(query: IntakeQuery) -> Iterator[Problem]:
-    """Mounts keep out of system folders, and their targets do not overlap."""
+    """Targets of mounts keep out of system folders, and do not overlap."""
     given = query.request.mounts
     if len(given) > MOUNTS_MAX:
         yield Problem("mounts", f"{len(given)} mounts are more than {MOUNTS_MAX}")
         return
     for index, mount in enumerate(given):
-        yield from _misplaced(index, mount)
+        if _covers_the_system(mount):
+            yield Problem(f"mounts/{index}/target", f"{mount.target} is a system folder; choose one such as /data")
         for earlier, other in enumerate(given[:index]):
             if _overlap(mount.target, other.target):
                 yield Problem(f"mounts/{index}/target", f"{mount.target} overlaps {other.target} of mounts/{earlier}")
 
 
-def workdir(query: IntakeQuery) -> Iterator[Problem]:
-    """The working directory is an absolute path outside of system folders."""
-    given = query.request.workdir
-    parts = PurePosixPath(given).parts
+def folders(query: IntakeQuery) -> Iterator[Problem]:
+    """The folders of agents are beneath the roots that the scaling group allows."""
+    named = [(f"mounts/{index}/source", one.source) for index, one in enumerate(query.request.mounts[:MOUNTS_MAX])]
     # Other paths are refused by the spec itself.
-    if is_plain_path(given) and (len(parts) < 2 or parts[1] in SYSTEM_TARGETS - SCRATCH_FOLDERS):
-        yield Problem("workdir", f"{given} is a system folder; choose one with your files, or leave it out")
+    named += [("workdir", query.request.workdir)] if is_plain_path(query.request.workdir) else []
+    group = query.scaling_group
+    if group is None or not named:
+        return
+    owner = owner_of(query) if is_name(group_of(query.request, query.caller)) else query.caller.owner
+    roots = group.folders_of(owner, is_alone=query.context.is_alone)
+    for where, path in named:
+        problem = folder_problem(path, roots, where=f"scaling group {group.name}")
+        if problem:
+            yield Problem(where, problem)
 
 
 def service_ports(query: IntakeQuery) -> Iterator[Problem]:
@@ -208,13 +212,11 @@ def dependency_count(query: IntakeQuery) -> Iterator[Problem]:
         yield Problem("depends_on", f"{count} sessions are more than {LOOKED_UP_MAX}")
 
 
-def _misplaced(index: int, mount: Mount) -> Iterator[Problem]:
+def _covers_the_system(mount: Mount) -> bool:
     target, source = PurePosixPath(mount.target).parts, PurePosixPath(mount.source).parts
+    # A sandbox executes nothing from scratch folders: a mount may keep its path there.
     stays = target == source and len(target) > 1 and target[1] in SCRATCH_FOLDERS
-    if len(target) < 2 or (target[1] in SYSTEM_TARGETS and not stays):
-        yield Problem(f"mounts/{index}/target", f"{mount.target} is a system folder; choose one such as /data")
-    if len(source) < 2 or source[1] in SYSTEM_SOURCES:
-        yield Problem(f"mounts/{index}/source", f"{mount.source} is a system folder and cannot be mounted")
+    return len(target) < 2 or (target[1] in SYSTEM_TARGETS and not stays)
 
 
 def _overlap(one: str, other: str) -> bool:

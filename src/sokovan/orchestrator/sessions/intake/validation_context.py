@@ -51,7 +51,8 @@ class IntakeContext:
 
     `pools` summarises the agents of each scaling group that has any. `dependencies` are
     the sessions that each name may refer to for the caller; `namesake` is the session or
-    array of the user that has the same name and has not ended.
+    array of the user that has the same name and has not ended. With `is_alone`, the caller
+    is the only user of the system; it is read only for requests that name folders.
     """
 
     now_ms: int
@@ -64,6 +65,7 @@ class IntakeContext:
     group: Group | None = None
     dependencies: Dependencies = field(default_factory=dict)
     namesake: SessionRecord | ArrayRecord | None = None
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,13 @@ class IntakeContextReader:
             group=group,
             dependencies=dependencies,
             namesake=await _namesake(self._unit, request.name, caller.owner.user),
+            is_alone=bool(request.mounts or request.workdir) and await is_alone(self._unit),
         )
+
+
+async def is_alone(unit: UnitOfWork) -> bool:
+    """Whether the system has one user only."""
+    return await unit.catalog.count(User) == 1
 
 
 async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Caller) -> Dependencies:

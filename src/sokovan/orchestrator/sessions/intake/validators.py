@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sokovan.domain.problems import Problem
 from sokovan.orchestrator.sessions.intake import content_validators as content
@@ -24,7 +24,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "starting-time": shape.starting_time,
     "durations": shape.durations,
     "mounts": shape.mounts,
-    "workdir": shape.workdir,
+    "folders": shape.folders,
     "service-ports": shape.service_ports,
     "dependency-count": shape.dependency_count,
     "images": content.images,
@@ -44,3 +44,8 @@ def problems_with(query: IntakeQuery) -> list[Problem]:
     """Problems found by all validators, in their order, without duplicates."""
     found = (problem for validate in VALIDATORS.values() for problem in validate(query))
     return list(dict.fromkeys(found))
+
+
+def are_about_folders(problems: Sequence[Problem], query: IntakeQuery) -> bool:
+    """Whether nothing is wrong but the folders of agents that the request names."""
+    return bool(problems) and set(problems) <= set(shape.folders(query))

@@ -34,6 +34,11 @@ async def every(cluster: StoredCluster, kind: type[Any]) -> Sequence[Any]:
     return await cluster.store.read(lambda unit: unit.catalog.all(kind))
 
 
+async def counted(cluster: StoredCluster, kind: type[Any]) -> int:
+    """The number of items of a kind."""
+    return await cluster.store.read(lambda unit: unit.catalog.count(kind))
+
+
 async def removed(cluster: StoredCluster, kind: type[Any], name: str) -> None:
     """Remove an item."""
     await cluster.store.run(lambda unit: unit.catalog.remove(kind, name))
@@ -147,6 +152,16 @@ async def items_are_listed_by_name(cluster: StoredCluster) -> None:
     found = [item.name for item in await every(cluster, Domain)]
     expect(found == sorted(found), "items are not listed by name")
     expect(set(names) <= set(found), "not every item is listed")
+
+
+async def items_are_counted_by_kind(cluster: StoredCluster) -> None:
+    """The number of items of a kind grows and shrinks with them."""
+    first, second = ResourcePolicy(cluster.new("p")), ResourcePolicy(cluster.new("p"))
+    before = await counted(cluster, ResourcePolicy)
+    await cluster.put(first, second)
+    expect(await counted(cluster, ResourcePolicy) == before + 2, "two more items are not counted")
+    await removed(cluster, ResourcePolicy, first.name)
+    expect(await counted(cluster, ResourcePolicy) == before + 1, "a removed item is counted")
 
 
 async def a_missing_item_is_not_found(cluster: StoredCluster) -> None:
@@ -288,6 +303,7 @@ CHECKS: tuple[Check, ...] = (
     several_items_are_found_at_once,
     images_of_several_architectures_coexist,
     items_are_listed_by_name,
+    items_are_counted_by_kind,
     a_missing_item_is_not_found,
     references_of_an_item_must_exist,
     a_put_is_atomic,

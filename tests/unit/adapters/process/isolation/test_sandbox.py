@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.process.isolation import sandbox as module
-from sokovan.adapters.process.isolation.sandbox import Sandbox, bundled_bubblewrap, probe_sandbox
+from sokovan.adapters.process.isolation.sandbox import Sandbox, bundled_bubblewrap, folders_of, probe_sandbox
 from sokovan.wire.frames import CreateKernel, MountEntry
 from tests.kernels import launch, needs_sandbox
 
 
 def options(launched: CreateKernel, *, hidden: tuple[Path, ...] = (), shown: tuple[Path, ...] = ()) -> list[str]:
     work = Path("/runtime/kernels/k-1/work")
-    return Sandbox("bwrap", hidden=hidden).options(launched, work=work, folder=str(work), shown=shown)
+    found = Sandbox("bwrap", hidden=hidden).options(launched, work=work, folder=str(work), shown=shown)
+    return [str(one) for one in found]
 
 
 def test_a_machine_without_bubblewrap_says_so() -> None:
@@ -110,6 +111,17 @@ def test_what_is_hidden_is_hidden_before_what_is_shown_and_sealed_at_the_end() -
 def test_the_interpreter_can_be_seen_wherever_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     assert ("--ro-bind", str(tmp_path)) in pairwise(options(launch("k", "pass")))
+
+
+def test_folders_are_bound_by_descriptor_where_the_program_can() -> None:
+    asked = launch("k", "pass", workdir="/w", mounts=(MountEntry("/a", "/data"),))
+    work = Path("/runtime/kernels/k-1/work")
+    found = Sandbox("bwrap", binds_descriptors=True).options(asked, work=work, folder="/w", shown=())
+    assert [found[place : place + 3] for place, one in enumerate(found) if str(one).endswith("bind-fd")] == [
+        ["--bind-fd", 0, "/w"],
+        ["--ro-bind-fd", 1, "/data"],
+    ]
+    assert folders_of(asked) == ["/w", "/a"]
 
 
 def test_mounts_are_read_only_unless_said_otherwise() -> None:

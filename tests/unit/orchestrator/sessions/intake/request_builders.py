@@ -17,4 +17,5 @@ DEFAULT = ScalingGroup(ScalingGroupName("default"))
 def query_for(facts: dict[str, Any] | None = None, **options: Any) -> IntakeQuery:
     """Alice's default request with these options and this context."""
     around: dict[str, Any] = {"now_ms": EPOCH_MS, "scaling_groups": (DEFAULT,), "group": Group("vision", "lab")}
-    return IntakeQuery(session_request(**options), ALICE, IntakeContext(**{**around, **(facts or {})}))
+    context = IntakeContext(**{**around, **(facts or {})})
+    return IntakeQuery(session_request(**options), ALICE, context, scaling_group=DEFAULT)

@@ -77,7 +77,7 @@ def test_what_a_request_leaves_open_is_filled_in() -> None:
     ],
 )
 def test_a_folder_that_moves_needs_a_machine_that_can_move_it(target: str, image: str, needs: dict[str, str]) -> None:
-    facts = {"images": {"in-catalog": (Image("in-catalog"),)}}
+    facts = {"images": {"in-catalog": (Image("in-catalog"),)}, "is_alone": True}
     spec = prepared(facts, mounts=(Mount("/srv", target),), image=image, require={"rack": "r1"})
 
     assert dict(spec.kernels[0].require) == {**needs, "rack": "r1"}
@@ -99,7 +99,7 @@ def test_what_a_request_says_is_kept() -> None:
         "ports": (ServicePort("web", 8080),),
     }
 
-    spec = prepared(**said)
+    spec = prepared({"is_alone": True}, **said)
 
     assert {name: getattr(spec, name) for name in said} == said
     assert not spec.kernels[0].preemptible

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sokovan.adapters.local.ids import SortableIds
 from sokovan.domain.commands import SCRATCH_FOLDERS
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Role
+from sokovan.domain.problems import FolderRefused, Problem
 from sokovan.domain.session import Mount
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake import shape_validators as shape
-from tests.unit.orchestrator.sessions.intake.request_builders import query_for
+from sokovan.orchestrator.sessions.intake.preparer import Preparer
+from sokovan.testing.clock import VirtualClock
+from tests.unit.orchestrator.sessions.intake.request_builders import DEFAULT, query_for
 
 PARTS = st.lists(st.sampled_from(["data", "x", "etc", "usr", "home", "a.b"]), min_size=0, max_size=3)
 
@@ -90,6 +95,12 @@ def test_a_start_in_the_past_is_a_start_at_once() -> None:
     assert list(shape.starting_time(query_for(starts_at_ms=1))) == []
 
 
+def refused(*roots: str, is_alone: bool = False, **options: Any) -> list[Problem]:
+    """The problems of the folders of a request in a scaling group with these roots."""
+    query = query_for({"is_alone": is_alone}, **options)
+    return list(shape.folders(replace(query, scaling_group=replace(DEFAULT, mount_roots=roots))))
+
+
 @given(PARTS, PARTS)
 def test_two_targets_clash_exactly_if_one_lies_in_the_other(first: list[str], second: list[str]) -> None:
     one, other = "/" + "/".join(["m", *first]), "/" + "/".join(["m", *second])
@@ -121,8 +132,31 @@ def test_a_target_is_a_place_of_the_system_by_its_first_folder_alone(parts: list
 
 
 @pytest.mark.parametrize(
-    ("folder", "refused"),
-    [("", False), ("/home/kim", False), ("/tmp/x", False), ("/", True), ("/etc", True), ("/usr/src", True)],  # noqa: S108  # a path of the test
+    ("path", "is_closed"),
+    [("", False), ("/home/kim", False), ("/tmp/x", False), ("/", True), ("/etc", True), ("/home/kim/.ssh", True)],  # noqa: S108  # a path of the test
 )
-def test_a_working_directory_is_no_system_folder(folder: str, *, refused: bool) -> None:
-    assert [problem.where for problem in shape.workdir(query_for(workdir=folder))] == ["workdir"] * refused
+def test_the_only_user_of_a_system_uses_every_folder_but_those_closed_to_all(path: str, *, is_closed: bool) -> None:
+    assert [problem.where for problem in refused(workdir=path, is_alone=True)] == ["workdir"] * is_closed
+
+
+def test_with_several_users_no_folder_may_be_used_unless_a_root_allows_it() -> None:
+    [found] = refused(workdir="/home/kim")
+    assert found == Problem("workdir", "/home/kim may not be used; folders that scaling group default allows: none")
+    [found] = refused("/data", mounts=(Mount("/data/sets", "/in"), Mount("/database", "/out")))
+    assert found.where == "mounts/1/source"
+    assert found.problem.endswith("those beneath /data")
+
+
+def test_a_root_may_name_the_owner_of_the_session() -> None:
+    assert (
+        refused("/home/{user}", "/work/{group}", workdir="/home/alice/x", mounts=(Mount("/work/vision", "/in"),)) == []
+    )
+    assert [one.where for one in refused("/home/{user}", workdir="/home/bob")] == ["workdir"]
+
+
+def test_a_refused_folder_has_a_code_of_its_own() -> None:
+    preparer = Preparer(SortableIds(VirtualClock()), lambda: "brave-heron-7")
+    with pytest.raises(FolderRefused, match="may not be used") as failed:
+        preparer.prepare(query_for(workdir="/home/kim"))
+    assert failed.value.code == "folder-refused"
+    assert "--mount-root" in failed.value.hint

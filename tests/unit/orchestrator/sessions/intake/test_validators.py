@@ -42,6 +42,7 @@ async def harness() -> AsyncIterator[ControllerHarness]:
         await harness.cluster.put(
             ResourcePolicy("small", kernels_per_session_max=8, priority_max=10),
             Group("vision", "lab", policy="small"),
+            ScalingGroup(ScalingGroupName("default"), mount_roots=("/a", "/b")),
             ScalingGroup(ScalingGroupName("tree"), scheduler_opts={"hierarchy": True}),
             ScalingGroup(ScalingGroupName("gpus"), known_slots=("cpu", "mem", "cuda.device")),
             Image("pytorch/pytorch:2.9", slots_min=ResourceSlot({"cpu": 2000, "mem": 4 << 30, "cuda.device": 1})),
@@ -110,6 +111,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"workdir": "/etc"}, "workdir", "/etc is a system folder"),
     ({"workdir": "relative"}, "workdir", "must be an absolute path"),
     # mounts
+    ({"mounts": (Mount("/srv/data", "/data"),)}, "mounts/0/source", "/srv/data may not be used"),
+    ({"mounts": (Mount("/var/run", "/data"),)}, "mounts/0/source", "/var/run is a system folder"),
+    ({"mounts": (Mount("/root/.ssh", "/data"),)}, "mounts/0/source", "keys and settings"),
+    ({"workdir": "/home/bob"}, "workdir", "/home/bob may not be used"),
     ({"mounts": (Mount("/srv/data", "/etc"),)}, "mounts/0/target", "/etc is a system folder"),
     ({"mounts": (Mount("/srv/data", "/etc/passwd"),)}, "mounts/0/target", "is a system folder"),
     ({"mounts": (Mount("/srv/data", "/proc/1"),)}, "mounts/0/target", "is a system folder"),
