@@ -102,6 +102,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "topology": {"tiers": [{"name": "rack", "label": "rack"}]},
         "uploads": {"files": []},
         "sessions": {"command": ["true"], "resources": {"cpu": 1}},
+        "sessions:batch": {"command": ["true"], "resources": {"cpu": 1}},
     }
     return bodies[operation.kind]
 

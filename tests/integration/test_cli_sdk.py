@@ -59,6 +59,17 @@ def test_the_same_key_is_the_same_session(address: tuple[str, str]) -> None:
         assert client.sessions.wait(first.id, timeout=30).exit_code == 0
 
 
+def test_many_sessions_are_submitted_in_one_request_and_each_is_judged_for_itself(address: tuple[str, str]) -> None:
+    with sokovan.Client(*address) as client:
+        bodies = [session_body(["sh", "-c", f"exit {code}"], cpus=0.1, name=f"many-{code}") for code in (0, 1, 2)]
+        items = client.sessions.submit_many([*bodies, bodies[0]], key="many")
+        assert [item.name for item in items] == ["many-0", "many-1", "many-2", None]
+        assert items[-1].problem is not None
+        assert items[-1].problem.code == "name-taken"
+        codes = [client.sessions.wait(item.session, timeout=60).exit_code for item in items if item.session]
+        assert codes == [0, 1, 2]
+
+
 async def test_the_async_client_has_the_same_names(address: tuple[str, str]) -> None:
     async with sokovan.AsyncClient(*address) as client:
         session = await client.run(["sh", "-c", "echo one; exit 3"], cpus=0.1)

@@ -16,13 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import PRINCIPAL, AuthenticatedPrincipal, Authenticator, token_of
-from sokovan.api.access.request_limits import Buckets, LimitedBody, require_length
+from sokovan.api.access.request_limits import BATCH_BYTES_MAX, Buckets, LimitedBody, require_length
 from sokovan.api.context import ApiDependencies
 from sokovan.api.errors import ForeignOrigin, Unauthenticated
 from sokovan.api.problems import problem_response
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.repositories.credentials import Principal
+from sokovan.wire.api.batches import BATCH_PATH
 
 # The liveness probe is the only path that needs no key.
 OPEN_PATH = "/livez"
@@ -79,7 +80,7 @@ class RequestMiddleware:
         began_ms = self._clock.monotonic_ms()
         try:
             scope[PRINCIPAL] = await self._admit(scope, headers)
-            await self._app(scope, LimitedBody(receive, self._settings.body_bytes_max), response)
+            await self._app(scope, LimitedBody(receive, self._body_max(scope)), response)
         except ClientDisconnect:
             # The client hung up while it sent its body: nobody is there to be answered, and nothing has failed.
             response.status = CLIENT_CLOSED
@@ -97,6 +98,10 @@ class RequestMiddleware:
             method = str(scope.get("method", "WEBSOCKET"))
             self._telemetry.observe("api_seconds", seconds, route=route, method=method, status=str(response.status))
 
+    def _body_max(self, scope: Scope) -> int:
+        """The size limit of a body; that of a batch is read line by line."""
+        return BATCH_BYTES_MAX if scope["path"] == BATCH_PATH else self._settings.body_bytes_max
+
     def _request_id(self, headers: Headers) -> str:
         given = headers.get("x-request-id", "")
         return given if _REQUEST_ID.fullmatch(given) else self._ids.new("req")
@@ -104,7 +109,7 @@ class RequestMiddleware:
     async def _admit(self, scope: Scope, headers: Headers) -> AuthenticatedPrincipal | None:
         require_own(headers.get("host"), headers.get("origin"), self._hosts)
         length = headers.get("content-length")
-        require_length(length.encode() if length is not None else None, limit=self._settings.body_bytes_max)
+        require_length(length.encode() if length is not None else None, limit=self._body_max(scope))
         if scope["type"] == "http" and scope["path"] == OPEN_PATH:
             return None
         address = str(scope["client"][0]) if scope.get("client") else ""

@@ -20,6 +20,7 @@ from sokovan.api.problems import MEDIA_TYPE
 from sokovan.api.request_bodies import JSON_MEDIA, field_problems, read_body
 from sokovan.domain.errors import ObjectNotFound, SokovanError
 from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.wire.api.batches import LINES_MEDIA
 
 B = TypeVar("B")
 
@@ -41,7 +42,8 @@ class ApiOperation:
 
     `answer` is the type of a JSON response with `status`, or of each event of a stream;
     `also` are other statuses that are not failures; `media` is the media type of a
-    response that is not JSON; `binary` means that the body is content of any kind.
+    response that is not JSON; `lines` is the type of each line of a body of JSON lines, and
+    `binary` means that the body is content of any kind; both are read by the endpoint.
     """
 
     method: str
@@ -53,6 +55,7 @@ class ApiOperation:
     also: Mapping[int, Any] = field(default_factory=dict)
     fails: tuple[int, ...] = ()
     body: Any = None
+    lines: Any = None
     media: str = JSON_MEDIA
     binary: bool = False
 
@@ -180,6 +183,9 @@ def _event(kind: Any) -> dict[str, Any]:
 def _request_body(operation: ApiOperation) -> dict[str, Any] | None:
     if operation.binary:
         content = {BINARY_MEDIA: {"schema": {"type": "string", "format": "binary"}}}
+        return {"requestBody": {"required": True, "content": content}}
+    if operation.lines is not None:
+        content = {LINES_MEDIA: {"itemSchema": {"$ref": f"{SCHEMAS}{operation.lines.__name__}"}}}
         return {"requestBody": {"required": True, "content": content}}
     if operation.body is None:
         return None

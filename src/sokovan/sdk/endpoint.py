@@ -56,7 +56,7 @@ class ServerEndpoint:
             content = msgspec.json.encode(call.body)
             headers["Content-Type"] = "application/json"
         elif content is not None:
-            headers["Content-Type"] = "application/octet-stream"
+            headers.setdefault("Content-Type", "application/octet-stream")
         return HttpRequest(
             method=call.method,
             target=f"{call.path}?{urlencode(call.query)}" if call.query else call.path,

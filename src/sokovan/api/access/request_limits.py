@@ -14,6 +14,8 @@ from sokovan.ports.environment import Clock
 JSON_DEPTH_MAX = 32
 LIST_MAX = 1_000
 NAMES_MAX = 10_000
+# The body of a batch is read line by line, so that this much is never held at once.
+BATCH_BYTES_MAX = 64 << 20
 _QUOTE = ord('"')
 # A text, also one without an end, or a bracket outside of texts. Possessive: every byte is looked at once, whatever
 # the body is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import Path, Query
+from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
@@ -20,6 +20,9 @@ INDEX_MAX = 1_000_000
 Ref: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="An id, a name, or a unique prefix of one.")]
 Index: TypeAlias = Annotated[int, Path(ge=0, le=INDEX_MAX, description="The kernel's index in its session.")]
 Name: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="The name of the object.")]
+IdempotencyKey: TypeAlias = Annotated[
+    str | None, Header(pattern=r"^[\x21-\x7e]{1,128}$", description="The same key and body give the same session.")
+]
 InScalingGroup: TypeAlias = Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this scaling group.")]
 Architecture: TypeAlias = Annotated[
     str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")

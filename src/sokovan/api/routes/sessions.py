@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import Header, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import array_named, read_session, require_known, session_named, visible_listing
+from sokovan.api.access.uploads import require_upload
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
@@ -18,14 +19,12 @@ from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_v
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.pending_reasons import session_views
-from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, Ref, SessionQuery
-from sokovan.domain.errors import ObjectNotFound
+from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, IdempotencyKey, Ref, SessionQuery
 from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.arrays import ArrayPage, ArrayView
 from sokovan.wire.api.sessions import KernelPage, SessionBody, SessionPage, SessionView
 
-KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
 REASON_MAX = 500
 
 
@@ -71,7 +70,7 @@ class SessionRoutes:
     async def create(
         self,
         request: Request,
-        idempotency_key: Annotated[str | None, Header(pattern=KEY_PATTERN)] = None,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response:
         """Submit a session, or with `array` one per index.
 
@@ -81,7 +80,7 @@ class SessionRoutes:
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller
         if wanted.upload:
-            await self._use_upload(principal_of(request.scope).user, wanted.upload)
+            await require_upload(self._uploads, principal_of(request.scope).user, wanted.upload)
         submission = await self._controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
@@ -170,12 +169,6 @@ class SessionRoutes:
             )
 
         return json_response(await self._store.read(work))
-
-    async def _use_upload(self, user: str, upload: str) -> None:
-        """Note the use of an upload. Raises ObjectNotFound for one that is not the caller's."""
-        if self._uploads is None:
-            raise ObjectNotFound(what="upload", name=upload)
-        await self._uploads.use(user, upload)
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
         return await read_session(self._store, ref, principal_of(request.scope), kernels_max=0)

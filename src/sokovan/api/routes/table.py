@@ -13,6 +13,7 @@ from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
+from sokovan.api.routes.session_batches import SessionBatchRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
 from sokovan.api.routes.streams.logs import LogRoutes
@@ -29,6 +30,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SystemRoutes(context, document).operations(),
         *ExplanationRoutes(context).operations(),
         *SessionRoutes(context).operations(),
+        *SessionBatchRoutes(context).operations(),
         *ArrayRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),

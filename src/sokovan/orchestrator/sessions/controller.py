@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from sokovan.domain.errors import Conflict, ObjectNotFound
+from sokovan.domain.errors import Conflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import RELEASED, USER_REQUESTED, Change, SessionRecord
@@ -19,7 +19,7 @@ from sokovan.orchestrator.sessions.array_control import ArrayControl
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
-from sokovan.orchestrator.sessions.intake.submissions import Submission, Submissions
+from sokovan.orchestrator.sessions.intake.submissions import KeyedRequest, Submission, Submissions
 from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.environment import Clock, IdSource
@@ -70,6 +70,23 @@ class SchedulingController:
         if submission.fresh:
             await self._hints.set(SESSIONS_HINT)
         return submission
+
+    async def submit_many(
+        self, requests: Sequence[KeyedRequest], caller: Caller
+    ) -> Sequence[Submission | SokovanError]:
+        """Store PENDING sessions; each is accepted or refused for itself.
+
+        None of the requests may be for an array.
+        """
+        return await self._tasks.run(self._submit_many(requests, caller))
+
+    async def _submit_many(
+        self, requests: Sequence[KeyedRequest], caller: Caller
+    ) -> Sequence[Submission | SokovanError]:
+        outcomes = await self._submissions.submit_many(requests, caller)
+        if any(isinstance(one, Submission) and one.fresh for one in outcomes):
+            await self._hints.set(SESSIONS_HINT)
+        return outcomes
 
     async def plan(self, request: SessionRequest, caller: Caller) -> PlannedSession:
         """The scheduler's decision on a request now, as a dry run; stores nothing.

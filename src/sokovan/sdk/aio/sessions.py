@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.aio.connection import AsyncConnection
@@ -15,12 +16,17 @@ from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.errors import StillWaiting
+from sokovan.wire.api.batches import BatchItemView
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.aio.execution import AsyncExecution
     from sokovan.sdk.core.exec_frames import Terminal
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
+
+
+# Sessions per request of a batch: enough that a request costs little, and it is answered within seconds.
+TOGETHER = 2_000
 
 
 class AsyncSessions:
@@ -34,6 +40,19 @@ class AsyncSessions:
         return await self._connection.send(
             session_calls.submit(body, key=key or self._connection.environment.new_key())
         )
+
+    async def submit_many(self, bodies: Iterable[SessionBody], *, key: str | None = None) -> list[BatchItemView]:
+        """Submit many sessions, thousands in a request; their outcomes, in order.
+
+        Each is accepted or refused for itself: a refused one has a `problem`. A repeated
+        idempotency key with the same sessions returns those that exist.
+        """
+        key = key or self._connection.environment.new_key()
+        waiting, items = iter(bodies), list[BatchItemView]()
+        while chunk := list(islice(waiting, TOGETHER)):
+            call = session_calls.submit_many(chunk, key=f"{key}-{len(items)}")
+            items += (await self._connection.send(call)).items
+        return items
 
     async def plan(self, body: SessionBody) -> PlanView:
         """Dry run: the decision the scheduler would make for a session."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+import msgspec
+
 from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query, sparse
+from sokovan.wire.api.batches import LINES_MEDIA, BatchView
 from sokovan.wire.api.sessions import HistoryView, KernelPage, LogChunk, SessionBody, SessionPage, SessionView
 
 if TYPE_CHECKING:
@@ -34,6 +37,17 @@ def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
     """Submit a session; the idempotency key makes the request repeatable."""
     return Call(
         method="POST", path=api_path("sessions"), answer=SessionView, body=sparse(body), headers={KEY_HEADER: key}
+    )
+
+
+def submit_many(bodies: Sequence[SessionBody], *, key: str) -> Call[BatchView]:
+    """Submit sessions in one request, one per line."""
+    return Call(
+        method="POST",
+        path=f"{api_path('sessions')}:batch",
+        content=b"\n".join(msgspec.json.encode(sparse(body)) for body in bodies),
+        headers={KEY_HEADER: key, "Content-Type": LINES_MEDIA},
+        answer=BatchView,
     )
 
 

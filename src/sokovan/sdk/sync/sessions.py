@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.core import session_calls
@@ -16,12 +17,17 @@ from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
+from sokovan.wire.api.batches import BatchItemView
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.core.exec_frames import Terminal
     from sokovan.sdk.sync.execution import Execution
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
+
+
+# Sessions per request of a batch: enough that a request costs little, and it is answered within seconds.
+TOGETHER = 2_000
 
 
 class Sessions:
@@ -33,6 +39,19 @@ class Sessions:
     def submit(self, body: SessionBody, *, key: str | None = None) -> SessionView:
         """Submit a session; a repeated idempotency key returns the same session."""
         return self._connection.send(session_calls.submit(body, key=key or self._connection.environment.new_key()))
+
+    def submit_many(self, bodies: Iterable[SessionBody], *, key: str | None = None) -> list[BatchItemView]:
+        """Submit many sessions, thousands in a request; their outcomes, in order.
+
+        Each is accepted or refused for itself: a refused one has a `problem`. A repeated
+        idempotency key with the same sessions returns those that exist.
+        """
+        key = key or self._connection.environment.new_key()
+        waiting, items = iter(bodies), list[BatchItemView]()
+        while chunk := list(islice(waiting, TOGETHER)):
+            call = session_calls.submit_many(chunk, key=f"{key}-{len(items)}")
+            items += (self._connection.send(call)).items
+        return items
 
     def plan(self, body: SessionBody) -> PlanView:
         """Dry run: the decision the scheduler would make for a session."""

@@ -27,6 +27,7 @@ GET /api/v1/openapi.json
 GET /api/v1/whoami
 GET /api/v1/health
 POST /api/v1/sessions
+POST /api/v1/sessions:batch
 GET /api/v1/sessions
 POST /api/v1/sessions/plan
 GET /api/v1/sessions/waiting

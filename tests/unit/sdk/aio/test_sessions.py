@@ -9,6 +9,7 @@ from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import NeverReached, StillWaiting
 from sokovan.sdk.sync.sessions import Kernels, Sessions
+from sokovan.wire.api.batches import BatchItemView, BatchView
 from sokovan.wire.api.sessions import LogChunk, SessionBody
 from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, stream
 from tests.unit.sdk.signatures import signatures
@@ -78,3 +79,16 @@ async def test_every_other_question_is_one_request() -> None:
     # Following all kernels requests their number first, and follows the session by its id.
     assert server.lines[-2:] == ["GET /api/v1/sessions/a", "GET /api/v1/sessions/s-1/log?follow=true"]
     assert len(server.requests) == 9
+
+
+async def test_many_sessions_are_sent_in_few_requests_with_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sokovan.sdk.aio.sessions.TOGETHER", 2)
+    two = BatchView(items=[BatchItemView(session="a"), BatchItemView(session="b")], accepted=2, refused=0)
+    sessions, _, server = opened(ok(two), ok(BatchView(items=[BatchItemView(session="c")], accepted=1, refused=0)))
+    items = await sessions.submit_many((SessionBody(command=[name]) for name in "abc"), key="k")
+    assert [item.session for item in items] == ["a", "b", "c"]
+    assert server.lines == ["POST /api/v1/sessions:batch"] * 2
+    first, last = server.requests
+    assert first.content == b'{"command":["a"]}\n{"command":["b"]}'
+    assert (first.headers["content-type"], first.headers["idempotency-key"]) == ("application/x-ndjson", "k-0")
+    assert last.headers["idempotency-key"] == "k-2"

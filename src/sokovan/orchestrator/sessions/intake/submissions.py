@@ -42,6 +42,13 @@ class Submission(NamedTuple):
     fresh: bool
 
 
+class KeyedRequest(NamedTuple):
+    """A request of a batch, with its idempotency key."""
+
+    request: SessionRequest
+    key: str | None = None
+
+
 class _Entry(NamedTuple):
     """A request with the state that was read for it before the transaction."""
 
@@ -81,11 +88,40 @@ class Submissions:
             submission = await self._submit_array(entry, request.array)
         else:
             submission = await self._store.run_batched(self._submit_batch, entry)
+        self._count(submission)
+        return submission
+
+    async def submit_many(
+        self, requests: Sequence[KeyedRequest], caller: Caller
+    ) -> Sequence[Submission | SokovanError]:
+        """Store requested sessions in one transaction; each is judged for itself.
+
+        None of the requests may be for an array.
+        """
+        outcomes: dict[int, Submission | SokovanError] = {}
+        entries: dict[int, _Entry] = {}
+        for index, (request, key) in enumerate(requests):
+            try:
+                once = None if key is None else request_key(request, caller, key)
+                entries[index] = await self._entry(request, caller, once)
+            except SokovanError as refused:
+                outcomes[index] = refused
+        batch = list(entries.values())
+        stored = await self._store.run(lambda unit: self._submit_batch(unit, batch)) if batch else ()
+        for index, outcome in zip(entries, stored, strict=True):
+            if not isinstance(outcome, Submission | SokovanError):
+                raise outcome
+            outcomes[index] = outcome
+            if isinstance(outcome, Submission):
+                self._count(outcome)
+        return [outcomes[index] for index in range(len(requests))]
+
+    def _count(self, submission: Submission) -> None:
+        """Count a new session against the room known of its scaling group."""
         if submission.fresh:
             spec = submission.session.spec
             times = 1 if spec.array is None else spec.array.at_once or spec.array.size
             self._pools.take(spec.scaling_group, spec.requested_slots() * times)
-        return submission
 
     async def _submit_batch(self, unit: UnitOfWork, entries: Sequence[_Entry]) -> Sequence[Submission | Exception]:
         """Validate, store and audit a batch; one failure does not affect the others."""

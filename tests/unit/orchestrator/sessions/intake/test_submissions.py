@@ -15,7 +15,13 @@ from sokovan.domain.owners.tenancy import User
 from sokovan.domain.problems import InvalidRequest, NameTaken
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
-from sokovan.orchestrator.sessions.intake.submissions import KEY_MAX, RENAMED_MAX, request_key
+from sokovan.orchestrator.sessions.intake.submissions import (
+    KEY_MAX,
+    RENAMED_MAX,
+    KeyedRequest,
+    Submission,
+    request_key,
+)
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -248,3 +254,26 @@ async def test_a_request_may_depend_on_an_array_and_on_one_of_its_sessions() -> 
         )
         await on.controller.cancel(first.session_id, ALICE)
         assert "has a session that failed" in (await on.problems(depends_on=("sweep",)))["depends_on/0"]
+
+
+async def test_many_requests_are_judged_each_for_itself_in_one_transaction() -> None:
+    async with controller_harness() as on:
+        await on.submit(name="taken")
+        await on.hinted()
+        requests = [
+            KeyedRequest(session_request(name="one"), "k/0"),
+            KeyedRequest(session_request(name="taken"), "k/1"),
+            KeyedRequest(session_request(name="two"), "not printable\n"),
+            KeyedRequest(session_request(name="three"), "k/3"),
+        ]
+        outcomes = await on.controller.submit_many(requests, ALICE)
+        assert [isinstance(one, Submission) and one.session.spec.name for one in outcomes] == [
+            "one",
+            False,
+            False,
+            "three",
+        ]
+        assert isinstance(outcomes[1], NameTaken)
+        again = await on.controller.submit_many(requests, ALICE)
+        assert [one.fresh for one in again if isinstance(one, Submission)] == [False, False]
+        assert await on.stored() == 3

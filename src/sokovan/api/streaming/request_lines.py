@@ -1,0 +1,39 @@
+"""Reads a request body line by line; a line is bounded, whatever the body is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+
+from sokovan.api.errors import UnsupportedMedia
+from sokovan.domain.errors import quoted
+from sokovan.wire.api.batches import LINES_MEDIA
+
+
+async def request_lines(request: Request, *, line_max: int) -> AsyncIterator[bytes | None]:
+    """The lines of the body as they arrive; None for one that is too long.
+
+    Empty lines are left out. The next part of the body is read when its lines are wanted: a client that sends faster
+    than sessions are stored has to wait. Raises UnsupportedMedia, BodyTooLarge.
+    """
+    media = request.headers.get("content-type", "")
+    if media.partition(";")[0].strip().lower() != LINES_MEDIA:
+        raise UnsupportedMedia(f"the body is {quoted(media)}, not {LINES_MEDIA}", hint=f"send {LINES_MEDIA}")
+    rest, skipped = b"", False
+    async for part in request.stream():
+        *ends, begun = part.split(b"\n")
+        for end in ends:
+            line, rest = rest + end, b""
+            if skipped or len(line) > line_max:
+                skipped = False
+                yield None
+            elif line.strip():
+                yield line
+        rest += begun
+        if skipped or len(rest) > line_max:
+            rest, skipped = b"", True
+    if skipped:
+        yield None
+    elif rest.strip():
+        yield rest
