@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 # Items that share a transaction at most; all other writers wait for its end.
-TOGETHER_MAX = 8
+TOGETHER_MAX = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from sokovan.ports.environment import Clock
 
 Action: TypeAlias = Callable[[], None]
 
+# Due times are multiples of this, so that the events of many agents share a turn.
+GRAIN_MS = 10
+
 
 class EventQueue:
     """Actions ordered by due time; those due at the same time in order of insertion."""
@@ -23,8 +26,9 @@ class EventQueue:
         self._woken = asyncio.Event()
 
     def after(self, seconds: float, action: Action) -> None:
-        """Schedule an action in this many seconds."""
-        due_ms = self._clock.monotonic_ms() + round(seconds * 1000)
+        """Schedule an action in this many seconds, rounded up."""
+        exact_ms = self._clock.monotonic_ms() + round(seconds * 1000)
+        due_ms = -(-exact_ms // GRAIN_MS) * GRAIN_MS
         is_next = not self._actions or due_ms < self._actions[0][0]
         heapq.heappush(self._actions, (due_ms, next(self._order), action))
         if is_next:

@@ -21,6 +21,7 @@ from sokovan.entrypoints.embedded.loop_proxy import (
     FilesProxy,
     GatewayProxy,
     HintsProxy,
+    LoopNudge,
     LoopProxy,
 )
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, start_manager
@@ -98,11 +99,6 @@ class ControlPlane:
 def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerPorts:
     proxy = LoopProxy(loop)
 
-    def nudge() -> None:
-        # A manager that has ended publishes no more events; the write itself is committed.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(runtime.written)
-
     def retime(timing: Timing) -> None:
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(runtime.retime, timing)
@@ -115,6 +111,6 @@ def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerP
         files=FilesProxy(proxy, runtime.files),
         link_port=runtime.link_port,
         agent=runtime.agent,
-        nudge=nudge,
+        nudge=LoopNudge(loop, runtime.written),
         retime=retime,
     )

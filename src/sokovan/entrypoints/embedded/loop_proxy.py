@@ -7,6 +7,7 @@ API. The API calls its ports through these proxies and awaits the results.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Self, TypeVar
 
@@ -66,6 +67,28 @@ class LoopProxy:
             self._loop.call_soon_threadsafe(begin)
         except RuntimeError as error:  # the loop is closed
             raise ManagerGone("the manager has ended") from error
+
+
+class LoopNudge:
+    """Calls a function in another loop, once for all calls until it runs.
+
+    A loop that has ended is not woken: what was written is committed all the same.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+        self._loop, self._function = loop, function
+        self._posted = False
+
+    def __call__(self) -> None:
+        """Let the function be called soon."""
+        if not self._posted:
+            self._posted = True
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._run)
+
+    def _run(self) -> None:
+        self._posted = False  # before the call, so that none is lost that comes during it
+        self._function()
 
 
 class HintsProxy:

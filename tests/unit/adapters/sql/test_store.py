@@ -89,6 +89,19 @@ def counted(calls: list[int]) -> Callable[[SqlUnitOfWork], Awaitable[int]]:
     return work
 
 
+async def test_callers_that_come_together_share_a_transaction() -> None:
+    batches: list[int] = []
+
+    async def work(unit: UnitOfWork, items: Sequence[int]) -> Sequence[int]:
+        del unit
+        batches.append(len(items))
+        return items
+
+    async with StoredCluster.open() as cluster:
+        await asyncio.gather(*(cluster.store.run_batched(work, item) for item in range(64)))
+    assert len(batches) <= 3
+
+
 async def test_a_commit_that_was_not_heard_of_is_not_done_twice(url: str) -> None:
     async with flaky(url) as (cluster, database):
         database.breaks_after_commit = 1

@@ -63,3 +63,18 @@ async def test_a_wake_up_is_not_lost_without_a_waiter() -> None:
     await clock.advance(1)
     assert not waiting.done()
     waiting.cancel()
+
+
+async def test_acts_that_are_due_within_a_few_milliseconds_come_together() -> None:
+    clock, done = VirtualClock(), list[int]()
+    queue = EventQueue(clock)
+    for number in range(1, 12):
+        queue.after(number / 1000, partial(done.append, number))
+    turns = 0
+    while len(done) < 11:
+        await clock.advance(0.001)
+        acts = list(queue.due())
+        turns += bool(acts)
+        for act in acts:
+            act()
+    assert (done, turns) == (list(range(1, 12)), 2)

@@ -22,6 +22,7 @@ from sokovan.entrypoints.embedded.loop_proxy import (
     EventsProxy,
     ExecutionProxy,
     HintsProxy,
+    LoopNudge,
     LoopProxy,
     ManagerGone,
 )
@@ -208,3 +209,15 @@ async def test_a_loop_that_has_ended_is_an_error_with_a_reason_and_nothing_is_le
         assert await states.fresh() == {}
     with pytest.raises(ManagerGone, match="the manager has ended"):
         await states.fresh()
+
+
+async def test_nudges_that_come_before_the_other_loop_turns_are_one() -> None:
+    called: list[int] = []
+    nudge = LoopNudge(asyncio.get_running_loop(), lambda: called.append(1))
+    for _ in range(10):
+        nudge()
+    await SystemClock().sleep(0)
+    assert called == [1]
+    nudge()
+    await SystemClock().sleep(0)
+    assert called == [1, 1]
