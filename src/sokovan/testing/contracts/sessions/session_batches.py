@@ -67,7 +67,7 @@ async def every_session_is_moved_as_if_alone(cluster: StoredCluster) -> None:
 
 
 async def a_known_session_is_written_as_if_it_was_read(cluster: StoredCluster) -> None:
-    """Kernel by kernel through a whole life, and back to waiting for one that is retried."""
+    """Kernel by kernel through a whole life, and back to waiting if it is retried."""
     for ending in (KernelTrigger.STOP_REQUESTED, KernelTrigger.RETRY_REQUESTED):
         now = await placed(cluster, kernels=3)
         for trigger, change in (
