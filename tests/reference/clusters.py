@@ -167,7 +167,7 @@ def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
         sessions=tuple(sessions),
         hypernodes=_hypernodes(dice, hosts, theme.tiers),
         queues=tuple(queues),
-        scaling_group=ScalingGroup(ScalingGroupName("default"), slot_priority=("cuda.device", "mem", "cpu")),
+        scaling_group=_scaling_group(dice, theme),
         now_ms=NOW_MS,
         usage=_usage(dice, theme),
         limits=_limits(dice, theme),
@@ -290,6 +290,13 @@ def _shaped(dice: Dice, theme: Theme, session: SessionWorkload) -> SessionWorklo
     topology = _closeness(dice) if theme.tiers and dice.chance(5) else None
     partition = Partition("parts", "instance", size, dice.number(0, whole), topology)
     return replace(session, partitions=(partition,))
+
+
+def _scaling_group(dice: Dice, theme: Theme) -> ScalingGroup:
+    group = ScalingGroup(ScalingGroupName("default"), slot_priority=("cuda.device", "mem", "cpu"))
+    if not theme.best_effort or dice.chance(5):
+        return group
+    return replace(group, best_effort_per_agent_max=dice.number(0, 3), best_effort_per_user_max=dice.number(0, 4))
 
 
 def _closeness(dice: Dice) -> TopologyConstraint:

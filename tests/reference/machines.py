@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo, port_range
@@ -50,12 +50,13 @@ class Machine:
     ports: Ports
     ports_later: Ports
     full: bool  # no port of the range was free at the start
+    best_effort_max: int  # kernels without slots
     held: list[KernelWorkload] = field(default_factory=list)  # kernels of waiting sessions that took idle room
     present: list[KernelWorkload] = field(default_factory=list)  # kernels of sessions that run, start or wait here
 
     def copy(self) -> Machine:
         amounts = (dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
-        ports = (self.ports.copy(), self.ports_later.copy(), self.full)
+        ports = (self.ports.copy(), self.ports_later.copy(), self.full, self.best_effort_max)
         return Machine(self.info, *amounts, *ports, list(self.held), list(self.present))
 
     def fits_without_holders(self, kernel: KernelWorkload) -> bool:
@@ -65,7 +66,13 @@ class Machine:
         ports = self.ports.copy()
         for other in self.held:
             ports.put_back(other)
-        return fits and self.kernels_left + len(self.held) >= 1 and ports.have(kernel) and self.may_meet(kernel)
+        counted = self.kernels_left + len(self.held) >= 1 and self._takes_best_effort(kernel, gone=self.held)
+        return fits and counted and ports.have(kernel) and self.may_meet(kernel)
+
+    def _takes_best_effort(self, kernel: KernelWorkload, *, gone: Sequence[KernelWorkload] = ()) -> bool:
+        """Whether the limit on kernels without slots allows one more of them, if this is one."""
+        here = sum(not other.slots for other in self.present) - sum(not other.slots for other in gone)
+        return bool(kernel.slots) or here < self.best_effort_max
 
     def may_meet(self, kernel: KernelWorkload) -> bool:
         """Whether there is a port at which kernels could meet, if the kernel needs one."""
@@ -77,11 +84,14 @@ class Machine:
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
         fits = all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
-        return self.kernels_left >= 1 and fits and self.ports.have(kernel) and self.may_meet(kernel)
+        counted = self.kernels_left >= 1 and self._takes_best_effort(kernel)
+        return counted and fits and self.ports.have(kernel) and self.may_meet(kernel)
 
     def fits_later(self, kernel: KernelWorkload) -> bool:
         fits = all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
-        return self.kernels_later >= 1 and fits and self.ports_later.have(kernel) and self.may_meet(kernel)
+        leaving = [other for other in self.present if other.releasing]
+        counted = self.kernels_later >= 1 and self._takes_best_effort(kernel, gone=leaving)
+        return counted and fits and self.ports_later.have(kernel) and self.may_meet(kernel)
 
     def fits_now(self, kernel: KernelWorkload) -> bool:
         """Whether there is idle room that is not reserved."""
@@ -123,6 +133,8 @@ class Machine:
     def held_if_empty(self, kernel: KernelWorkload) -> float:
         """How many such kernels the machine could hold if it were empty."""
         limit = math.inf if self.info.kernels_max is None else self.info.kernels_max
+        if not kernel.slots:
+            limit = min(limit, self.best_effort_max)
         fixed = [1 for port in kernel.ports if port]
         offered = [len(port_range(self.info.labels)) // kernel.ports.count(0)] if 0 in kernel.ports else []
         return min(
@@ -146,7 +158,9 @@ def machine_of(info: AgentInfo, snapshot: SystemSnapshot) -> Machine:
     ports = Ports(sum(port not in taken for port in port_range(info.labels)), taken)
     kernels_later = kernels_left + info.releasing_count
     running = [kernel for session in snapshot.sessions for kernel in session.kernels if kernel.agent == info.agent_id]
-    return Machine(info, idle, future, kernels_left, kernels_later, ports, ports.copy(), not ports.left, [], running)
+    amounts = (idle, future, kernels_left, kernels_later)
+    best_effort_max = snapshot.scaling_group.best_effort_per_agent_max
+    return Machine(info, *amounts, ports, ports.copy(), not ports.left, best_effort_max, [], running)
 
 
 @dataclass

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sokovan.domain.session import TopologyMode
-from sokovan.scheduling.snapshot import KernelWorkload
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.reference.choosing import Chooser
 from tests.reference.domains import Domain, Network, by_preference
@@ -25,6 +26,14 @@ class CycleState:
     network: Network
     nominations: Mapping[str, str]
     prefer_lower_tier: bool = False
+    best_effort_max: int = 0
+    best_effort: Counter[str] = field(default_factory=Counter)  # kernels without slots, by user
+
+    def best_effort_left(self, session: SessionWorkload) -> int:
+        """How many more kernels without slots the user of a session may run."""
+        if not session.session_type.is_charged:
+            return len(session.kernels)
+        return max(0, self.best_effort_max - self.best_effort[session.owner.user])
 
     def nominated(self, kernel: KernelWorkload) -> str | None:
         """The nominated agent of a kernel, its own or by a reservation of an earlier cycle."""
@@ -70,6 +79,7 @@ class PlacementAttempt:
         self.placed: list[PlacedKernel] = []
         self.reserved: list[PlacedKernel] = []
         self.best_effort: list[PlacedKernel] = []
+        self._limited = False
         self.reason: Reason | None = None
 
     def take(self) -> bool:
@@ -89,6 +99,8 @@ class PlacementAttempt:
         close = self._pending.session.topology is not None or bool(self._pending.groups())
         if self._impossible:
             return Reason(Code.TOPOLOGY_IMPOSSIBLE, vague=bool(self._pending.groups()))
+        if self._limited:
+            return Reason(Code.BEST_EFFORT)
         if self._refusal is not None and self._short is None:
             return Reason(self._refusal, short=self._pending.waiting[0], vague=close)
         return Reason(short=self._short or self._kernels[0], vague=close)
@@ -140,7 +152,11 @@ class PlacementAttempt:
         pending, cycle = self._pending, self._cycle
         if self._ready_without(pending.best_effort):
             return True
+        left = cycle.best_effort_left(pending.session)
+        self._limited = self._limited or left < len(pending.best_effort)
         for kernel in pending.best_effort:
+            if len(self.best_effort) >= left:
+                break
             agent = cycle.place_best_effort(pending, kernel, domain, [*self.placed, *self.best_effort, *self.reserved])
             if agent is not None:
                 self.best_effort.append((kernel, agent))

@@ -53,8 +53,12 @@ class Cycle:
         reserved = [seat for reservation in snapshot.reservations for seat in reservation.kernels]
         nominations: Mapping[str, str] = {str(kernel): str(agent) for kernel, agent in reserved}
         self._cycle = CycleState(
-            self._cluster, self._chooser, self._queues, Network(snapshot), nominations, profile.prefer_lower_tier
-        )
+            self._cluster, self._chooser, self._queues, Network(snapshot), nominations, profile.prefer_lower_tier,
+            snapshot.scaling_group.best_effort_per_user_max,
+        )  # fmt: skip
+        for session in snapshot.sessions:
+            running = sum(kernel.agent is not None and not kernel.slots for kernel in session.kernels)
+            self._cycle.best_effort[session.owner.user] += running if session.session_type.is_charged else 0
         self._placements: list[tuple[str, str]] = []
         self._reservations: dict[str, list[tuple[str, str]]] = {}
 
@@ -344,6 +348,7 @@ class Cycle:
         if pending.starts and not pending.reserved:
             self._owners.begin(session)
         self._owners.take(session, attempt.kernels())
+        self._count_best_effort(session, len(attempt.best_effort))
         for kernel in attempt.kernels():
             self._queues.add_usage(session.queue, kernel)
         held = [*attempt.placed, *attempt.best_effort, *attempt.reserved]
@@ -361,6 +366,10 @@ class Cycle:
         pending.waiting = [kernel for kernel in pending.waiting if kernel.kernel_id not in gone]
         pending.best_effort = [kernel for kernel in pending.best_effort if kernel.kernel_id not in gone]
         pending.reason = None
+
+    def _count_best_effort(self, session: SessionWorkload, count: int) -> None:
+        if session.session_type.is_charged:
+            self._cycle.best_effort[session.owner.user] += count
 
     def _start(self, pending: WaitingSession, kernels_placed: Sequence[PlacedKernel]) -> None:
         self._placements.extend((str(kernel.kernel_id), agent) for kernel, agent in kernels_placed)
@@ -382,10 +391,12 @@ class Cycle:
     def _place_best_effort(self, pending: WaitingSession) -> None:
         """Place all best-effort kernels that fit in one domain, if the session runs with them."""
         best_effort, most = sorted(pending.best_effort, key=lambda kernel: -kernel.priority), 0
-        nowhere = Reason(short=pending.best_effort[0])
+        nowhere, left = Reason(short=pending.best_effort[0]), self._cycle.best_effort_left(pending.session)
         for domain in self._domains_for_best_effort(pending):
             saved, kernels_placed = self._cluster.copy(), list[PlacedKernel]()
             for kernel in best_effort:
+                if len(kernels_placed) >= left:
+                    break
                 agent = self._cycle.place_best_effort(pending, kernel, domain, kernels_placed)
                 if agent is not None:
                     kernels_placed.append((kernel, agent))
@@ -393,6 +404,7 @@ class Cycle:
             if kernels_placed and pending.ready([kernel for kernel, _ in kernels_placed]):
                 if pending.starts and not pending.reserved:
                     self._owners.begin(pending.session)
+                self._count_best_effort(pending.session, len(kernels_placed))
                 self._start(pending, kernels_placed)
                 pending.best_effort = [
                     kernel for kernel in best_effort if kernel not in [placed for placed, _ in kernels_placed]
@@ -400,7 +412,7 @@ class Cycle:
                 return
             pending.best_effort = best_effort
             self._cluster.restore(saved)
-        alone = most == 0 and pending.session.topology is None
+        alone = most == 0 and pending.session.topology is None and left >= len(best_effort)
         pending.reason = pending.reason or (nowhere if alone else Reason(Code.BEST_EFFORT))
 
     def _domains_for_best_effort(self, pending: WaitingSession) -> list[Domain]:

@@ -86,3 +86,22 @@ async def test_sessions_in_two_scaling_groups_do_not_hold_each_other_back(scope:
             plan = schedule(await cluster.snapshots.snapshot(group), SchedulingProfile())
             started += [placement.session_id for placement in plan.placements]
         assert started == ["first"]
+
+
+async def test_best_effort_kernels_are_counted_by_agent_and_by_user(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(
+        ScalingGroup(DEFAULT_GROUP, allow_best_effort=True, best_effort_per_agent_max=3, best_effort_per_user_max=2)
+    )
+    await cluster.agent("a1")
+    for name in ("s1", "s2", "s3"):
+        await cluster.submit(name, owner=ALICE, slots={})
+    for name in ("t1", "t2"):
+        await cluster.submit(name, slots={})
+    await cluster.settle()
+    statuses = [await cluster.status(one) for one in ("s1", "s2", "s3", "t1", "t2")]
+    assert statuses == ["running", "running", "pending", "running", "pending"]
+    assert "user alice runs 2 best-effort kernels, the limit" in await summary(cluster, "s3")
+    assert "a1 lacks room for one more best-effort kernel" in await summary(cluster, "t2")
+    await cluster.stop("s1")
+    await cluster.settle()
+    assert [await cluster.status(one) for one in ("s3", "t2")] == ["running", "pending"]

@@ -30,6 +30,9 @@ MODEL_LABEL = "nvidia.model"
 MEMORY_LABEL = "nvidia.memory-bytes"
 DRIVER_LABEL = "nvidia.driver"
 
+# Kernels of an agent without a limit of its own, for each cpu.
+KERNELS_PER_CPU = 64
+
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -91,10 +94,21 @@ def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> I
         scaling_group=checked_name(options.scaling_group, what="scaling group"),
         devices=devices,
         labels={**found_labels, **options.labels},
-        kernels_max=options.kernels_max,
+        kernels_max=options.kernels_max or kernels_default(left["cpu"]),
         boot=machine.boot_id(root),
         shard=checked_name(options.shard, what="shard") if options.shard else "",
     )
+
+
+def kernels_default(millicores: int) -> int:
+    """The most kernels of an agent without a limit of its own.
+
+    Each kernel has processes of the agent beside its own, whatever slots it requests.
+
+    >>> kernels_default(2000), kernels_default(64_000)
+    (128, 4096)
+    """
+    return KERNELS_PER_CPU * max(1, -(-millicores // 1000))
 
 
 def read_reserve(text: str, *, root: Path = machine.ROOT) -> ResourceSlot:

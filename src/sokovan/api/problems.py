@@ -28,7 +28,7 @@ from sokovan.domain.errors import (
     StoreUnavailable,
     quoted,
 )
-from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup
+from sokovan.domain.problems import InvalidRequest, NameTaken, PrivateScalingGroup, TooManyPending
 from sokovan.domain.records import DETAIL_MAX
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
@@ -48,6 +48,7 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
     NameTaken: HTTPStatus.CONFLICT,
     PrivateScalingGroup: HTTPStatus.FORBIDDEN,
+    TooManyPending: HTTPStatus.CONFLICT,
     ObjectNotFound: HTTPStatus.NOT_FOUND,
     StaleVersion: HTTPStatus.CONFLICT,
     Conflict: HTTPStatus.CONFLICT,

@@ -48,6 +48,13 @@ class PrivateScalingGroup(InvalidRequest):
     hint = "choose another scaling group, or none; or ask an administrator: `sokovan scaling-group set NAME --assign`"
 
 
+class TooManyPending(InvalidRequest):
+    """The user has as many pending sessions as may be stored."""
+
+    code = "too-many-pending"
+    hint = "wait until some have started, cancel some, or ask an administrator: `sokovan quota set NAME --stored N`"
+
+
 class FolderRefused(InvalidRequest):
     """The session names a folder of agents that it may not use."""
 

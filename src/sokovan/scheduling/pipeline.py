@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.scheduling.cycle_validators import CycleValidators
 from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.allocate import Allocate, AllocateOutcome
@@ -23,6 +23,7 @@ from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, Waiti
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
+from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
 from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
@@ -79,12 +80,15 @@ class SchedulingCycle:
         self._sequencer = registry.sequencer(profile.sequencer)
         self._extensions = Extensions(registry.plugin(name) for name in profile.plugins)
         _refuse_duplicates(snapshot)
+        slots = {kernel.slots for session in snapshot.sessions for kernel in session.kernels}
+        best_effort = BestEffortUsage(snapshot) if NO_SLOTS in slots else None
         self._workspace = Workspace(
             snapshot.agents,
             snapshot.tree,
-            _requested_slots(snapshot.sessions),
+            {slot for one in slots for slot in one},
             ports=_requested_ports(snapshot.sessions),
             now_ms=snapshot.now_ms,
+            best_effort=None if best_effort is None else best_effort.by_agent,
         )
         self._table = _shape_table(self._workspace, profile, snapshot)
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
@@ -112,6 +116,7 @@ class SchedulingCycle:
             selector, self._table, self._extensions, slot_priority=group.slot_priority, cursor=self._cursor
         )
         self._context = CycleContext(self._workspace, choice, self._queue_usage, self._extensions)
+        self._context.best_effort = best_effort
         self._context.custom_plugins = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
         self._context.prefer_lower_tier = profile.prefer_lower_tier
         if not profile.fit_error_cache or not choice.by_shape:
@@ -312,11 +317,6 @@ def _shape_table(workspace: Workspace, profile: SchedulingProfile, snapshot: Sys
         now_ms=snapshot.now_ms,
         affinity=AffinityIndex(snapshot.sessions, workspace),
     )
-
-
-def _requested_slots(sessions: Sequence[SessionWorkload]) -> set[str]:
-    distinct = {kernel.slots for session in sessions for kernel in session.kernels}
-    return {slot for slots in distinct for slot in slots}
 
 
 def _requested_ports(sessions: Sequence[SessionWorkload]) -> set[int]:

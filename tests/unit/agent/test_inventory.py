@@ -19,6 +19,7 @@ from sokovan.agent.inventory import (
     architecture_name,
     empty_table,
     fake_devices,
+    kernels_default,
     nvidia_devices,
     read_reserve,
     take_inventory,
@@ -129,6 +130,12 @@ def test_an_agent_begins_with_what_it_has_and_nothing_in_it(tmp_path: Path) -> N
     assert table.device_units == {"fake-0": 1}
     assert table.kernels_max == 3
     assert not table.kernels
+
+
+def test_an_agent_without_a_limit_of_its_own_runs_64_kernels_for_each_cpu(tmp_path: Path) -> None:
+    inventory = take_inventory(InventoryOptions(reserved={"cpu": 1 << 40}), root=tmp_path)
+    assert inventory.kernels_max == 64
+    assert (kernels_default(1), kernels_default(2500)) == (64, 192)
 
 
 def driver(*, count: int = 2, fails_at: str = "", as_bytes: bool = False) -> SimpleNamespace:

@@ -18,7 +18,7 @@ from sokovan.ports.storage import UnitOfWork
 
 # The fields that name slots.
 _FIELDS: Mapping[type, tuple[str, ...]] = {
-    ResourcePolicy: ("slots_max", "pending_slots_max"),
+    ResourcePolicy: ("slots_max", "pending_slots_max", "slots_min"),
     Queue: ("capability", "deserved", "guarantee"),
     Image: ("slots_min",),
     ScalingGroup: ("slot_weights",),

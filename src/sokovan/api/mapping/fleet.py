@@ -86,6 +86,9 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
         slot_weights=dict(group.slot_weights),
         mem_per_gpu=_memory_text(group.mem_per_gpu_bytes),
         mem_per_cpu=_memory_text(group.mem_per_cpu_bytes),
+        allow_best_effort=group.allow_best_effort,
+        best_effort_per_agent_max=group.best_effort_per_agent_max,
+        best_effort_per_user_max=group.best_effort_per_user_max,
         mount_roots=list(group.mount_roots),
     )
 
@@ -110,6 +113,9 @@ def scaling_group_of(body: ScalingGroupBody, _before: ScalingGroup | None) -> Sc
         slot_weights=body.slot_weights,
         mem_per_gpu_bytes=_memory_bytes(body.mem_per_gpu),
         mem_per_cpu_bytes=_memory_bytes(body.mem_per_cpu),
+        allow_best_effort=body.allow_best_effort,
+        best_effort_per_agent_max=body.best_effort_per_agent_max,
+        best_effort_per_user_max=body.best_effort_per_user_max,
         mount_roots=tuple(dict.fromkeys(body.mount_roots)),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from sokovan.api.mapping.fleet import amounts, read_limits
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.domain.slot_notation import read_slots
 from sokovan.wire.api.tenancy import DomainBody, GroupBody, KeyView, NewKeyView, PolicyBody, UserBody, WhoamiView
 
 
@@ -66,6 +67,8 @@ def policy_view(policy: ResourcePolicy) -> PolicyBody:
         kernels_per_session_max=policy.kernels_per_session_max,
         priority_max=policy.priority_max,
         array_size_max=policy.array_size_max,
+        slots_min=amounts(policy.slots_min),
+        stored_pending_max=policy.stored_pending_max,
     )
 
 
@@ -80,6 +83,8 @@ def policy_of(body: PolicyBody, _before: ResourcePolicy | None) -> ResourcePolic
         kernels_per_session_max=body.kernels_per_session_max,
         priority_max=body.priority_max,
         array_size_max=body.array_size_max,
+        slots_min=read_slots(body.slots_min),
+        stored_pending_max=body.stored_pending_max,
     )
 
 

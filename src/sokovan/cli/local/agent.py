@@ -27,7 +27,7 @@ class AgentRunOptions:
     ] = False
     kernel_ports: Annotated[str, Parameter(help="Ports leased to kernels; default: 20000-29999.")] = ""
     shard: Annotated[str, Parameter(help="Shard of the scaling group that it is in.")] = ""
-    max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: no limit.")] = None
+    max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: 64 for each CPU.")] = None
     reserve: Annotated[str, Parameter(help="Keep for the machine: cpu=2,mem=8GiB.")] = ""
     label: Annotated[tuple[str, ...], Parameter(negative=(), help="Label, such as rack=r01. Repeatable.")] = ()
 

@@ -20,6 +20,10 @@ SLOTS_MAX = 64
 ASSIGNED_MAX = 1_000
 # Times of a scaling group are at most a year.
 GROUP_TIME_MAX_S = 366 * 24 * 3_600
+# Best-effort kernels have no limit of their own, so that few of them share an agent.
+BEST_EFFORT_PER_AGENT_DEFAULT = 16
+BEST_EFFORT_PER_USER_DEFAULT = 8
+BEST_EFFORT_COUNT_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,9 @@ class ScalingGroup:
     not `public` only those of the owners of `assigned_to`, each as `group:nlp`. Its
     sessions wait in `default_queue` if they name none, and run at most `lifetime_max_s`.
     Interactive sessions that set no idle timeout get `idle_timeout_s`, else the longest,
-    `idle_timeout_max_s`. They mount folders of its agents only beneath `mount_roots`.
+    `idle_timeout_max_s`. They mount folders of its agents only beneath `mount_roots`. Kernels
+    that request no slots (best-effort ones) are accepted with `allow_best_effort` only; at most
+    so many of them run on an agent and of a user here.
     """
 
     name: ScalingGroupName
@@ -55,6 +61,9 @@ class ScalingGroup:
     lifetime_max_s: int | None = None
     idle_timeout_s: int | None = None
     idle_timeout_max_s: int | None = None
+    allow_best_effort: bool = False
+    best_effort_per_agent_max: int = BEST_EFFORT_PER_AGENT_DEFAULT
+    best_effort_per_user_max: int = BEST_EFFORT_PER_USER_DEFAULT
     mount_roots: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -92,6 +101,9 @@ class ScalingGroup:
     def _check_admission(self, what: str) -> None:
         require_tuple(self.session_types, SessionType, what=what, field="session_types")
         require_kind(self.public, bool, what=what, field="public")
+        require_kind(self.allow_best_effort, bool, what=what, field="allow_best_effort")
+        for name in ("best_effort_per_agent_max", "best_effort_per_user_max"):
+            require_int(getattr(self, name), what=what, field=name, least=0, most=BEST_EFFORT_COUNT_MAX)
         require_tuple(self.assigned_to, str, what=what, field="assigned_to")
         if len(self.assigned_to) > ASSIGNED_MAX:
             problem = f"must be at most {ASSIGNED_MAX} owners"

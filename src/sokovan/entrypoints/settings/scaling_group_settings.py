@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from sokovan.domain.cluster.scaling_group import (
+    BEST_EFFORT_COUNT_MAX,
+    BEST_EFFORT_PER_AGENT_DEFAULT,
+    BEST_EFFORT_PER_USER_DEFAULT,
     GROUP_TIME_MAX_S,
     SLOT_PRIORITY_DEFAULT,
     ScalingGroup,
@@ -98,6 +101,15 @@ GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
             "whole number", "The longest idle timeout of interactive sessions.", least=1, most=GROUP_TIME_MAX_S
         ),
         None,
+    ),
+    "allow_best_effort": (SettingInfo("true or false", "Whether kernels may request 0 of everything."), False),
+    "best_effort_per_agent_max": (
+        SettingInfo("whole number", "Most best-effort kernels on one agent.", least=0, most=BEST_EFFORT_COUNT_MAX),
+        BEST_EFFORT_PER_AGENT_DEFAULT,
+    ),
+    "best_effort_per_user_max": (
+        SettingInfo("whole number", "Most best-effort kernels of one user.", least=0, most=BEST_EFFORT_COUNT_MAX),
+        BEST_EFFORT_PER_USER_DEFAULT,
     ),
 }
 

@@ -149,7 +149,7 @@ class AgentSettings:
     )
     shard: str = kind.name("", "Shard of its scaling group that it is in; empty: none.", flag="--shard")
     kernels_max: int = kind.whole(
-        0, "Most kernels that it runs at once; 0: no limit.", least=0, most=COUNT_MAX, flag="--max-kernels"
+        0, "Most kernels that it runs at once; 0: 64 for each cpu.", least=0, most=COUNT_MAX, flag="--max-kernels"
     )
     reserve: str = kind.text(
         "", "Kept for the machine, of cpu and mem: cpu=2,mem=8GiB.", check=read_reserve, flag="--reserve"

@@ -104,6 +104,9 @@ class SessionRepository(Protocol):
         that have not ended. Each has its first `kernels_max` kernels only.
         """
 
+    async def pending_count(self, user: str, *, most: int) -> int:
+        """How many sessions of a user are PENDING; counting ends at `most`."""
+
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """The kernels of sessions in figures, whatever their number."""
 

@@ -239,6 +239,8 @@ class Allocate:
             self._context.queue_usage.charge(pending.node, shape.slot_pairs, count)
         ready = pending.ready_with(statement.placed)
         statement.commit()
+        if pending.best_effort:
+            self._context.count_best_effort(pending.session, statement.placed)
         self._record(pending, statement, ready=ready)
         _advance(pending, statement)
         pending.reason = None

@@ -1,9 +1,9 @@
 """The action *backfill*: places best-effort kernels (no slots requested).
 
 Takes pending sessions and the CycleContext. Gives placements in an AllocateOutcome.
-Only status, architecture, labels and the kernel limit of an agent count. Sessions go
-by priority and rank, kernels by priority; one that does not fit does not stop the
-next. Owner limits, gang minimums and topology hold as for every kernel.
+Only status, architecture, labels and the kernel limits of an agent count, and how many
+such kernels the user runs. Sessions go by priority and rank, kernels by priority; one
+that does not fit does not stop the next. Owner limits, gang minimums and topology hold as for every kernel.
 """
 
 from __future__ import annotations
@@ -48,11 +48,13 @@ class Backfill:
         statement = Statement(self._context.workspace, self._context.choice)
         placer = KernelPlacer(pending, self._context, statement)
         batches = sorted(pending.best_effort, key=lambda batch: -batch.kernels[0].priority)
-        most = 0
+        most, left = 0, self._context.best_effort_left(pending.session)
 
         def fill(agents: range) -> bool:
             nonlocal most
             for batch in batches:
+                if len(statement.placed) >= left:
+                    break
                 placer.place_best_effort(batch, agents)
             most = max(most, len(statement.placed))
             placed = {id(batch) for batch, _, _ in statement.placed}
@@ -64,7 +66,8 @@ class Backfill:
                 self._commit(pending, statement)
                 return
         if pending.reason is None:
-            pending.reason = _reason(pending, most)
+            limited = left < len(pending.best_effort)
+            pending.reason = self._context.best_effort_limit(pending.session) if limited else _reason(pending, most)
 
     def _agent_ranges(self, pending: PendingSession) -> list[range]:
         """All agents, or for a hard topology the HyperNodes that it allows."""
@@ -78,6 +81,7 @@ class Backfill:
     def _commit(self, pending: PendingSession, statement: Statement) -> None:
         self._admission.count(pending, ())
         statement.commit()
+        self._context.count_best_effort(pending.session, statement.placed)
         for batch, kernel, agent in statement.placed:
             pending.agents.append(agent)
             pending.best_effort.remove(batch)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import ANY_PORT
@@ -19,6 +21,7 @@ from sokovan.scheduling.engine.pending_session import PendingReason, PendingSess
 from sokovan.scheduling.engine.shapes import FitError, Shape
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
+from sokovan.scheduling.engine.workspace import Ints
 from sokovan.scheduling.trace import MEANING, RESERVED_FOR, Advice, Check, Code, DecisionTrace, Funnel, Verdict
 
 AHEAD_SHOWN = 3
@@ -177,7 +180,8 @@ class Explainer:
         if unmatched is not None:
             return unmatched
         if not shape.possible_total:
-            lacks = format_slots(error.largest_shortfall) or "room for one more kernel"
+            lacks = format_slots(error.largest_shortfall)
+            lacks = lacks or self._one_more(shape, error.largest_agent, self._workspace.capacity)
             text = f"no agent could ever hold {slots}; the largest candidate {error.largest_agent} lacks {lacks}"
             return Code.NEVER_FITS, text
         text = f"an empty cluster holds {shape.ever_total} kernels of {slots}, {pending.need()} must start together"
@@ -211,7 +215,8 @@ class Explainer:
             ports = f"port {' or '.join(fixed)}" if fixed else "each port of the range"
             rests = "is leased, or rests for a minute after its release,"
             return Code.PORTS_TAKEN, f"{ports} {rests} on every agent with room for {slots}"
-        lacks = format_slots(error.shortfall) or "room for one more kernel"
+        free = np.minimum(self._workspace.idle, self._workspace.future)
+        lacks = format_slots(error.shortfall) or self._one_more(shape, error.best_agent, free)
         text = f"insufficient resources: {slots} fits no agent now; best candidate {error.best_agent} lacks {lacks}"
         return Code.NOT_ENOUGH_FREE, text
 
@@ -236,6 +241,11 @@ class Explainer:
         topology = self._context.topology
         constraint = pending.session.topology or next((g.topology for g in pending.kernel_groups if g.topology), None)
         return topology.tiers(topology.tier_limit(constraint), inside=ROOT, agents=pending.agents)
+
+    def _one_more(self, shape: Shape, agent: str | None, amounts: Ints) -> str:
+        """The kernel limit that an agent is at which has the slots of a kernel."""
+        left = 0 if agent is None else int(amounts[self._workspace.position[agent], -1])
+        return "room for one more best-effort kernel" if left > 0 and not shape.slots else "room for one more kernel"
 
     def _fit_error(self, shape: Shape) -> FitError:
         if shape not in self._fit_errors:

@@ -17,14 +17,23 @@ import numpy as np
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.engine.agent_choice import AgentChoice
-from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, KernelBatch, PendingSession, TentativeKernel
+from sokovan.scheduling.engine.pending_session import (
+    NO_AGENT,
+    NO_GROUP,
+    KernelBatch,
+    PendingReason,
+    PendingSession,
+    TentativeKernel,
+)
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.topology_search import TopologySearch
+from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
 from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions
-from sokovan.scheduling.snapshot import KernelWorkload
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+from sokovan.scheduling.trace import Code
 
 # From this many equal kernels on, all agents are filled in one array operation.
 _MANY = 32
@@ -40,6 +49,7 @@ class CycleContext:
     extensions: Extensions
     # Shapes that fit no agent while nothing was tentative. Room only shrinks in a cycle. None turns the cache off.
     fit_error_cache: set[Shape] | None = field(default_factory=set)
+    best_effort: BestEffortUsage | None = None  # None if no best-effort kernel waits or runs
     prefer_lower_tier: bool = False  # whether waiting in a low tier is better than starting in a higher one
     custom_plugins: bool = False  # whether a plugin or a custom selector may keep kernels from agents
     _topology: TopologySearch | None = None
@@ -50,6 +60,19 @@ class CycleContext:
         if self._topology is None:
             self._topology = TopologySearch(self.workspace)
         return self._topology
+
+    def best_effort_left(self, session: SessionWorkload) -> int:
+        """How many more best-effort kernels the owner of a session may run."""
+        return len(session.kernels) if self.best_effort is None else self.best_effort.left(session)
+
+    def best_effort_limit(self, session: SessionWorkload) -> PendingReason:
+        """The reason of a session whose owner may run too few more best-effort kernels."""
+        return PendingReason(Code.BEST_EFFORT, "" if self.best_effort is None else self.best_effort.limit_text(session))
+
+    def count_best_effort(self, session: SessionWorkload, placed: Sequence[TentativeKernel]) -> None:
+        """Count the best-effort kernels among those that were placed."""
+        if self.best_effort is not None:
+            self.best_effort.count(session, sum(batch.best_effort for batch, _, _ in placed))
 
     @property
     def all_agents(self) -> range:

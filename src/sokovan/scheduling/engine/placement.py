@@ -45,6 +45,7 @@ class PlacementAttempt:
         self._may_reserve = self._placer.may_reserve = may_reserve
         self._grows = pending.grows()
         self._batches = pending.batches
+        self._limited = False  # whether the owner may run fewer best-effort kernels than the session has
         self.reason: PendingReason | None = None
 
     def run(self) -> bool:
@@ -109,7 +110,13 @@ class PlacementAttempt:
         found = [batch for batch, _, _ in self._statement.kernels]
         if not pending.best_effort or pending.ready_without(found, pending.best_effort):
             return True
-        lacking = [batch for batch in pending.best_effort if not self._placer.place_best_effort(batch, agents)]
+        left, lacking = self._context.best_effort_left(pending.session), []
+        self._limited = self._limited or left < len(pending.best_effort)
+        for batch in pending.best_effort:
+            if left and self._placer.place_best_effort(batch, agents):
+                left -= 1
+            else:
+                lacking.append(batch)
         return pending.ready_without(found, lacking)
 
     def _enough(self, *, later: bool) -> bool:
@@ -137,6 +144,8 @@ class PlacementAttempt:
 
     def _room_reason(self) -> PendingReason:
         pending, refusal = self._pending, self._placer.refusal
+        if self._limited:
+            return self._context.best_effort_limit(pending.session)
         topology = pending.session.topology is not None or any(group.topology for group in pending.kernel_groups)
         if refusal is not None and self._placer.misfit is None:
             return PendingReason(refusal.code, shape=pending.batches[0].shape, topology=topology, refusal=refusal)

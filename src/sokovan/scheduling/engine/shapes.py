@@ -143,7 +143,7 @@ class Shape:
         by_affinity = (
             self.affinity is not None
             and not fits
-            and bool(((free >= self.both[: workspace.width]).all(axis=1) & self.eligible).any())
+            and bool(((free[:, self.columns] >= self.amounts).all(axis=1) & self.eligible).any())
         )
         lacks = (best, shortfall, largest, largest_shortfall)
         return FitError(funnel, int(counts.sum()), held_agent, holder, *lacks, by_ports, by_affinity)

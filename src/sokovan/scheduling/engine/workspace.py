@@ -8,7 +8,8 @@ what is idle now, and what will be idle once everything being released is free
 (FutureIdle = Idle + Releasing - Pipelined). After the slots, a half has a column for each
 port that is requested in the cycle (a fixed one is there once, any port as often as the
 agent's range has free ones), so that ports are slots like any other; ports that are being
-released rest first, and are not in FutureIdle. The last column counts kernels.
+released rest first, and are not in FutureIdle. The last column counts kernels; before it is
+one for kernels without slots (best-effort ones), if there are any.
 
 Amounts are exact. Occupancy and size are fixed point with `ONE` for 1, rounded
 down, so that they are equal on every machine.
@@ -16,7 +17,9 @@ down, so that they are equal on every machine.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +40,14 @@ _SHARE_BITS = 42
 NO_LIMIT = 1 << 40
 
 
+class BestEffortCounts(NamedTuple):
+    """Kernels without slots by agent, and how many an agent may have."""
+
+    per_agent_max: int
+    on_agents: Counter[str]
+    releasing: Counter[str]
+
+
 class Workspace:
     """The free resources of every agent during a cycle."""
 
@@ -48,6 +59,7 @@ class Workspace:
         *,
         ports: Iterable[int] = (),
         now_ms: int = 0,
+        best_effort: BestEffortCounts | None = None,
     ) -> None:
         by_id = {agent.agent_id: agent for agent in agents}
         self.tree = tree
@@ -59,7 +71,8 @@ class Workspace:
         self.slot_count = len(self.slots)
         self.ports = tuple(sorted(set(ports)))
         self.port_column = {port: self.slot_count + index for index, port in enumerate(self.ports)}
-        self.width = self.slot_count + len(self.ports) + 1
+        self._best_effort = best_effort
+        self.width = self.slot_count + len(self.ports) + (1 if best_effort is None else 2)
         self._now_ms = now_ms
         self.capacity = self._capacity()
         self.room = self._room()
@@ -91,9 +104,17 @@ class Workspace:
         """Free amounts once everything being released is free, less reservations."""
         return self.room[:, self.width :]
 
-    def row_of(self, slots: ResourceSlot, *, kernels: int = 1, ports: Sequence[int] = ()) -> list[int]:
-        """Slots and ports as a row, in the order of the columns."""
-        return [*slots.row(self.slots), *(ports.count(port) for port in self.ports), kernels]
+    def row_of(
+        self, slots: ResourceSlot, *, kernels: int = 1, ports: Sequence[int] = (), best_effort: int | None = None
+    ) -> list[int]:
+        """Slots, ports and counts as a row, in the order of the columns.
+
+        Kernels without slots are best-effort ones, unless their number is given.
+        """
+        row = [*slots.row(self.slots), *(ports.count(port) for port in self.ports)]
+        if self._best_effort is None:
+            return [*row, kernels]
+        return [*row, best_effort if best_effort is not None else 0 if slots else kernels, kernels]
 
     def take(self, agent: int, both: Ints) -> None:
         """Subtract from Idle and FutureIdle of one agent (negative amounts add)."""
@@ -147,6 +168,7 @@ class Workspace:
 
     def _capacity(self) -> Ints:
         cache: dict[ResourceSlot, list[int]] = {}
+        best_effort = () if self._best_effort is None else (self._best_effort.per_agent_max,)
         rows = []
         for agent in self.agents:
             row = cache.get(agent.available_slots)
@@ -154,7 +176,7 @@ class Workspace:
                 row = cache[agent.available_slots] = self.row_of(agent.available_slots, kernels=NO_LIMIT)
             ports = self._offered_ports(agent) if self.ports else ()
             kernels = NO_LIMIT if agent.kernels_max is None else agent.kernels_max
-            rows.append([*row[: self.slot_count], *ports, kernels] if ports or kernels != NO_LIMIT else row)
+            rows.append([*row[: self.slot_count], *ports, *best_effort, kernels])
         return np.array(rows, np.int64).reshape(len(rows), self.width)
 
     def _offered_ports(self, agent: AgentInfo) -> list[int]:
@@ -163,16 +185,23 @@ class Workspace:
     def _room(self) -> Ints:
         idle, future = self.capacity.copy(), self.capacity.copy()
         if self.ports:
-            columns = slice(self.slot_count, self.width - 1)
+            columns = slice(self.slot_count, self.slot_count + len(self.ports))
             idle[:, columns] = future[:, columns] = [self._free_ports(agent) for agent in self.agents]
         busy = [index for index, agent in enumerate(self.agents) if agent.kernel_count or agent.occupied_slots]
         if busy:
             agents = [self.agents[index] for index in busy]
-            used = np.array([self.row_of(one.occupied_slots, kernels=one.kernel_count) for one in agents], np.int64)
+            used = np.array([self._used_row(one) for one in agents], np.int64)
             idle[busy] -= used
-            soon = np.array([self.row_of(one.releasing_slots, kernels=one.releasing_count) for one in agents], np.int64)
-            future[busy] += soon - used
+            future[busy] += np.array([self._released_row(one) for one in agents], np.int64) - used
         return np.hstack((idle, future))
+
+    def _used_row(self, agent: AgentInfo) -> list[int]:
+        count = 0 if self._best_effort is None else self._best_effort.on_agents[agent.agent_id]
+        return self.row_of(agent.occupied_slots, kernels=agent.kernel_count, best_effort=count)
+
+    def _released_row(self, agent: AgentInfo) -> list[int]:
+        count = 0 if self._best_effort is None else self._best_effort.releasing[agent.agent_id]
+        return self.row_of(agent.releasing_slots, kernels=agent.releasing_count, best_effort=count)
 
     def _free_ports(self, agent: AgentInfo) -> list[int]:
         """How often each requested port is free on an agent: fixed ones once."""

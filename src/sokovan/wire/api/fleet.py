@@ -88,6 +88,7 @@ class ScalingGroupBody(StrictBody):
     the owners in `assigned_to`: `domain:NAME`, `group:NAME`, `user:NAME`, `keypair:NAME`.
     An empty `slot_priority` means the usual one. Sessions mount folders of agents, and work
     in them, only beneath `mount_roots`; `{user}` and `{group}` stand for their owner.
+    Kernels that request nothing are accepted with `allow_best_effort` only.
     """
 
     name: str
@@ -107,6 +108,9 @@ class ScalingGroupBody(StrictBody):
     slot_weights: dict[str, int] = field(default_factory=dict)
     mem_per_gpu: Amount | None = None
     mem_per_cpu: Amount | None = None
+    allow_best_effort: bool = False
+    best_effort_per_agent_max: int = 16
+    best_effort_per_user_max: int = 8
     mount_roots: list[str] = field(default_factory=list)
 
 

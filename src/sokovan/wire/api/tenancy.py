@@ -106,7 +106,10 @@ class KeyPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyBody(StrictBody):
-    """Limits of the owners with this policy; a missing value means no limit."""
+    """Limits of the owners with this policy; a missing value means no limit.
+
+    Each kernel requests at least `slots_min`.
+    """
 
     name: str
     slots_max: dict[str, Amount] = field(default_factory=dict)
@@ -116,6 +119,8 @@ class PolicyBody(StrictBody):
     kernels_per_session_max: int | None = None
     priority_max: int | None = None
     array_size_max: int | None = None
+    slots_min: dict[str, Amount] = field(default_factory=dict)
+    stored_pending_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

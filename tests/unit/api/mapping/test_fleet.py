@@ -50,6 +50,9 @@ GROUP = ScalingGroup(
     pending_timeout_s=60,
     mem_per_gpu_bytes=32 << 30,
     mem_per_cpu_bytes=1 << 30,
+    allow_best_effort=True,
+    best_effort_per_agent_max=3,
+    best_effort_per_user_max=2,
 )
 
 

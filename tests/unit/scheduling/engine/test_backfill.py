@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.ids import SessionId
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload
@@ -138,3 +139,29 @@ def test_best_effort_sessions_count_as_sessions_of_their_keypair() -> None:
     plan = planned(snapshot(agents(1, "cpu=1"), *sessions, limits=limited("alice", sessions_max=1)))
     assert placed(plan) == {"s": 1}
     assert code(plan, "t") == "CONCURRENCY_LIMIT"
+
+
+def test_an_agent_runs_as_many_best_effort_kernels_as_its_scaling_group_allows() -> None:
+    here = ScalingGroup(ScalingGroupName("default"), best_effort_per_agent_max=2)
+    runs = session("runs", kernel("r", at="a"))
+    sessions = [gang(name, 1, "", owner=owner(name)) for name in ("s", "t")]
+    plan = planned(snapshot([agent("a", "cpu=1", kernel_count=1)], runs, *sessions, scaling_group=here))
+    assert placed(plan) == {"s": 1}
+    assert plan.trace[SessionId("t")].summary.endswith("lacks room for one more best-effort kernel")
+
+
+def test_a_user_runs_as_many_best_effort_kernels_as_the_scaling_group_allows() -> None:
+    here = ScalingGroup(ScalingGroupName("default"), best_effort_per_user_max=2)
+    runs = session("runs", kernel("r", at="a0"), owner=owner("alice"))
+    sessions = [gang(name, 1, "", owner=owner(name[:5])) for name in ("alice1", "alice2", "bob")]
+    plan = planned(snapshot(agents(2, "cpu=1"), runs, *sessions, scaling_group=here))
+    assert placed(plan) == {"alice1": 1, "bob": 1}
+    assert code(plan, "alice2") == "BEST_EFFORT"
+    assert "user alice runs 2 best-effort kernels, the limit" in plan.trace[SessionId("alice2")].summary
+
+
+def test_best_effort_kernels_beside_others_count_as_well() -> None:
+    here = ScalingGroup(ScalingGroupName("default"), best_effort_per_user_max=1)
+    both = [session(name, kernel(f"{name}0", "cpu=1"), kernel(f"{name}1"), owner=owner("alice")) for name in "st"]
+    plan = planned(snapshot(agents(1, "cpu=9"), *both, scaling_group=here))
+    assert placed(plan) == {"s": 2}

@@ -76,6 +76,13 @@ _DOMAIN = CatalogOption("domain", "Domain; default for new objects: your own.", 
 _KEEP = "Options that are omitted keep their value; an empty value ('') restores the default."
 _MERGED = "Amounts are merged: gpu=8 sets one, gpu= removes it, '' removes all."
 
+
+def _best_effort(group: Any) -> str:
+    """Whether best-effort kernels are accepted, and how many."""
+    counts = f"{group.best_effort_per_agent_max} per agent, {group.best_effort_per_user_max} per user"
+    return counts if group.allow_best_effort else "no"
+
+
 _SCALING_GROUP = CatalogNoun(
     noun="scaling-group",
     body=ScalingGroupBody,
@@ -96,6 +103,7 @@ _SCALING_GROUP = CatalogNoun(
         Column("weights", lambda group: amounts_text(group.slot_weights)),
         Column("mem_per_gpu", lambda group: or_none(group.mem_per_gpu)),
         Column("mem_per_cpu", lambda group: or_none(group.mem_per_cpu)),
+        Column("best_effort", _best_effort),
         Column("mount_roots", lambda group: ", ".join(group.mount_roots) or NONE),
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
@@ -169,6 +177,25 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption("mem_per_gpu", "Default memory per GPU: 32GiB.", "mem_per_gpu"),
         CatalogOption("mem_per_cpu", "Default memory per CPU: 4GiB.", "mem_per_cpu"),
+        CatalogOption(
+            "best_effort",
+            "Whether kernels may request 0 of everything.",
+            "allow_best_effort",
+            type=bool,
+            negative="--no-best-effort",
+        ),
+        CatalogOption(
+            "best_effort_per_agent",
+            "Best-effort kernels per agent; default: 16.",
+            "best_effort_per_agent_max",
+            read=read_whole,
+        ),
+        CatalogOption(
+            "best_effort_per_user",
+            "Best-effort kernels per user; default: 8.",
+            "best_effort_per_user_max",
+            read=read_whole,
+        ),
     ),
     shown_examples=("default",),
     removed_example="gpu",
@@ -182,6 +209,7 @@ _SCALING_GROUP = CatalogNoun(
         "lab --private --assign group:nlp --assign domain:ai",
         "night --session-type batch --default-queue night",
         "night --max-lifetime 12h",
+        "scavenge --best-effort --best-effort-per-agent 4",
     ),
     details={
         "set": "Without --scaling-group a session goes to one that takes its type, owner, slots and architecture, "
@@ -257,6 +285,8 @@ _QUOTA_NOUN = CatalogNoun(
         Column("kernels", lambda policy: or_none(policy.kernels_per_session_max)),
         Column("priority", lambda policy: or_none(policy.priority_max)),
         Column("array", lambda policy: or_none(policy.array_size_max), wide=True),
+        Column("least", lambda policy: amounts_text(policy.slots_min), wide=True),
+        Column("stored", lambda policy: or_none(policy.stored_pending_max), wide=True),
     ),
     options=(
         CatalogOption(
@@ -281,12 +311,21 @@ _QUOTA_NOUN = CatalogNoun(
         CatalogOption(
             "array", "Maximum number of sessions of an array; default: 10000.", "array_size_max", read=read_whole,
         ),
+        CatalogOption(
+            "least", "Minimum resources of a kernel: mem=1GiB. Repeatable.", "slots_min", repeatable=True,
+            read=read_amounts,
+        ),
+        CatalogOption(
+            "stored", "Stored pending sessions of a user; default: 20000.", "stored_pending_max",
+            read=read_whole,
+        ),
     ),
     shown_examples=("students", "group:nlp"),
     removed_example="students",
     set_examples=(
         "students gpu=8 cpu=64 --sessions 10",
         "students --pending 20 --pending-slot gpu=16",
+        "students --least cpu=0.5 --least mem=512MiB",
         "group:nlp gpu=64",
         "students gpu= --sessions ''",
     ),

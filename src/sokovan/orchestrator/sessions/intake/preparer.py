@@ -23,6 +23,7 @@ from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     GroupChoice,
     ScalingGroupResolver,
     group_needs,
+    policy_minimums,
     slot_problems,
 )
 from sokovan.orchestrator.sessions.intake.validation_context import (
@@ -163,12 +164,13 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
     scaling_group, problems = choice.group, list(choice.problems)
     query = replace(query, scaling_group=scaling_group)
     defaults = memory_defaults(query)
+    least = policy_minimums(query)
     resolved: list[ResolvedGroup] = []
     for group in groups:
         image = _image(query, group)
         where = group.place("resources")
         memory = None if defaults is None else defaults.bytes_for
-        slots, invalid = calculator.calculate(group.resources, image, where=where, memory=memory)
+        slots, invalid = calculator.calculate(group.resources, image, where=where, memory=memory, minimums=least)
         problems += invalid
         if scaling_group is not None:
             problems += slot_problems(scaling_group, pools, slots, where=where)

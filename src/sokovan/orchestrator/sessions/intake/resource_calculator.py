@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sokovan.domain.cluster.image import Image
@@ -12,15 +12,24 @@ from sokovan.domain.session_request import Amount, SessionRequest
 from sokovan.domain.slot_notation import format_amount, parse_amount
 from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
 
-MEMORY = "mem"
+CPU, MEMORY = "cpu", "mem"
 # Amounts of slots that neither the request nor the image names; of memory, the least default.
 DEFAULTS = ResourceSlot({"cpu": 1000, MEMORY: 256 << 20})
 ALIASES: Mapping[str, str] = {"gpu": "cuda.device", "gpus": "cuda.device", "memory": MEMORY}
 # Every agent has these slots.
 EVERYWHERE = frozenset(DEFAULTS)
+# Less is no limit in practice: thousands of such kernels would fit on one agent.
+CPU_LEAST = 10
 MEMORY_LEAST = 1 << 20
 # Shared memory is charged to the kernel, so it is added to `mem`.
 SHARED_MEMORY = "shm"
+
+
+class Minimum(NamedTuple):
+    """The least slots of a kernel, and the image or owner that sets them."""
+
+    whose: str
+    slots: ResourceSlot
 
 
 class Calculation(NamedTuple):
@@ -33,11 +42,11 @@ class Calculation(NamedTuple):
 class ResourceCalculator:
     """Parses requested amounts and fills in defaults.
 
-    A slot that is not named is taken from the image's minimum, else from the defaults;
-    a slot of 0 stays 0. No cpu or no memory is for best-effort kernels only, which have no
-    slot at all: such a kernel has no limit either. `gpu` means `cuda.device`, `memory` means `mem`. `shm` is
-    shared memory, added to `mem`; if not given, it is part of `mem`, as it is of a
-    default.
+    A slot that is not named is taken from the image's minimum, else from the defaults, and is
+    never below a minimum of a policy; a slot of 0 stays 0. No cpu or no memory is for
+    best-effort kernels only, which have no slot at all: such a kernel has no limit either.
+    `gpu` means `cuda.device`, `memory` means `mem`. `shm` is shared memory, added to `mem`;
+    if not given, it is part of `mem`, as it is of a default.
     """
 
     def __init__(self, defaults: ResourceSlot = DEFAULTS) -> None:
@@ -50,20 +59,23 @@ class ResourceCalculator:
         *,
         where: str,
         memory: Callable[[Mapping[str, int]], int] | None = None,
+        minimums: Sequence[Minimum] = (),
     ) -> Calculation:
         """The slots of a kernel of this image; `where` is the path of the resources.
 
-        `memory` gives the default memory of a kernel with these other slots.
+        `memory` gives the default memory of a kernel with these other slots. `minimums` are
+        those of the owner's policies.
         """
         written, problems = _read(resources, where=where)
-        least = NO_SLOTS if image is None else image.slots_min
-        amounts: dict[str, int] = {**self._defaults, **least, **written}
+        least = _largest(NO_SLOTS if image is None else image.slots_min, minimums)
+        base = self._defaults if image is None else ResourceSlot({**self._defaults, **image.slots_min})
+        amounts: dict[str, int] = {**_largest(base, minimums), **written}
         shared = amounts.pop(SHARED_MEMORY, 0)
         if memory is not None and MEMORY not in written:
             default = memory(amounts)
             amounts[MEMORY] = max(least[MEMORY], min(default, self._defaults[MEMORY]), default - shared)
-        if image is not None:
-            problems += _below(image, amounts, where=where)
+        every = (*minimums, *(() if image is None else (Minimum(f"image {image.name}", image.slots_min),)))
+        problems += [problem for one in every for problem in _below(one, amounts, where=where)]
         amounts[MEMORY] = amounts.get(MEMORY, 0) + shared
         problems += _missing(amounts, where=where)
         if amounts[MEMORY] > AMOUNT_MAX:
@@ -101,6 +113,8 @@ def _missing(amounts: Mapping[str, int], *, where: str) -> list[Problem]:
         return []
     text = "0 is too little; omit it for the default (a best-effort kernel requests 0 of everything)"
     problems = [Problem(f"{where}/{slot}", text) for slot in DEFAULTS if amounts.get(slot) == 0]
+    if 0 < amounts.get(CPU, 0) < CPU_LEAST:
+        problems.append(Problem(f"{where}/{CPU}", f"a kernel has at least {format_amount(CPU, CPU_LEAST)}"))
     memory = amounts.get(MEMORY, 0)
     if 0 < memory < MEMORY_LEAST:
         # No program starts with so little; a number without a unit is bytes.
@@ -109,12 +123,20 @@ def _missing(amounts: Mapping[str, int], *, where: str) -> list[Problem]:
     return problems
 
 
-def _below(image: Image, amounts: Mapping[str, int], *, where: str) -> list[Problem]:
-    """Problems for amounts below the minimum of the image."""
+def _largest(least: ResourceSlot, minimums: Sequence[Minimum]) -> ResourceSlot:
+    """The largest of these minimums, slot by slot."""
+    amounts = dict(least)
+    for one in minimums:
+        amounts.update({slot: max(amounts.get(slot, 0), amount) for slot, amount in one.slots.items()})
+    return ResourceSlot(amounts)
+
+
+def _below(minimum: Minimum, amounts: Mapping[str, int], *, where: str) -> list[Problem]:
+    """Problems for amounts below a minimum."""
     found = []
-    for slot, least in image.slots_min.items():
+    for slot, least in minimum.slots.items():
         requested = amounts.get(slot, 0)
         if requested < least:
-            needs = f"image {image.name} needs {format_amount(slot, least)}"
+            needs = f"{minimum.whose} needs {format_amount(slot, least)}"
             found.append(Problem(f"{where}/{slot}", f"{needs}, {format_amount(slot, requested)} is requested"))
     return found

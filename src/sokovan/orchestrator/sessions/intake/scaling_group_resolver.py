@@ -16,7 +16,7 @@ from sokovan.domain.session import SessionType
 from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot, is_accelerator
 from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup
 from sokovan.orchestrator.sessions.intake.pools import Pool
-from sokovan.orchestrator.sessions.intake.resource_calculator import EVERYWHERE, ResourceCalculator
+from sokovan.orchestrator.sessions.intake.resource_calculator import EVERYWHERE, Minimum, ResourceCalculator
 from sokovan.orchestrator.sessions.intake.shape_validators import CLUSTER_SIZE_MAX
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, group_of, owner_of
 
@@ -150,6 +150,9 @@ def refusal(group: ScalingGroup, needs: GroupNeeds) -> Refusal | None:
     if not group.takes(needs.session_type):
         types = listed(group.session_types)
         return Refusal("type", f"takes sessions of type {types}, not {needs.session_type}")
+    if not group.allow_best_effort and not all(needs.each):
+        text = "takes no best-effort kernels (0 of everything); request cpu and mem, or omit both for the defaults"
+        return Refusal("resources", text)
     most, limit = group.lifetime_max_s, needs.time_limit_s
     if most is not None and limit is not None and limit > most:
         return Refusal("time_limit", f"ends sessions after {most} s, before the time limit of {limit} s")
@@ -204,7 +207,8 @@ class _Room:
 def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: ResourceCalculator) -> GroupNeeds:
     """The properties of a request that its scaling group depends on."""
     request = query.request
-    each = tuple(calculator.calculate(group.resources, None, where="").slots for group in groups)
+    least = policy_minimums(query)
+    each = tuple(calculator.calculate(group.resources, None, where="", minimums=least).slots for group in groups)
     starting: Counter[str] = Counter()
     for group, slots in zip(groups, each, strict=True):
         count = max(1, min(group.size, CLUSTER_SIZE_MAX) if group.minimum is None else group.minimum)
@@ -220,6 +224,15 @@ def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: R
         architectures=frozenset({request.architecture}) if request.architecture else runnable,
         time_limit_s=request.time_limit_s,
         idle_timeout_s=request.idle_timeout_s,
+    )
+
+
+def policy_minimums(query: IntakeQuery) -> tuple[Minimum, ...]:
+    """The least resources of a kernel by the policies of the owner."""
+    return tuple(
+        Minimum(f"the quota of {whose}", policy.slots_min)
+        for whose, policy in query.context.policies
+        if policy.slots_min
     )
 
 

@@ -12,7 +12,7 @@ from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import to_plain
-from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -22,6 +22,7 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
     Dependencies,
     IntakeContextReader,
     IntakeQuery,
+    PendingLimit,
     Pools,
     read_dependencies,
 )
@@ -66,6 +67,7 @@ class Submissions:
         self._store, self._names = store, names
         self._preparer = Preparer(ids, names)
         self._pools = PoolCache(store, clock)
+        self._pending = PendingLimit()
 
     def allow_sharing(self) -> None:
         """Accept sessions of all users for agents that do not isolate their kernels."""
@@ -130,7 +132,7 @@ class Submissions:
         fresh: dict[int, NewSession] = {}
         for index, entry in enumerate(entries):
             try:
-                prepared = await self._prepared(reader, entry)
+                prepared = await self._prepared(reader, entry, count=1)
             except InvalidRequest as refused:
                 outcomes[index] = await _earlier(unit, entry.once, refused)
             else:
@@ -158,7 +160,7 @@ class Submissions:
         earlier = None if entry.once is None else await unit.sessions.requested(entry.once)
         if earlier is not None:
             return Submission(earlier, fresh=False)
-        prepared = await self._prepared(IntakeContextReader(unit), entry)
+        prepared = await self._prepared(IntakeContextReader(unit), entry, count=array.size)
         record, change = array_record(prepared.spec, array), _by(prepared)
         await unit.arrays.add(record)
         new = [
@@ -187,9 +189,15 @@ class Submissions:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
         return _Entry(request, caller, once, pools, found)
 
-    async def _prepared(self, reader: IntakeContextReader, entry: _Entry) -> PreparedSession:
+    async def _prepared(self, reader: IntakeContextReader, entry: _Entry, *, count: int = 0) -> PreparedSession:
+        """The session of a request, of which `count` are to be stored."""
         context = await reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
-        return self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
+        prepared = self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
+        if count:
+            problem = await self._pending.admit(reader, entry.caller.owner.user, context.policies, count)
+            if problem:
+                raise TooManyPending([Problem("array" if count > 1 else "session", problem)])
+        return prepared
 
     async def _store_new(
         self, unit: UnitOfWork, fresh: Mapping[int, NewSession], unnamed: Collection[int]

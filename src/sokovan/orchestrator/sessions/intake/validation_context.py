@@ -12,7 +12,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_QUEUE, ArrayId, SessionId, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
-from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.domain.records import ArrayRecord, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -31,6 +31,9 @@ NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.termina
 LOOKED_UP_MAX = 256
 UNKNOWN_MAX = 8
 ARCHITECTURES_MAX = 8
+# Another manager may store sessions of the same user, so that a count is not used for long.
+COUNT_USED_MS = 10_000
+USERS_COUNTED_MAX = 10_000
 # The sessions and arrays that each name or id may refer to.
 Dependencies: TypeAlias = Mapping[str, tuple["SessionRecord | AwaitedArray", ...]]
 # Summary of the agents by scaling group.
@@ -116,8 +119,9 @@ class IntakeContextReader:
     """Reads intake contexts; catalog items that several requests need are read once."""
 
     def __init__(self, unit: UnitOfWork) -> None:
-        self._unit = unit
+        self.unit = unit
         self._items = _CatalogCache(unit.catalog)
+        self.admitted: dict[str, int] = {}  # new sessions by user
 
     async def of(
         self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies
@@ -130,7 +134,7 @@ class IntakeContextReader:
         chosen_by_group = not request.queue and any(one.default_queue is not None for one in groups)
         group = items.of(Group, group_of(request, caller))
         return IntakeContext(
-            now_ms=self._unit.now_ms,
+            now_ms=self.unit.now_ms,
             pools=pools,
             scaling_groups=groups,
             queue=queue,
@@ -139,8 +143,8 @@ class IntakeContextReader:
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
             group=group,
             dependencies=dependencies,
-            namesake=await _namesake(self._unit, request.name, caller.owner.user),
-            is_alone=bool(request.mounts or request.workdir) and await is_alone(self._unit),
+            namesake=await _namesake(self.unit, request.name, caller.owner.user),
+            is_alone=bool(request.mounts or request.workdir) and await is_alone(self.unit),
         )
 
 
@@ -184,6 +188,46 @@ def visible_to(caller: Caller) -> list[SessionFilter]:
     scope = session_scope(AccessSubject(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups))
     own = SessionFilter(user=owner.user, domain=scope.domain)
     return [own] if scope.user else [own, SessionFilter(domain=scope.domain)]
+
+
+class PendingLimit:
+    """Counts the pending sessions of users, up to their limits.
+
+    A count is kept, and increased by what is stored since, so that it is never too low. Only
+    near the limit are the sessions counted for each request.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[int, int]] = {}  # by user: the count, and its time
+
+    async def admit(
+        self, reader: IntakeContextReader, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
+    ) -> str:
+        """Count new sessions of a user; why they are too many, or empty."""
+        most, whose = stored_pending_limit(policies)
+        count, at_ms = self._counted.get(user, (most, 0))
+        unit, waiting = reader.unit, reader.admitted
+        if count + sessions > most or not 0 <= unit.now_ms - at_ms < COUNT_USED_MS:
+            # Those that were admitted before in the same transaction are not stored yet.
+            count, at_ms = await unit.sessions.pending_count(user, most=most) + waiting.get(user, 0), unit.now_ms
+        if count + sessions > most:
+            more = f"{sessions} more are" if sessions > 1 else "one more is"
+            return f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
+        if len(self._counted) >= USERS_COUNTED_MAX:
+            self._counted.clear()
+        self._counted[user] = (count + sessions, at_ms)
+        waiting[user] = waiting.get(user, 0) + sessions
+        return ""
+
+
+def stored_pending_limit(policies: Sequence[tuple[str, ResourcePolicy]]) -> tuple[int, str]:
+    """The least limit of the policies of an owner, and whose it is; else the default."""
+    given = [
+        (one.stored_pending_max, f"the limit of {whose}")
+        for whose, one in policies
+        if one.stored_pending_max is not None
+    ]
+    return min(given, default=(STORED_PENDING_DEFAULT, "the limit without a quota"))
 
 
 class _CatalogCache:

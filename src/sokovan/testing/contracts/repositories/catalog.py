@@ -60,6 +60,8 @@ def tenants(cluster: StoredCluster) -> list[CatalogItem]:
         pending_sessions_max=6,
         pending_slots_max=SlotLimits({"cpu": 7}),
         kernels_per_session_max=8,
+        slots_min=ResourceSlot({"mem": 1}),
+        stored_pending_max=7,
         priority_max=9,
     )
     domain = Domain(cluster.new("d"), policy.name)
@@ -84,6 +86,8 @@ def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
             pending_timeout_s=60,
             mem_per_gpu_bytes=64 << 30,
             mem_per_cpu_bytes=1,
+            allow_best_effort=True,
+            best_effort_per_agent_max=2,
         ),
         parent,
         Queue(

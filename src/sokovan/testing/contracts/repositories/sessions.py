@@ -224,6 +224,21 @@ async def a_listing_continues_after_a_place(cluster: StoredCluster) -> None:
     expect([record for page in pages for record in page] == every, "pages leave out or repeat a session")
 
 
+async def pending_sessions_of_a_user_are_counted_up_to_a_limit(cluster: StoredCluster) -> None:
+    """Those with a name; neither those of others nor those that have ended."""
+    owner = Owner(user=cluster.new("u"))
+    names = [cluster.new("s") for _ in range(4)]
+    for name in names:
+        await cluster.submit(name, owner=owner, name=name)
+    await cluster.submit(cluster.new("s"), name=names[0])
+    await cluster.stop(names[0])
+    found = [
+        await cluster.store.read(lambda unit, most=most: unit.sessions.pending_count(owner.user, most=most))  # type: ignore[misc]  # bound to this limit
+        for most in (2, 9)
+    ]
+    expect(found == [2, 3], f"{found} were counted instead of 2 and 3")
+
+
 async def a_session_can_be_read_without_all_of_its_kernels(cluster: StoredCluster) -> None:
     """With its first kernels, with figures of all of them, and page by page."""
     name = cluster.new("s")
@@ -325,6 +340,7 @@ CHECKS: tuple[Check, ...] = (
     references_of_a_session_must_exist,
     sessions_are_listed_oldest_first,
     a_listing_continues_after_a_place,
+    pending_sessions_of_a_user_are_counted_up_to_a_limit,
     a_session_can_be_read_without_all_of_its_kernels,
     a_filter_limits_by_each_of_its_fields,
     a_filter_by_labels_is_exact_on_every_page,

@@ -13,6 +13,7 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import (
@@ -34,7 +35,7 @@ from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.testing.clock import VirtualClock
 from tests.unit.orchestrator.sessions.controller_harness import ROOT
-from tests.unit.orchestrator.sessions.intake.request_builders import query_for
+from tests.unit.orchestrator.sessions.intake.request_builders import DEFAULT, query_for
 
 GROUP = KernelGroupRequest
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "mem"]), st.text(max_size=4) | st.integers(-3, 3))
@@ -267,3 +268,27 @@ def test_a_bad_amount_does_not_hide_that_the_scaling_group_is_missing() -> None:
 
     assert found.scaling_group is None
     assert {problem.where for problem in found.problems} == {"scaling_group", "resources/cpu"}
+
+
+def test_best_effort_kernels_are_refused_where_the_scaling_group_does_not_allow_them() -> None:
+    nothing = {"cpu": 0, "mem": 0}
+    with pytest.raises(InvalidRequest, match="scaling group default takes no best-effort kernels") as caught:
+        prepared(resources=nothing)
+    assert [one.where for one in caught.value.problems] == ["resources"]
+
+    allowed = replace(DEFAULT, allow_best_effort=True)
+    assert [one.slots for one in prepared({"scaling_groups": (allowed,)}, resources=nothing).kernels] == [
+        ResourceSlot()
+    ]
+
+
+def test_a_best_effort_session_goes_to_a_scaling_group_that_allows_them() -> None:
+    groups = (CPUS, replace(GPUS, allow_best_effort=True))
+    assert prepared({"scaling_groups": groups}, resources={"cpu": 0, "mem": 0}).scaling_group == "gpus"
+
+
+def test_each_kernel_has_at_least_the_minimum_of_its_owners_policies() -> None:
+    policies = (("user ada", ResourcePolicy("floor", slots_min=ResourceSlot({"mem": 1 << 30}))),)
+    assert prepared({"policies": policies}).kernels[0].slots["mem"] == 1 << 30
+    with pytest.raises(InvalidRequest, match="the quota of user ada needs 1Gi"):
+        prepared({"policies": policies}, resources={"mem": "512MiB"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.problems import Problem
 from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
 from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot
-from sokovan.orchestrator.sessions.intake.resource_calculator import DEFAULTS, ResourceCalculator, named_slots
+from sokovan.orchestrator.sessions.intake.resource_calculator import DEFAULTS, Minimum, ResourceCalculator, named_slots
 
 MIB, GIB = 1 << 20, 1 << 30
 TORCH = Image("torch", slots_min=ResourceSlot({"cpu": 2000, "cuda.device": 1}))
@@ -88,6 +89,24 @@ def test_shared_memory_does_not_make_up_for_memory_that_the_image_needs() -> Non
     image = Image("big", slots_min=ResourceSlot({"mem": GIB}))
 
     assert [one.where for one in problems({"mem": "512Mi", "shm": "512Mi"}, image)] == ["resources/mem"]
+
+
+def test_no_kernel_has_less_than_a_hundredth_of_a_cpu() -> None:
+    assert [one.problem for one in problems({"cpu": "9m"})] == ["a kernel has at least 0.01"]
+    assert calculated({"cpu": "10m"})["cpu"] == 10
+
+
+def test_the_minimum_of_a_policy_raises_defaults_and_refuses_less() -> None:
+    least = (Minimum("the quota of user ada", ResourceSlot({"cpu": 2000, "mem": GIB})),)
+    calculate = partial(ResourceCalculator().calculate, image=None, where="resources", minimums=least)
+
+    assert calculate({"cpu": 4}) == (ResourceSlot({"cpu": 4000, "mem": GIB}), ())
+    assert calculate({}, image=TORCH).slots == ResourceSlot({"cpu": 2000, "mem": GIB, "cuda.device": 1})
+    assert calculate({}, memory=lambda _: MIB).slots["mem"] == GIB
+    assert [one.problem for one in calculate({"cpu": 0, "mem": 0}).problems] == [
+        "the quota of user ada needs 2, 0 is requested",
+        "the quota of user ada needs 1Gi, 0 is requested",
+    ]
 
 
 def test_a_bad_amount_is_reported_once_and_not_also_as_too_little() -> None:

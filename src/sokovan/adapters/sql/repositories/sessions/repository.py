@@ -152,6 +152,10 @@ class SqlSessions:
         """See the port."""
         return await session_lists.named(self._transaction, text, wanted, kernels_max=kernels_max)
 
+    async def pending_count(self, user: str, *, most: int) -> int:
+        """See the port."""
+        return await session_lists.pending_count(self._transaction, user, most=most)
+
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """See the port."""
         return await kernel_lists.read_counts(self._transaction, session_ids) if session_ids else {}

@@ -14,6 +14,7 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.arrays import is_session_name
 from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.ids import is_name
+from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.repositories.sessions import SessionFilter
 
@@ -128,3 +129,23 @@ def conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
     if wanted.statuses:
         equal.append(SESSIONS.c.status.in_([status.value for status in wanted.statuses]))
     return equal
+
+
+# By the index of the names of live sessions: it has no session that has ended.
+_PENDING = (
+    sa.select(SESSIONS.c.session_id)
+    .where(
+        SESSIONS.c.user == sa.bindparam("of", type_=sa.Text),
+        NAMED,
+        SESSIONS.c.ended_ms.is_(None),
+        SESSIONS.c.status == SessionStatus.PENDING.value,
+    )
+    .limit(sa.bindparam("most", type_=sa.BigInteger))
+)
+_COUNT_PENDING = sa.select(sa.func.count().label("sessions")).select_from(_PENDING.subquery())
+
+
+async def pending_count(transaction: Transaction, user: str, *, most: int) -> int:
+    """How many named sessions of a user are PENDING, at most `most`."""
+    [row] = await transaction.fetch(_COUNT_PENDING, {"of": user, "most": most})
+    return int(row.sessions)
