@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
+# Enough to run the server: a third of what a contributor needs.
+RUNS := $(VENV)/.runs
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup packages up check quick test fuzz bench docs format lock clean
 
@@ -22,18 +25,22 @@ packages: ## Install the system packages that some tests need: bubblewrap, zsh, 
 	elif command -v dnf >/dev/null; then dnf install -y -q $(PACKAGES); \
 	else echo "install with the system's package manager: $(PACKAGES)" >&2; exit 2; fi
 
-# Rebuilt when the lock or the project's metadata changes, so that a second run starts at once.
-$(STAMP): requirements/dev.txt pyproject.toml
+# Rebuilt when a lock or the project's metadata changes, so that a second run starts at once.
+$(STAMP): LOCK := requirements/dev.txt
+$(RUNS): LOCK := requirements/run.txt
+$(STAMP): requirements/dev.txt
+$(RUNS): requirements/run.txt
+$(STAMP) $(RUNS): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "sokovan needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "could not create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) --require-hashes -r $(LOCK)
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 # OPTIONS are those of `sokovan up`, for example: make up OPTIONS="--fake 64x8"
-up: setup ## Start manager, agent and API on this machine, until Ctrl-C
+up: $(or $(wildcard $(STAMP)),$(RUNS)) ## Start manager, agent and API on this machine, until Ctrl-C
 	@$(BIN)/sokovan up $(OPTIONS)
 
 check: setup ## Format, lint, types, import contracts, tidy
@@ -70,10 +77,13 @@ format: setup ## Format the tree and apply the safe fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-lock: setup ## Resolve requirements/dev.txt anew (needs a package index)
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-emit-find-links --extra dev --upgrade --custom-compile-command "make lock" \
-		--no-emit-package sokovan pyproject.toml -o requirements/dev.txt
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock" --no-emit-package sokovan pyproject.toml
+
+# The versions of run.txt are those of dev.txt, so that what runs is what was tested.
+lock: setup ## Resolve requirements/dev.txt and run.txt anew (needs a package index)
+	@$(COMPILE) --extra dev --upgrade -o requirements/dev.txt
+	@$(COMPILE) --extra editable --upgrade -c requirements/dev.txt -o requirements/run.txt
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

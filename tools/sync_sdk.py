@@ -32,7 +32,7 @@ REPLACEMENTS = (
     (r"\ba(close|closing|read|iter_text)\b", r"\1"),
     (r"\benter_async_context\b", "enter_context"),
     (r"\basync_sleep\b", "sleep"),
-    (r"\bsokovan\.sdk\.aio\b", "sokovan.sdk.sync"),
+    (r"\bsokovan\.sdk\.(http\.)?aio\b", r"sokovan.sdk.\1sync"),
     (r"\bwebsockets\.asyncio\b", "websockets.sync"),
     (r"\basync client\b", "sync client"),
     (r"\btask(s?)\b", r"thread\1"),

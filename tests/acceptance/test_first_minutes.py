@@ -124,11 +124,11 @@ for piece in s.logs(follow=True): print(piece.kernel, piece.content.decode().str
 """
 
 
-def test_the_same_from_python(cluster: Embedded) -> None:
+def test_the_same_from_python(cluster: Embedded, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", TWIN],
         env=cluster.environment,
-        cwd=cluster.folder,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=60,

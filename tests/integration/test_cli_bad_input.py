@@ -57,6 +57,8 @@ RUNS = [
     (["--cpus", "-1", "--", "x"], 2, "cpu"),
     (["--cpus", "0", "--", "x"], 2, "cpu: 0 is too little"),
     (["--mem", "0", "--", "x"], 2, "mem: 0 is too little"),
+    (["--cpus", "0", "--mem", "0", "--", "x"], 2, "takes no best-effort kernels"),
+    (["--cpus", "0.001", "--", "x"], 2, "at least 0.01"),
     (["--mem", "-1GiB", "--", "x"], 2, "below zero"),
     (["--gpus", "-1", "--", "x"], 2, "below zero"),
     (["--time-limit", "-5s", "--", "x"], 2, "is not a duration"),

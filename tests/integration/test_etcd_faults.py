@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -224,15 +222,10 @@ async def test_a_server_that_is_paused_is_given_up_at_the_deadline_and_found_aga
     store, other = open_store(deadline_s=1), open_store()
     tree = await store.read()
     waiting = asyncio.ensure_future(following(store.watch()))
-    process = server._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
+    with server.paused():
         async with asyncio.timeout(LIMIT_S):
             with pytest.raises(ConfigUnavailable, match="no response in time"):
                 await store.read()
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
     tree = await other.write({"a": 1}, expected=tree.revision)
     assert await waiting == tree
 

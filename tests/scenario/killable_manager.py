@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult, SchedulingAllocator
-from sokovan.ports.storage import BatchedWork, Fence, Store, UnitOfWork
+from sokovan.ports.storage import BatchedWork, Fence, Store, StoreRetention, UnitOfWork
 from sokovan.testing.acting_agents import ActingAgents
 from sokovan.wire.frames import CreateKernel
 
@@ -59,6 +59,9 @@ class KillableStore:
 
     async def prune(self, *, older_than_s: float) -> int:
         return await self._store.prune(older_than_s=older_than_s)
+
+    async def expire(self, keep: StoreRetention) -> bool:
+        return await self._store.expire(keep)
 
 
 class KillableAllocator(SchedulingAllocator):

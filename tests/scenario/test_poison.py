@@ -14,7 +14,7 @@ from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.orchestrator.sessions.handlers import start
 from sokovan.orchestrator.sessions.launch import launches
-from sokovan.ports.storage import BatchedWork, Fence, UnitOfWork
+from sokovan.ports.storage import BatchedWork, Fence, StoreRetention, UnitOfWork
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
@@ -192,3 +192,6 @@ class RefusingStore:
 
     async def prune(self, *, older_than_s: float) -> int:
         return await self._store.prune(older_than_s=older_than_s)
+
+    async def expire(self, keep: StoreRetention) -> bool:
+        return await self._store.expire(keep)

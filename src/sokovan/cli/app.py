@@ -10,6 +10,7 @@ from sokovan.cli.command_table import COMMANDS, NOUNS
 from sokovan.cli.errors import usage_error
 from sokovan.cli.exit_codes import OK
 
+_HELP = {"-h", "--help"}
 # These take a user command after --, with options of its own.
 _USAGE = {
     "run": "Usage: sokovan run [OPTIONS] -- COMMAND [ARGS...]",
@@ -18,14 +19,17 @@ _USAGE = {
 }
 
 
-def make_app() -> App:
-    """Create the parser with every command of the command table."""
+def make_app(*, helps: bool = True) -> App:
+    """Create the parser with every command of the command table.
+
+    The formatter of help screens is slow to load; without `helps` it is left out.
+    """
     app = App(
         name="sokovan",
         version=__version__,
         help="An orchestrator for AI compute.",
         help_format="plaintext",
-        help_formatter="plain",
+        help_formatter="plain" if helps else None,
         group_parameters=Group("Options", sort_key=1),
         default_parameter=Parameter(show_default=False),
         suppress_keyboard_interrupt=False,
@@ -42,7 +46,9 @@ def make_app() -> App:
 def run_command(words: list[str]) -> int:
     """Parse and run a command line; return its exit code."""
     try:
-        status = make_app()(words, print_error=False, exit_on_error=False, result_action="return_value")
+        own = words[: words.index("--")] if "--" in words else words
+        app = make_app(helps=not _HELP.isdisjoint(own))
+        status = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
         raise usage_error(_one_line(error, words), hint=_help_for(words)) from error
     return status if isinstance(status, int) else OK

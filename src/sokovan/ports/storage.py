@@ -27,6 +27,19 @@ USAGE_KEPT_S = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
+class StoreRetention:
+    """How long ended sessions and audit entries are kept; 0 is for ever.
+
+    Of a user with more than `sessions_per_user_max` sessions, the oldest ended ones are
+    removed sooner.
+    """
+
+    sessions_s: int = 90 * 24 * 3600
+    sessions_per_user_max: int = 100_000
+    audit_s: int = 365 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
 class Fence:
     """The right to write as a leader: a lease and its epoch."""
 
@@ -135,6 +148,15 @@ class Store(Protocol):
         Commit markers older than `older_than_s`, idempotency keys older than
         `REQUESTS_KEPT_S`, verdicts of sessions that no longer wait, and past usage that
         did not change for `USAGE_KEPT_S` and whose owner was removed.
+        """
+
+    async def expire(self, keep: StoreRetention) -> bool:
+        """Delete a bounded number of sessions and audit entries beyond their retention.
+
+        A session stays while it has not ended, a living session depends on it or on its
+        array, a session of its array lives, or the key of its request may be repeated. Past
+        usage stays. The audit trail records what was removed from it. Returns whether there
+        may be more to delete.
         """
 
     @property

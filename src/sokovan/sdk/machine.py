@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -20,4 +19,6 @@ def machine_mark() -> str:
         parts = (_BOOT_ID.read_text(encoding="ascii").strip(), str(_MOUNTS.stat().st_ino), str(os.geteuid()))
     except OSError:
         return ""
+    import hashlib  # noqa: PLC0415  # slow to load, and most commands need no mark
+
     return hashlib.sha256("/".join(parts).encode()).hexdigest()[:32]

@@ -40,7 +40,7 @@ class RequestLine:
     ) -> None:
         # A ClientProblem is logged by its status; a caller that leaves a stream is no failure.
         if isinstance(error, Exception) and not isinstance(error, ClientProblem):
-            self._write("-", type(error).__name__)
+            self._write("-", type(error.__cause__ or error).__name__)
 
     def responded(self, status: int, headers: Mapping[str, str]) -> None:
         """Log the status of the response; a stream continues after it."""

@@ -47,9 +47,24 @@ def test_the_parser_of_the_commands_loads_no_command() -> None:
     assert heavy_modules_after("from sokovan.cli.app import make_app; make_app()") == ["cyclopts"]
 
 
-def test_a_list_of_sessions_loads_no_server_and_no_event_loop() -> None:
-    loaded = heavy_modules_after("import sokovan.cli.app, sokovan.cli.commands.sessions.ps, sokovan.sdk.sync.client")
-    assert loaded == ["cyclopts", "httpx2", "msgspec"]
+# What a client must not load to list sessions or to run a command: it would be most of the time that the user waits.
+FOREIGN = (
+    "asyncio", "cyclopts.help", "email.mime", "h11", "hashlib", "httpcore2", "httpx2", "importlib.metadata", "numpy",
+    "rich", "sokovan.domain", "sokovan.wire.api.execution", "sokovan.wire.api.files", "sokovan.wire.api.fleet",
+    "sokovan.wire.api.tenancy", "sokovan.wire.api.uploads", "sqlalchemy", "subprocess", "truststore", "urllib.request",
+    "websockets", "yaml",
+)  # fmt: skip
+
+
+def test_listing_sessions_loads_only_what_it_needs(server: CannedServer) -> None:
+    server.says("GET sessions", {"items": []})
+    server.says("GET arrays", {"items": []})
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from sokovan.cli.main import main; main()"
+    done = python("-c", code, "ps")
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.splitlines()[-1].split()
+    assert [name for name in FOREIGN if name in loaded] == []
+    assert "sokovan.sdk.http.sync" in loaded
 
 
 def test_running_a_scenario_loads_no_database() -> None:

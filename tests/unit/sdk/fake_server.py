@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
 import msgspec
 
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.http.requests import HttpFailure, HttpRequest
+from sokovan.sdk.http.sync import HttpResponse
 
 ENDPOINT = ServerEndpoint("http://sokovan.test", "sk-AK.secret")
 CannedResponse = httpx2.Response | Exception
@@ -36,9 +39,9 @@ class FakeServer:
         await request.aread()
         return self.respond(request)
 
-    def transport(self) -> httpx2.MockTransport:
+    def transport(self) -> HandlerTransport:
         """Transport of the sync client."""
-        return httpx2.MockTransport(self.respond)
+        return HandlerTransport(self.respond)
 
     def async_transport(self) -> httpx2.MockTransport:
         """Transport of the async client."""
@@ -49,6 +52,33 @@ class FakeServer:
     def lines(self) -> list[str]:
         """The requests, as METHOD PATH?QUERY."""
         return [f"{one.method} {one.url.raw_path.decode()}" for one in self.requests]
+
+
+class HandlerTransport:
+    """Transport of the sync client that asks a function instead of a server."""
+
+    def __init__(self, handler: Callable[[httpx2.Request], httpx2.Response]) -> None:
+        self._handler = handler
+
+    @contextmanager
+    def exchange(self, request: HttpRequest) -> Iterator[HttpResponse]:
+        """Give the response of the function; its errors are those of the network."""
+        given = httpx2.Request(
+            request.method,
+            ENDPOINT.url + request.target,
+            headers=request.headers,
+            content=request.content,
+            extensions={"timeout": {"read": request.read_s}},
+        )
+        try:
+            response = self._handler(given)
+        except httpx2.RequestError as error:
+            unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            raise HttpFailure(error, sent=not unsent) from error
+        yield response
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 def ok(body: object, *, status: int = 200) -> httpx2.Response:

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
+from sokovan.adapters.sql.repositories.sessions import session_retention
 from sokovan.adapters.sql.repositories.verdicts import is_stale
 from sokovan.adapters.sql.schema.tables import (
     COMMITS,
@@ -20,10 +22,13 @@ from sokovan.adapters.sql.schema.tables import (
 )
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.owners.past_usage import UsageScope
-from sokovan.ports.storage import REQUESTS_KEPT_S, USAGE_KEPT_S
+from sokovan.ports.storage import REQUESTS_KEPT_S, USAGE_KEPT_S, StoreRetention
 
 # Rows removed per unit of work; other writers wait for it, so it must stay short.
 PRUNED_AT_ONCE = 2_000
+# Units of work of one turn of `expire`, and users that it considers.
+EXPIRED_UNITS = 5
+USERS_AT_ONCE = 20
 
 _OWNERS = {UsageScope.USER: USERS, UsageScope.GROUP: GROUPS, UsageScope.QUEUE: QUEUES}
 
@@ -46,6 +51,46 @@ async def prune(run: Callable[[Work], Awaitable[int]], *, older_than_s: float) -
             if removed < PRUNED_AT_ONCE:
                 break
     return pruned
+
+
+async def expire(
+    run: Callable[[Work], Awaitable[int]],
+    read: Callable[[Callable[[SqlUnitOfWork], Awaitable[list[str]]]], Awaitable[list[str]]],
+    keep: StoreRetention,
+) -> bool:
+    """Remove records beyond their retention; whether some may be left.
+
+    Each unit of work removes a bounded number, and there are at most EXPIRED_UNITS of them.
+    """
+    works = [_expiry(keep)] if keep.sessions_s else []
+    if keep.sessions_per_user_max:
+        most = keep.sessions_per_user_max
+        crowded = await read(lambda unit: session_retention.users_beyond(unit.transaction, most, limit=USERS_AT_ONCE))
+        works += [_surplus(user, most) for user in crowded]
+    if keep.audit_s:
+        works.append(lambda unit: SqlAuditTrail(unit.transaction).prune(keep.audit_s * 1000))
+    for _ in range(EXPIRED_UNITS):
+        if not works:
+            return False
+        # In turns: a user with many sessions does not hold up the others.
+        work = works.pop(0)
+        if await run(work):
+            works.append(work)
+    return bool(works)
+
+
+def _expiry(keep: StoreRetention) -> Work:
+    async def work(unit: SqlUnitOfWork) -> int:
+        return await session_retention.remove_older(unit.transaction, unit.now_ms - keep.sessions_s * 1000)
+
+    return work
+
+
+def _surplus(user: str, most: int) -> Work:
+    async def work(unit: SqlUnitOfWork) -> int:
+        return await session_retention.remove_surplus(unit.transaction, user, most)
+
+    return work
 
 
 def _without_owner(before_ms: int) -> sa.ColumnElement[bool]:

@@ -18,7 +18,7 @@ from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import OutcomeUnknown, StoreUnavailable
 from sokovan.ports.environment import IdSource
-from sokovan.ports.storage import BatchedWork, Fence
+from sokovan.ports.storage import BatchedWork, Fence, StoreRetention
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -150,6 +150,10 @@ class SqlStore:
     async def prune(self, *, older_than_s: float) -> int:
         """See the port. A commit id is not needed once its retries have ended."""
         return await retention.prune(self.run_sql, older_than_s=older_than_s)
+
+    async def expire(self, keep: StoreRetention) -> bool:
+        """See the port."""
+        return await retention.expire(self.run_sql, self.read_long, keep)
 
     async def close(self) -> None:
         """See the port."""

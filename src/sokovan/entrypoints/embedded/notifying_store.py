@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from sokovan.ports.storage import BatchedWork, Fence, Outbox, Store, UnitOfWork
+from sokovan.ports.storage import BatchedWork, Fence, Outbox, Store, StoreRetention, UnitOfWork
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,6 +39,10 @@ class NotifyingStore:
     async def prune(self, *, older_than_s: float) -> int:
         """See the port."""
         return await self._store.prune(older_than_s=older_than_s)
+
+    async def expire(self, keep: StoreRetention) -> bool:
+        """See the port."""
+        return await self._store.expire(keep)
 
     @property
     def outbox(self) -> Outbox:

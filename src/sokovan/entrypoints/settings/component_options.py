@@ -22,6 +22,7 @@ from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.quarantine import QuarantineLimits
 from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, MassFailureGuard, Retention, Timing
 from sokovan.orchestrator.sessions.explain.plan import DryRunLimits
+from sokovan.ports.storage import StoreRetention
 
 DATA_FOLDER_STORE = "sqlite:"
 
@@ -55,6 +56,7 @@ def timing_of(settings: ServerSettings) -> Timing:
         ),
         quarantine=QuarantineLimits(failures_max=one.handler_failures_max),
         outputs=OutputLimits(**asdict(settings.outputs)),
+        records=StoreRetention(**asdict(settings.retention)),
     )
 
 

@@ -28,6 +28,7 @@ from sokovan.entrypoints.settings.setting_sections import (
     LogSettings,
     OrchestratorSettings,
     OutputSettings,
+    RetentionSettings,
     SchedulerSettings,
     StorageSettings,
     UploadSettings,
@@ -51,6 +52,7 @@ class ServerSettings:
     api: ApiServerSettings = field(default_factory=ApiServerSettings)
     uploads: UploadSettings = field(default_factory=UploadSettings)
     outputs: OutputSettings = field(default_factory=OutputSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     copies: CopySettings = field(default_factory=CopySettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)

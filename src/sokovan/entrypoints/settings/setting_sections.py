@@ -234,6 +234,29 @@ class OutputSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionSettings:
+    """Records in the database; past usage is kept apart, and stays."""
+
+    sessions_s: int = kind.whole(
+        90 * DAY_S,
+        "How long a session and its history are kept after its end; 0: for ever.",
+        least=0,
+        most=20 * YEAR_S,
+        hot=True,
+    )
+    sessions_per_user_max: int = kind.whole(
+        100_000,
+        "Sessions of a user beyond which the oldest that ended are removed sooner; 0: no limit.",
+        least=0,
+        most=COUNT_MAX,
+        hot=True,
+    )
+    audit_s: int = kind.whole(
+        365 * DAY_S, "How long audit entries are kept; 0: for ever.", least=0, most=20 * YEAR_S, hot=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class CopySettings:
     """Limits of one copy out of a session; copies into one are uploads."""
 
@@ -283,6 +306,7 @@ SECTIONS: dict[str, type] = {
     "api": ApiServerSettings,
     "uploads": UploadSettings,
     "outputs": OutputSettings,
+    "retention": RetentionSettings,
     "copies": CopySettings,
     "storage": StorageSettings,
     "log": LogSettings,

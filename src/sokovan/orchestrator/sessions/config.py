@@ -19,7 +19,7 @@ from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.hints import Hints
 from sokovan.ports.leases import Leases
 from sokovan.ports.snapshots import SnapshotSource
-from sokovan.ports.storage import Store
+from sokovan.ports.storage import Store, StoreRetention
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ class Timing:
     requests: AgentRequestLimits = field(default_factory=AgentRequestLimits)
     quarantine: QuarantineLimits = field(default_factory=QuarantineLimits)
     outputs: OutputLimits = field(default_factory=OutputLimits)
+    records: StoreRetention = field(default_factory=StoreRetention)
 
 
 @dataclass(slots=True)

@@ -29,4 +29,7 @@ class AuditTrail(Protocol):
         """Entries after a number, oldest first, as (number, time, entry)."""
 
     async def first_broken(self) -> int | None:
-        """The number of the first entry that does not fit the chain; None if all do."""
+        """The number of the first entry that does not fit the chain; None if all do.
+
+        A missing beginning fits if the trail records its removal by `Store.expire`.
+        """

@@ -10,21 +10,18 @@ Example:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from types import TracebackType
+from functools import cached_property
 from typing import TYPE_CHECKING, Self, Unpack
-
-import httpx2
 
 from sokovan.sdk.aio.arrays import AsyncArrays
 from sokovan.sdk.aio.catalogs import AsyncCatalogs
 from sokovan.sdk.aio.connection import AsyncConnection
-from sokovan.sdk.aio.files import AsyncFiles
 from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.aio.uploads import AsyncUploads
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.http.aio import AsyncTransport
 from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder, without_links
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
@@ -32,6 +29,8 @@ from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
+    from sokovan.sdk.aio.files import AsyncFiles
+    from sokovan.sdk.aio.uploads import AsyncUploads
     from sokovan.wire.api.sessions import SessionBody
     from sokovan.wire.api.tenancy import WhoamiView
 
@@ -50,22 +49,33 @@ class AsyncClient(AsyncCatalogs):
         *,
         context: str | None = None,
         timeout_s: float = 30.0,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: AsyncTransport | None = None,
     ) -> None:
         self._preferences, endpoint = endpoint_for(url, token, context=context, timeout_s=timeout_s)
         connection = AsyncConnection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
-        self.arrays, self.uploads = AsyncArrays(connection), AsyncUploads(connection)
-        self.files = AsyncFiles(connection, self.uploads)
+        self.arrays = AsyncArrays(connection)
         self._caller: WhoamiView | None = None
+
+    @cached_property
+    def uploads(self) -> AsyncUploads:
+        """Folders that sessions run in."""
+        from sokovan.sdk.aio.uploads import AsyncUploads  # noqa: PLC0415  # most programs copy no files
+
+        return AsyncUploads(self._connection)
+
+    @cached_property
+    def files(self) -> AsyncFiles:
+        """Files of kernels, and copies of them."""
+        from sokovan.sdk.aio.files import AsyncFiles  # noqa: PLC0415  # most programs copy no files
+
+        return AsyncFiles(self._connection, self.uploads)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
-import httpx2
-
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.responses import interpret, problem_of
@@ -16,6 +14,7 @@ from sokovan.sdk.core.streams.server_events import EventReader, ServerEvent
 from sokovan.sdk.endpoint import ServerEndpoint, outlasts, reaching
 from sokovan.sdk.environment import ClientEnvironment, SystemEnvironment
 from sokovan.sdk.errors import ClientProblem, Unreachable
+from sokovan.sdk.http.aio import AsyncHttp, AsyncTransport
 from sokovan.sdk.request_log import RequestLine
 
 T = TypeVar("T")
@@ -28,18 +27,19 @@ class AsyncConnection:
         self,
         endpoint: ServerEndpoint,
         *,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: AsyncTransport | None = None,
         rule: RetryRule | None = None,
         environment: ClientEnvironment | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.environment = environment or SystemEnvironment()
         self._rule = rule or RetryRule()
-        self._http = httpx2.AsyncClient(transport=transport, **endpoint.http_options())
+        # A proxy cannot reach the loopback address.
+        self._http = AsyncHttp(endpoint.url, proxies=not endpoint.is_loopback, transport=transport)
 
     async def close(self) -> None:
         """Close the sockets."""
-        await self._http.aclose()
+        await self._http.close()
 
     async def send(self, call: Call[T]) -> T:
         """Send a request and decode its response; retry where that is safe."""
@@ -85,17 +85,18 @@ class AsyncConnection:
             await self.environment.async_sleep(attempts.wait_s(problem))
 
     async def _send_once(self, call: Call[T]) -> T:
-        request = self._http.build_request(call.method, call.path, **self.endpoint.request_options(call))
+        exchange = self._http.exchange(self.endpoint.request(call))
         with reaching(self.endpoint), RequestLine(call, self.environment) as line:
-            response = await self._http.send(request)
+            async with exchange as response:
+                content = await response.aread()
             line.responded(response.status_code, response.headers)
-        return interpret(call, status=response.status_code, headers=response.headers, content=response.content)
+        return interpret(call, status=response.status_code, headers=response.headers, content=content)
 
     async def _events(self, follower: StreamFollower[T], deadline: CallDeadline) -> AsyncIterator[ServerEvent]:
         """The events of one connection; stops when another read could pass the deadline."""
         call, reader = follower.call(), EventReader()
-        options = self.endpoint.stream_options(call, deadline.left_s())
-        stream = self._http.stream(call.method, call.path, **options)
+        request = self.endpoint.stream(call, deadline.left_s())
+        stream = self._http.exchange(request)
         with reaching(self.endpoint), RequestLine(call, self.environment) as line:
             async with stream as response:
                 status, headers = response.status_code, response.headers
@@ -105,5 +106,5 @@ class AsyncConnection:
                 async for text in response.aiter_text():
                     for event in reader.feed(text):
                         yield event
-                    if outlasts(options, deadline.left_s()):
+                    if outlasts(request, deadline.left_s()):
                         return

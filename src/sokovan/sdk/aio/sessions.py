@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
 from sokovan.sdk.core.session_calls import SessionListOptions
@@ -22,6 +21,7 @@ from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, Session
 
 if TYPE_CHECKING:
     from sokovan.sdk.aio.execution import AsyncExecution
+    from sokovan.sdk.core.exec_frames import Terminal
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 
 

@@ -11,28 +11,27 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
+from functools import cached_property
 from typing import TYPE_CHECKING, Self, Unpack
-
-import httpx2
 
 from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.streams.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
+from sokovan.sdk.http.sync import Transport
 from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder, without_links
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.sdk.sync.arrays import Arrays
 from sokovan.sdk.sync.catalogs import Catalogs
 from sokovan.sdk.sync.connection import Connection
-from sokovan.sdk.sync.files import Files
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
-from sokovan.sdk.sync.uploads import Uploads
 from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
+    from sokovan.sdk.sync.files import Files
+    from sokovan.sdk.sync.uploads import Uploads
     from sokovan.wire.api.sessions import SessionBody
     from sokovan.wire.api.tenancy import WhoamiView
 
@@ -51,22 +50,33 @@ class Client(Catalogs):
         *,
         context: str | None = None,
         timeout_s: float = 30.0,
-        transport: httpx2.BaseTransport | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self._preferences, endpoint = endpoint_for(url, token, context=context, timeout_s=timeout_s)
         connection = Connection(endpoint, transport=transport)
         super().__init__(connection)
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
-        self.arrays, self.uploads = Arrays(connection), Uploads(connection)
-        self.files = Files(connection, self.uploads)
+        self.arrays = Arrays(connection)
         self._caller: WhoamiView | None = None
+
+    @cached_property
+    def uploads(self) -> Uploads:
+        """Folders that sessions run in."""
+        from sokovan.sdk.sync.uploads import Uploads  # noqa: PLC0415  # most programs copy no files
+
+        return Uploads(self._connection)
+
+    @cached_property
+    def files(self) -> Files:
+        """Files of kernels, and copies of them."""
+        from sokovan.sdk.sync.files import Files  # noqa: PLC0415  # most programs copy no files
+
+        return Files(self._connection, self.uploads)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TypeVar
 
-import httpx2
-
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.responses import interpret, problem_of
@@ -17,6 +15,7 @@ from sokovan.sdk.core.streams.server_events import EventReader, ServerEvent
 from sokovan.sdk.endpoint import ServerEndpoint, outlasts, reaching
 from sokovan.sdk.environment import ClientEnvironment, SystemEnvironment
 from sokovan.sdk.errors import ClientProblem, Unreachable
+from sokovan.sdk.http.sync import Http, Transport
 from sokovan.sdk.request_log import RequestLine
 
 T = TypeVar("T")
@@ -29,14 +28,15 @@ class Connection:
         self,
         endpoint: ServerEndpoint,
         *,
-        transport: httpx2.BaseTransport | None = None,
+        transport: Transport | None = None,
         rule: RetryRule | None = None,
         environment: ClientEnvironment | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.environment = environment or SystemEnvironment()
         self._rule = rule or RetryRule()
-        self._http = httpx2.Client(transport=transport, **endpoint.http_options())
+        # A proxy cannot reach the loopback address.
+        self._http = Http(endpoint.url, proxies=not endpoint.is_loopback, transport=transport)
 
     def close(self) -> None:
         """Close the sockets."""
@@ -85,17 +85,18 @@ class Connection:
             self.environment.sleep(attempts.wait_s(problem))
 
     def _send_once(self, call: Call[T]) -> T:
-        request = self._http.build_request(call.method, call.path, **self.endpoint.request_options(call))
+        exchange = self._http.exchange(self.endpoint.request(call))
         with reaching(self.endpoint), RequestLine(call, self.environment) as line:
-            response = self._http.send(request)
+            with exchange as response:
+                content = response.read()
             line.responded(response.status_code, response.headers)
-        return interpret(call, status=response.status_code, headers=response.headers, content=response.content)
+        return interpret(call, status=response.status_code, headers=response.headers, content=content)
 
     def _events(self, follower: StreamFollower[T], deadline: CallDeadline) -> Iterator[ServerEvent]:
         """The events of one connection; stops when another read could pass the deadline."""
         call, reader = follower.call(), EventReader()
-        options = self.endpoint.stream_options(call, deadline.left_s())
-        stream = self._http.stream(call.method, call.path, **options)
+        request = self.endpoint.stream(call, deadline.left_s())
+        stream = self._http.exchange(request)
         with reaching(self.endpoint), RequestLine(call, self.environment) as line, stream as response:
             status, headers = response.status_code, response.headers
             line.responded(status, headers)
@@ -103,5 +104,5 @@ class Connection:
                 raise problem_of(status=status, headers=headers, content=response.read())
             for text in response.iter_text():
                 yield from reader.feed(text)
-                if outlasts(options, deadline.left_s()):
+                if outlasts(request, deadline.left_s()):
                     return

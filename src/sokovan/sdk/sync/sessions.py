@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Unpack
 
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
 from sokovan.sdk.core.session_calls import SessionListOptions
@@ -22,6 +21,7 @@ from sokovan.wire.api.batches import BatchItemView
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
 
 if TYPE_CHECKING:
+    from sokovan.sdk.core.exec_frames import Terminal
     from sokovan.sdk.sync.execution import Execution
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 

@@ -19,7 +19,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.ports.leases import Lease
 from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.ports.storage import Fence, UnitOfWork
+from sokovan.ports.storage import Fence, StoreRetention, UnitOfWork
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal, session_spec
@@ -381,6 +381,22 @@ async def many_events_of_one_unit_are_all_published(cluster: StoredCluster) -> N
     expect(await published(cluster) == sent, "a large number of events did not come out as it went in")
 
 
+async def sessions_beyond_their_retention_are_removed(cluster: StoredCluster) -> None:
+    """With all their rows; not one that lives or that a living one depends on."""
+    old, needed, lives = (cluster.new("s") for _ in range(3))
+    for name in (old, needed):
+        await cluster.submit(name, kernels=2)
+    await cluster.submit(lives, dependencies=(SessionId(needed),))
+    for name in (old, needed):
+        await cluster.stop(name)
+    await cluster.elapse(1.5)
+    while await cluster.store.expire(StoreRetention(sessions_s=1)):
+        pass
+    await refusal(cluster.session(old), ObjectNotFound)
+    expect((await cluster.session(needed)).session_id == needed, "a session was removed that another waits for")
+    expect((await cluster.session(lives)).session_id == lives, "a living session was removed")
+
+
 async def pruning_keeps_what_is_still_needed(cluster: StoredCluster) -> None:
     """Idempotency keys and verdicts of pending sessions."""
     name, key = cluster.new("s"), RequestKey("u", cluster.new("key"), "digest")
@@ -416,4 +432,5 @@ CHECKS: tuple[Check, ...] = (
     batches_are_published_in_order,
     many_events_of_one_unit_are_all_published,
     pruning_keeps_what_is_still_needed,
+    sessions_beyond_their_retention_are_removed,
 )

@@ -143,6 +143,8 @@ class LocalServer(ABC):
         if self._process is None:
             raise ServerFailed(f"{type(self).__name__} is external and cannot be paused")
         self._process.send_signal(signal.SIGSTOP)
+        # Its threads stop one after another, and one that has not yet may still respond.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
         try:
             yield
         finally:

@@ -20,6 +20,7 @@ from sokovan.entrypoints.settings.component_options import (
 from sokovan.entrypoints.settings.server_settings import ServerSettings, settings_of
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.explain.plan import DryRunLimits
+from sokovan.ports.storage import StoreRetention
 
 PEPPER, KEY = b"p" * 32, "t"
 
@@ -44,6 +45,7 @@ def test_what_is_set_reaches_the_components() -> None:
             "agent": {"labels": ["rack=r01"], "name": "n", "shard": "east", "kernels_max": 3, "reserve": "mem=1MiB"},
             "api": {"stream_idle_s": 3, "key_cached_ms": 500, "allowed_hosts": ["lab"]},
             "outputs": {"retention_s": 60, "session_bytes_max": 1, "owner_bytes_max": 2},
+            "retention": {"sessions_s": 3, "sessions_per_user_max": 4, "audit_s": 5},
             "copies": {"files_max": 3, "bytes_max": 4},
             "storage": {"url": "postgresql://h/n", "pool_size": 3},
         }
@@ -56,6 +58,7 @@ def test_what_is_set_reaches_the_components() -> None:
     assert (api.streams.idle_s, api.principal_kept_s, api.allowed_hosts) == (3, 0.5, ("lab",))
     assert (api.copies.files_max, api.copies.bytes_max) == (3, 4)
     assert timing.outputs == OutputLimits(60, 1, 2)
+    assert timing.records == StoreRetention(3, 4, 5)
     agent = agent_options_of(settings.agent, manager="ws://m", token=KEY, root=Path("r"))
     assert (agent.labels, agent.name) == ({"rack": "r01"}, "n")
     assert (agent.shard, agent.kernels_max, agent.reserve) == ("east", 3, "mem=1MiB")

@@ -10,7 +10,16 @@ from sokovan.sdk.core.streams.followers import SessionFollower
 from sokovan.sdk.errors import NotFound, Refused, ServerFailed, StillWaiting, Unreachable
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.sessions import SessionBody
-from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, problem, stream
+from tests.unit.sdk.fake_server import (
+    ENDPOINT,
+    CannedResponse,
+    FakeClock,
+    FakeServer,
+    HandlerTransport,
+    ok,
+    problem,
+    stream,
+)
 from tests.unit.sdk.views import SESSION, ended, pending, session
 
 REFUSED = httpx2.ConnectError("refused")
@@ -112,7 +121,7 @@ def test_a_stream_is_reopened_when_a_read_could_pass_the_deadline() -> None:
         clock.now += 30
         return stream(("session", pending()), ": alive\n\n")
 
-    connection = Connection(ENDPOINT, transport=httpx2.MockTransport(respond), environment=clock)
+    connection = Connection(ENDPOINT, transport=HandlerTransport(respond), environment=clock)
     with pytest.raises(StillWaiting):
         list(connection.follow(SessionFollower("ddp"), timeout_s=60))
     assert patience[0] == 45

@@ -13,6 +13,7 @@ import pytest
 
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.sync.client import Client
+from tests.unit.sdk.fake_server import HandlerTransport
 
 PART = 4
 
@@ -56,7 +57,7 @@ class FileServer:
 
 
 def client_of(server: FileServer) -> Client:
-    return Client("http://127.0.0.1:1", "sk-AK.secret", transport=httpx2.MockTransport(server.answer))
+    return Client("http://127.0.0.1:1", "sk-AK.secret", transport=HandlerTransport(server.answer))
 
 
 def test_a_folder_is_copied_page_by_page_and_part_by_part(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path) -> None:
             return httpx2.Response(200, json={**answer.json(), "data": ""})
         return answer
 
-    client = Client("http://127.0.0.1:1", "sk-AK.secret", transport=httpx2.MockTransport(shorter))
+    client = Client("http://127.0.0.1:1", "sk-AK.secret", transport=HandlerTransport(shorter))
     with pytest.raises(InvalidSetting, match="shorter"):
         client.files.download("s", "m", tmp_path / "m")
     assert not list(tmp_path.iterdir())

@@ -13,6 +13,7 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.sync.client import Client
 from sokovan.sdk.upload_folder import read_folder
 from sokovan.wire.api.uploads import PART_BYTES_MAX
+from tests.unit.sdk.fake_server import HandlerTransport
 
 
 class UploadServer:
@@ -45,7 +46,7 @@ def server() -> UploadServer:
 
 @pytest.fixture
 def client(server: UploadServer) -> Client:
-    return Client("http://127.0.0.1:1", "sk-AK.secret", transport=httpx2.MockTransport(server.answer))
+    return Client("http://127.0.0.1:1", "sk-AK.secret", transport=HandlerTransport(server.answer))
 
 
 def test_files_are_sent_in_parts_once_each_and_never_again(

@@ -14,8 +14,12 @@ from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.ports.repositories.audit import AuditEntry
 
 BEGINNING = "0" * 64
+REMOVED = "audit.remove"
+REMOVED_LEAST, REMOVED_AT_ONCE = 1_000, 2_000
+DAY_MS = 24 * 3_600_000
 _READ_AT_ONCE = 1_000
 _LAST = sa.select(AUDIT_LOG.c.sequence, AUDIT_LOG.c.digest).order_by(AUDIT_LOG.c.sequence.desc()).limit(1)
+_FIRST = sa.select(AUDIT_LOG).order_by(AUDIT_LOG.c.sequence).limit(1)
 _INSERT = sa.insert(AUDIT_LOG)
 
 
@@ -34,7 +38,7 @@ class SqlAuditTrail:
         before, digest = (0, BEGINNING) if last is None else (last.sequence, last.digest)
         now_ms, rows = self._transaction.now_ms, []
         for number, entry in enumerate(entries, start=before + 1):
-            text = msgspec.json.encode(to_plain(entry), order="sorted").decode()
+            text = _text(entry)
             row = {"sequence": number, "at_ms": now_ms, "entry": text, "previous": digest}
             digest = _digest(digest, number, now_ms, text)
             rows.append({**row, "digest": digest})
@@ -51,9 +55,40 @@ class SqlAuditTrail:
             for row in rows
         ]
 
+    async def prune(self, kept_ms: int) -> int:
+        """Remove the oldest entries, and record it in the chain; how many.
+
+        Few entries are left until they are a day too old: each removal adds an entry.
+        """
+        before_ms = self._transaction.now_ms - kept_ms
+        oldest = await self._transaction.first(_FIRST)
+        if oldest is None or oldest.at_ms >= before_ms:
+            return 0
+        old = sa.and_(AUDIT_LOG.c.sequence < oldest.sequence + REMOVED_AT_ONCE, AUDIT_LOG.c.at_ms < before_ms)
+        last = await self._transaction.first(_LAST.where(old))
+        count = 0 if last is None else last.sequence - oldest.sequence + 1
+        if last is None or (count < REMOVED_LEAST and oldest.at_ms >= before_ms - DAY_MS):
+            return 0
+        await self.append(_removal(last.sequence, last.digest))
+        await self._transaction.execute(sa.delete(AUDIT_LOG).where(AUDIT_LOG.c.sequence <= last.sequence))
+        return int(count)
+
+    async def _beginning(self) -> tuple[str, int] | None:
+        """The digest and number before the first entry; None if its removal is not recorded."""
+        first = await self._transaction.first(_FIRST)
+        if first is None or first.sequence == 1:
+            return BEGINNING, 0
+        removals = sa.select(AUDIT_LOG.c.entry).where(AUDIT_LOG.c.entry.contains(f'"{REMOVED}"'))
+        latest = await self._transaction.first(removals.order_by(AUDIT_LOG.c.sequence.desc()).limit(1))
+        expected = _text(_removal(first.sequence - 1, first.previous))
+        return None if latest is None or latest.entry != expected else (first.previous, first.sequence - 1)
+
     async def first_broken(self) -> int | None:
         """See the port."""
-        previous, number = BEGINNING, 0
+        begins = await self._beginning()
+        if begins is None:
+            return 1
+        previous, number = begins
         while True:
             statement = sa.select(AUDIT_LOG).where(AUDIT_LOG.c.sequence > number).order_by(AUDIT_LOG.c.sequence)
             rows = await self._transaction.fetch(statement.limit(_READ_AT_ONCE))
@@ -65,6 +100,15 @@ class SqlAuditTrail:
                 previous = row.digest
             if not rows:
                 return None
+
+
+def _text(entry: AuditEntry) -> str:
+    return msgspec.json.encode(to_plain(entry), order="sorted").decode()
+
+
+def _removal(sequence: int, digest: str) -> AuditEntry:
+    """The entry that says up to which entry, and which digest, the trail was removed."""
+    return AuditEntry("system", REMOVED, "audit", "done", detail={"through": str(sequence), "digest": digest})
 
 
 def _digest(previous: str, number: int, at_ms: int, text: str) -> str:

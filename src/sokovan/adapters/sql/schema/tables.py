@@ -186,6 +186,8 @@ SESSIONS = sa.Table(
 )
 sa.Index("ix_sessions_status_place", SESSIONS.c.status, SESSIONS.c.place)
 sa.Index("ix_sessions_user_place", SESSIONS.c.user, SESSIONS.c.place)
+_ENDED = sa.text("ended_ms IS NOT NULL")
+sa.Index("ix_sessions_ended_ms", SESSIONS.c.ended_ms, postgresql_where=_ENDED, sqlite_where=_ENDED)
 # A literal, not a parameter: a database uses a partial index only if the query visibly implies its condition.
 NAMED = SESSIONS.c.name != sa.literal_column("''")
 _NAMED = sa.text("name <> ''")
@@ -424,6 +426,7 @@ REQUESTS = sa.Table(
         Name,
         sa.ForeignKey("sessions.session_id", deferrable=True, initially="DEFERRED"),
         nullable=False,
+        index=True,
     ),
     sa.Column("at_ms", Amount, nullable=False, index=True),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import format_slots
@@ -25,6 +25,7 @@ _ROOM = frozenset(
         Code.TOPOLOGY_IMPOSSIBLE,
         Code.RESERVED_FOR_GANG,
         Code.NO_LABEL_MATCH,
+        Code.AFFINITY,
     }
 )
 # Suggested amounts are rounded down to these units; every kernel needs some of these slots.
@@ -56,9 +57,22 @@ def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Suggestion]
         yield Suggestion(f"with --topology soft{tier}", replace(session, topology=soft))
     if verdict.code is Code.NO_LABEL_MATCH and any(kernel.require for kernel in session.kernels):
         yield Suggestion("without --require", _with_kernels(session, require={}))
+    if verdict.code is Code.AFFINITY:
+        yield from _without_affinity(session)
     if verdict.shortfall:
         yield from _smaller(session, verdict.shortfall)
     yield from _fewer(session, verdict)
+
+
+def _without_affinity(session: SessionWorkload) -> Iterator[Suggestion]:
+    constraints = session.kernels[0].constraints  # those of the session
+    if constraints is None:
+        return
+    if constraints.affinity:
+        yield Suggestion("without --affinity", _with_kernels(session, constraints=replace(constraints, affinity=())))
+    if constraints.anti_affinity:
+        free = replace(constraints, anti_affinity=())
+        yield Suggestion("without --anti-affinity", _with_kernels(session, constraints=free))
 
 
 def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Suggestion]:
@@ -88,8 +102,8 @@ def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Suggestion]:
     yield Suggestion(f"with --minimum {fewer}: {fewer} of {len(session.kernels)} kernels", change)
 
 
-def _with_kernels(session: SessionWorkload, *, require: dict[str, str]) -> SessionWorkload:
-    return replace(session, kernels=tuple(replace(kernel, require=require) for kernel in session.kernels))
+def _with_kernels(session: SessionWorkload, **changes: Any) -> SessionWorkload:
+    return replace(session, kernels=tuple(replace(kernel, **changes) for kernel in session.kernels))
 
 
 def _option(slot: str) -> str:

@@ -22,7 +22,9 @@ class Housekeeping:
     def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._requests, self._store = context.sessions, context.requests, context.store
         self._clock, self._telemetry = context.clock, context.telemetry
+        self._timing = context.timing
         self._pruned_ms: int | None = None
+        self._more = False  # whether records beyond their retention may be left
 
     def clear(self) -> None:
         """Keep the time of the last pruning: it does not depend on the term."""
@@ -51,3 +53,6 @@ class Housekeeping:
         if self._pruned_ms is None or now_ms - self._pruned_ms >= _PRUNE_EVERY_MS:
             self._pruned_ms = now_ms
             await self._store.prune(older_than_s=_MARKS_KEPT_S)
+            self._more = True
+        if self._more:
+            self._more = await self._store.expire(self._timing.current.records)

@@ -134,7 +134,7 @@ class TerminateSessions:
             proof = FreeProof.AGENT_TOMBSTONE if same else FreeProof.INCARNATION_FENCED
             code = kernel.exit_code if kernel.exit_code is not None else gone.exit_code
             gone_kernels.setdefault((session.session_id, proof), []).append(replace(kernel, exit_code=code))
-        # Those of a session together: each freeing reads the whole session.
+        # Those of a session together, in one write of it.
         freeings = [Freeing(one, tuple(kernels), proof) for (one, proof), kernels in gone_kernels.items()]
         return bool(await self._writer.free(self.name, freeings, by_report("over")))
 

@@ -69,7 +69,7 @@ class WatchKernels:
     def _paced(self, sessions: Sequence[SessionRecord]) -> list[SessionRecord]:
         """The sessions that are checked now; large ones not in every round.
 
-        Each check reads and writes the whole session, so that reports are collected.
+        Each check looks at all of its kernels, so that reports are collected.
         """
         now_ms, due = self._clock.monotonic_ms(), list[SessionRecord]()
         self._postponed.clear()

@@ -181,7 +181,8 @@ class Submissions:
     async def _entry(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Entry:
         """Read slow state before the shared transaction, so that other requests do not wait.
 
-        Sessions are never removed, so dependencies found here still exist when it is stored.
+        Sessions are removed long after their end, so dependencies found here still exist when it is
+        stored; else the store refuses it.
         """
         pools = await self._pools.for_request(request)
         found: Dependencies = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from sokovan.domain.errors import (
 )
 from sokovan.domain.events import KernelMoved, SessionMoved
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, KernelMove, SessionRecord, SessionResult
@@ -64,6 +64,38 @@ async def every_session_is_moved_as_if_alone(cluster: StoredCluster) -> None:
     for one in sessions:
         states = [entry.after for entry in await session_history(cluster, one.session_id)]
         expect(states == ["pending", "scheduled", "prepared", "creating", "running"], f"the history is {states}")
+
+
+async def a_known_session_is_written_as_if_it_was_read(cluster: StoredCluster) -> None:
+    """Kernel by kernel through a whole life, and back to waiting if it is retried."""
+    for ending in (KernelTrigger.STOP_REQUESTED, KernelTrigger.RETRY_REQUESTED):
+        now = await placed(cluster, kernels=3)
+        for trigger, change in (
+            (KernelTrigger.IMAGE_READY, BY_COORDINATOR),
+            (KernelTrigger.CREATION_REQUESTED, BY_COORDINATOR),
+            (ending, BY_COORDINATOR),
+        ):
+            for index in range(3):
+                moves, known = [KernelMove(now.kernels[index], trigger)], {now.session_id: now}
+                work = partial(_moved_known, moves, change, known)
+                [now] = await cluster.store.run(work)
+                expect(now == await cluster.session(now.session_id), f"{trigger} of a known session is not stored so")
+        for index in range(3):
+            [now] = await cluster.store.run(partial(_freed_known, now, index))
+            expect(now == await cluster.session(now.session_id), "a known session that was freed is not stored so")
+        wanted = SessionStatus.TERMINATED if ending is KernelTrigger.STOP_REQUESTED else SessionStatus.PENDING
+        expect(now.status is wanted, f"it is {now.status}")
+
+
+async def _moved_known(
+    moves: Sequence[KernelMove], change: Change, known: Mapping[SessionId, SessionRecord], unit: UnitOfWork
+) -> Sequence[SessionRecord]:
+    return await unit.sessions.move_many(moves, change, known=known)
+
+
+async def _freed_known(session: SessionRecord, index: int, unit: UnitOfWork) -> Sequence[SessionRecord]:
+    known = {session.session_id: session}
+    return await unit.ledger.free([session.kernels[index]], FreeProof.AGENT_TOMBSTONE, BY_COORDINATOR, known=known)
 
 
 async def each_move_is_published_once(cluster: StoredCluster) -> None:
@@ -294,6 +326,7 @@ def _in_session(move: KernelMove, session_id: str) -> KernelMove:
 
 CHECKS: tuple[Check, ...] = (
     every_session_is_moved_as_if_alone,
+    a_known_session_is_written_as_if_it_was_read,
     each_move_is_published_once,
     a_concurrently_changed_session_is_skipped,
     missing_sessions_and_kernels_are_skipped,

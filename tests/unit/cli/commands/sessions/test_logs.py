@@ -13,7 +13,7 @@ from sokovan.sdk.errors import ServerFailed
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Sessions
 from tests.unit.cli.canned_server import CannedServer, Sokovan
-from tests.unit.sdk.fake_server import ENDPOINT, FakeClock, ok, problem
+from tests.unit.sdk.fake_server import ENDPOINT, FakeClock, HandlerTransport, ok, problem
 from tests.unit.sdk.views import ended, pending, session
 
 
@@ -76,7 +76,7 @@ def test_an_unreachable_agent_is_retried_until_the_session_ends() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         return problem(503, "agent-unreachable") if request.url.path.endswith("/log") else ok(looks.pop(0))
 
-    transport = httpx2.MockTransport(answer)
+    transport = HandlerTransport(answer)
     sessions = Sessions(Connection(ENDPOINT, transport=transport, environment=FakeClock()))
     with pytest.raises(ServerFailed):
         list(follow_log(sessions, "s-1", LogOptions(follow=True, size=1)))

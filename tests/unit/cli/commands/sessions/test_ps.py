@@ -41,7 +41,7 @@ def test_sessions_that_have_not_ended_are_listed(server: CannedServer, sokovan: 
     assert server.lines[1] == f"GET arrays?status={ALIVE}&limit=100"
 
 
-def test_ended_sessions_are_listed_on_request(server: CannedServer, sokovan: Sokovan) -> None:
+def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
     sokovan("session", "ls", "--status", "RUNNING,cancelled")

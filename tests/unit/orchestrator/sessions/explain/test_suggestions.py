@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sokovan.domain.constraints.affinity import read_affinity
+from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
@@ -41,6 +43,18 @@ def test_a_hard_closeness_may_become_soft() -> None:
 
     assert first.change == "with --topology soft:rack"
     assert first.session.topology == TopologyConstraint(TopologyMode.SOFT, "rack")
+
+
+@pytest.mark.parametrize("option", ["affinity", "anti_affinity"])
+def test_affinity_to_other_sessions_may_be_left_out(option: str) -> None:
+    terms = (read_affinity("app=db"),)
+    constraints = PlacementConstraints(("d", "g"), **{option: terms})  # type: ignore[arg-type]  # either option
+    kernels = (KernelWorkload(KernelId("k"), ResourceSlot({"cpu": 1}), constraints=constraints),)
+
+    (one,) = suggestions(SessionWorkload(S1, kernels), verdict(Code.AFFINITY))
+
+    assert one.change == f"without --{option.replace('_', '-')}"
+    assert one.session.kernels[0].constraints == PlacementConstraints(("d", "g"))
 
 
 def test_kernels_may_be_as_small_as_the_nearest_agent_has_room() -> None:

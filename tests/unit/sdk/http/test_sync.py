@@ -1,0 +1,199 @@
+"""The HTTP client of the sync SDK, against small servers on real sockets."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sokovan.sdk.http.requests import HttpFailure, HttpRequest
+from sokovan.sdk.http.sync import Http, route_to
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Request-Id: r1\r\n\r\nhi"
+HANG_UP = b"X-Then: hang-up"
+LIMIT_S = 30.0
+
+
+class Listener:
+    """A server that answers with given bytes; after HANG_UP in them it closes the connection."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = list(answers)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.requests: list[str] = []
+        self.connections = 0
+        self.closed = threading.Event()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while self._answers:
+            connection, _ = self._socket.accept()
+            self.connections += 1
+            with connection:
+                while self._answers and (request := _whole_request(connection)):
+                    self.requests.append(request.decode())
+                    answer = self._answers.pop(0)
+                    if answer != HANG_UP:
+                        connection.sendall(answer)
+                    if HANG_UP in answer:
+                        break
+            self.closed.set()
+        self._socket.close()
+
+
+def _whole_request(connection: socket.socket) -> bytes:
+    """The next request with its body; empty if the client closed the connection."""
+    received = b""
+    while b"\r\n\r\n" not in received or not received.endswith(b"body" if b"Content-Length" in received else b""):
+        part = connection.recv(65536)
+        if not part:
+            break
+        received += part
+    return received
+
+
+def request(target: str = "/x", *, read_s: float = LIMIT_S, content: bytes | None = None) -> HttpRequest:
+    method = "GET" if content is None else "POST"
+    return HttpRequest(
+        method=method, target=target, headers={"A": "b"}, content=content, read_s=read_s, connect_s=LIMIT_S
+    )
+
+
+@contextmanager
+def http(url: str, *, proxies: bool = False) -> Iterator[Http]:
+    client = Http(url, proxies=proxies)
+    yield client
+    client.close()
+
+
+def read(client: Http, one: HttpRequest) -> bytes:
+    with client.exchange(one) as response:
+        assert response.status_code == 200
+        return response.read()
+
+
+def test_requests_share_a_connection_and_bodies_arrive() -> None:
+    server = Listener(OK, OK)
+    with http(f"{server.url}/base/") as client:
+        with client.exchange(request("/x?a=1")) as response:
+            assert (response.status_code, response.headers.get("x-request-id"), response.read()) == (200, "r1", b"hi")
+        assert read(client, request(content=b"body")) == b"hi"
+    assert [one.splitlines()[0] for one in server.requests] == ["GET /base/x?a=1 HTTP/1.1", "POST /base/x HTTP/1.1"]
+    assert server.requests[1].endswith("\r\n\r\nbody")
+    assert "A: b" in server.requests[0]
+    assert server.connections == 1
+
+
+def test_a_connection_that_the_server_closed_is_replaced() -> None:
+    server = Listener(OK.replace(b"X-Request-Id: r1", HANG_UP), OK)
+    with http(server.url) as client:
+        assert read(client, request()) == b"hi"
+        assert server.closed.wait(LIMIT_S)
+        assert read(client, request()) == b"hi"
+    assert server.connections == 2
+
+
+def test_a_stream_is_given_in_the_parts_that_arrive() -> None:
+    parts = "data: é\n\n".encode()
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(one), one) for one in (parts[:7], parts[7:]))
+    server = Listener(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n", OK)
+    with http(server.url) as client:
+        with client.exchange(request()) as response:
+            assert "".join(response.iter_text()) == "data: é\n\n"
+        assert read(client, request()) == b"hi"
+    assert server.connections == 1
+
+
+def test_a_response_that_is_left_early_does_not_disturb_the_next() -> None:
+    server = Listener(OK, OK)
+    with http(server.url) as client:
+        with client.exchange(request()) as response:
+            assert response.status_code == 200
+        assert read(client, request()) == b"hi"
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [HANG_UP, b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n%s\r\n\r\nhi" % HANG_UP],
+)
+def test_a_request_without_a_whole_response_may_have_arrived(answer: bytes) -> None:
+    server = Listener(answer)
+    with http(server.url) as client, pytest.raises(HttpFailure) as caught:
+        read(client, request())
+    assert (caught.value.sent, caught.value.slow) == (True, False)
+
+
+def test_a_server_that_does_not_listen_got_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with http(f"http://127.0.0.1:{port}") as client, pytest.raises(HttpFailure) as caught:
+        read(client, request())
+    assert (caught.value.sent, caught.value.slow) == (False, False)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://[::1", "http://nowhere.invalid"])
+def test_an_address_that_leads_nowhere_is_a_failure(url: str) -> None:
+    with http(url) as client, pytest.raises(HttpFailure) as caught:
+        read(client, request())
+    assert not caught.value.sent
+
+
+def test_a_server_that_does_not_answer_is_slow() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with http(url) as client, pytest.raises(HttpFailure) as caught:
+            read(client, request(read_s=0.01))
+    assert (caught.value.sent, caught.value.slow) == (True, True)
+
+
+def test_a_proxy_of_the_environment_gets_the_whole_address_and_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = Listener(OK)
+    monkeypatch.setenv("http_proxy", proxy.url.replace("http://", "http://ada:secret@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    with http("http://sokovan.test:81/base", proxies=True) as client:
+        assert read(client, request()) == b"hi"
+    assert proxy.requests[0].startswith("GET http://sokovan.test:81/base/x HTTP/1.1\r\n")
+    assert "Proxy-Authorization: Basic YWRhOnNlY3JldA==" in proxy.requests[0]
+
+
+def test_a_tunnel_hides_the_request_and_its_key_from_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = Listener(b"HTTP/1.1 403 No\r\n%s\r\n\r\n" % HANG_UP)
+    monkeypatch.setenv("https_proxy", proxy.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with http("https://sokovan.test", proxies=True) as client, pytest.raises(HttpFailure) as caught:
+        read(client, request())
+    assert not caught.value.sent
+    assert proxy.requests[0].startswith("CONNECT sokovan.test:443 HTTP/1.")
+    assert "A: b" not in proxy.requests[0]
+
+
+def test_a_host_that_is_exempt_is_reached_without_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Listener(OK)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with http(server.url, proxies=True) as client:
+        assert read(client, request()) == b"hi"
+
+
+def test_threads_share_a_client() -> None:
+    server = Listener(*[OK] * 4)
+    found: list[bytes] = []
+    with http(server.url) as client:
+        threads = [threading.Thread(target=lambda: found.append(read(client, request()))) for _ in range(4)]
+        for one in threads:
+            one.start()
+            one.join(LIMIT_S)
+    assert found == [b"hi"] * 4
+
+
+def test_certificates_are_verified() -> None:
+    context = route_to("https://sokovan.test", proxies=False).context
+    assert context is not None
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert route_to("http://sokovan.test", proxies=False).context is None
