@@ -121,7 +121,7 @@ def up(
 
 @contextmanager
 def _loading() -> Iterator[None]:
-    """Load modules without a look for garbage, which is a tenth of the time.
+    """Load modules without a look for garbage, which finds none.
 
     What they made stays for good, so that later looks leave it out.
     """
