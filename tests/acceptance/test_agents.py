@@ -115,6 +115,7 @@ def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_requeued_
         requeued = counted(server, tmp_path / "again", on_agent_lost="requeue", name="again")
         for one in (ends["running"], requeued.id):
             server.says(one, "up")
+            server.reaches(one, "running")  # its output may be there earlier
         images = agent.kernels / "images"
         (images / "endless.txt").write_text(index.requirements, encoding="utf-8")
         (images / "asked.txt").touch()

@@ -54,6 +54,7 @@ def test_a_command_that_does_not_exist_ends_its_session_and_says_so(server: Embe
 def test_a_kernel_deaf_to_sigterm_is_killed_after_its_grace_and_holds_its_slots_until_then(server: Embedded) -> None:
     session = server.python(DEAF, stop_grace=2)
     server.says(session, "up")
+    server.reaches(session, "running")  # its output may be there earlier
     assert server.end(session)["status"] == "terminating"
     assert used(server) != {}
     until_free(server)
