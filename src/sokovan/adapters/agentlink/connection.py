@@ -76,6 +76,7 @@ class AgentConnection:
         self._sending = asyncio.Lock()
         self._bundles = False
         self._unsent: list[Request] = []
+        self._flushing = asyncio.Lock()
         self._latest: Heartbeat | None = None
         self._heartbeat_arrived = asyncio.Event()
         self._ended_event = asyncio.Event()
@@ -148,12 +149,22 @@ class AgentConnection:
     async def _send_requests(self) -> None:
         """Send the requests that wait: those that began in the same turn of the loop together."""
         await asyncio.sleep(0)  # yields to the others, and does not wait
-        requests, self._unsent = self._unsent, []
-        for frame in bundles_of(requests) if self._bundles else requests:
+        # One at a time, in the order of their numbers: an agent discards a request whose number is not above the last.
+        async with self._flushing:
+            requests, self._unsent, sent = self._unsent, [], 0
             try:
-                await self._send(frame)
-            except MalformedFrame as problem:  # too large
-                await self._send_alone(frame, problem)
+                for frame in bundles_of(requests) if self._bundles else requests:
+                    await self._send_whole(frame)
+                    sent += len(frame.requests) if isinstance(frame, RequestBundle) else 1
+            finally:
+                # If this was cancelled, the next in line sends the rest; the agent discards what it has already.
+                self._unsent[:0] = requests[sent:]
+
+    async def _send_whole(self, frame: Frame) -> None:
+        try:
+            await self._send(frame)
+        except MalformedFrame as problem:  # too large
+            await self._send_alone(frame, problem)
 
     async def _send_alone(self, frame: Frame, problem: MalformedFrame) -> None:
         """Send the requests of a frame that is too large by themselves; fails those that are."""

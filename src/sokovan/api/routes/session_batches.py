@@ -27,6 +27,8 @@ from sokovan.wire.api.sessions import SessionBody
 
 # Sessions stored in one transaction: its cost is shared, and other requests do not wait long.
 TOGETHER = 200
+# Of large sessions fewer: they are parsed without a break.
+TOGETHER_BYTES = 256 << 10
 
 
 class _Sender(NamedTuple):
@@ -70,15 +72,16 @@ class SessionBatchRoutes:
         sender = _Sender(principal.user, principal.caller, principal.request_id, idempotency_key)
         items: list[BatchItemView] = []
         chunk: list[bytes | None] = []
-        unread = 0
+        unread = size = 0
         async for line in request_lines(request, line_max=self._line_max):
             if len(items) + len(chunk) == SESSIONS_MAX:
                 unread += 1
                 continue
             chunk.append(line)
-            if len(chunk) == TOGETHER:
+            size += len(line or b"")
+            if len(chunk) == TOGETHER or size >= TOGETHER_BYTES:
                 items += await self._stored(sender, len(items), chunk)
-                chunk = []
+                chunk, size = [], 0
         items += await self._stored(sender, len(items), chunk)
         if unread:
             items.append(_refused(_too_many(unread), sender))

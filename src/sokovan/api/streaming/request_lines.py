@@ -20,20 +20,20 @@ async def request_lines(request: Request, *, line_max: int) -> AsyncIterator[byt
     media = request.headers.get("content-type", "")
     if media.partition(";")[0].strip().lower() != LINES_MEDIA:
         raise UnsupportedMedia(f"the body is {quoted(media)}, not {LINES_MEDIA}", hint=f"send {LINES_MEDIA}")
-    rest, skipped = b"", False
+    rest, skipped = bytearray(), False
     async for part in request.stream():
         *ends, begun = part.split(b"\n")
         for end in ends:
-            line, rest = rest + end, b""
+            line, rest = bytes(rest + end), bytearray()
             if skipped or len(line) > line_max:
                 skipped = False
                 yield None
             elif line.strip():
                 yield line
-        rest += begun
+        rest += begun  # in place: a line may come byte by byte
         if skipped or len(rest) > line_max:
-            rest, skipped = b"", True
+            rest, skipped = bytearray(), True
     if skipped:
         yield None
     elif rest.strip():
-        yield rest
+        yield bytes(rest)

@@ -52,7 +52,6 @@ def port_range(labels: Mapping[str, str]) -> range:
         return PORTS_DEFAULT
 
 
-@lru_cache(maxsize=1_000)
 def read_account_range(text: str) -> range:
     """Read a range of account numbers, such as 200000-265535; empty: none.
 
@@ -73,6 +72,7 @@ def account_range_text(accounts: range) -> str:
     return f"{accounts[0]}-{accounts[-1]}" if accounts else ""
 
 
+@lru_cache(maxsize=1_000)
 def read_port_range(text: str) -> range:
     """Read a range of ports, such as 20000-29999. Raises InvalidInput."""
     first, _, last = text.partition("-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -38,9 +39,9 @@ ASK = ForgetKernel("k1", 1)
 class Rig:
     """A connection with its line and its clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: LinkLimits = LIMITS) -> None:
         self.line, self.clock = Line(), VirtualClock()
-        self.connection = AgentConnection(self.line, self.clock, LIMITS)
+        self.connection = AgentConnection(self.line, self.clock, limits)
         self.task = asyncio.ensure_future(self.connection.run(asyncio.Event().wait))
 
     async def opened(self, hello: Hello = HELLO) -> None:
@@ -230,3 +231,50 @@ async def test_a_request_that_is_too_large_fails_alone(rig: Rig) -> None:
     assert await good == Response(request.number, Done())
     with pytest.raises(MalformedFrame):
         await bad
+
+
+@pytest.fixture
+async def wide_rig() -> AsyncIterator[Rig]:
+    """A connection that may have more requests open."""
+    made = Rig(replace(LIMITS, in_flight_max=9, send_s=60))
+    yield made
+    made.task.cancel()
+    await asyncio.gather(made.task, return_exceptions=True)
+
+
+async def heard_numbers(rig: Rig, count: int) -> list[int]:
+    requests = [await rig.line.hears() for _ in range(count)]
+    return [request.number for request in requests if isinstance(request, Request)]
+
+
+async def turns(rig: Rig) -> None:
+    """Let all tasks come to where they wait."""
+    for _ in range(5):
+        await rig.clock.sleep(0)
+
+
+async def test_requests_are_sent_in_the_order_of_their_numbers_however_slow_the_line_is(wide_rig: Rig) -> None:
+    await wide_rig.opened()
+    wide_rig.line.flowing.clear()
+    asked = [wide_rig.ask(), wide_rig.ask()]
+    await turns(wide_rig)
+    asked.append(wide_rig.ask())
+    await turns(wide_rig)
+    wide_rig.line.flowing.set()
+    async with asyncio.timeout(10):
+        numbers = await heard_numbers(wide_rig, len(asked))
+    assert numbers == sorted(numbers)
+
+
+async def test_a_request_whose_caller_leaves_takes_no_other_with_it(wide_rig: Rig) -> None:
+    await wide_rig.opened()
+    wide_rig.line.flowing.clear()
+    first, second = wide_rig.ask(), wide_rig.ask()
+    await turns(wide_rig)
+    first.cancel()
+    await turns(wide_rig)
+    wide_rig.line.flowing.set()
+    async with asyncio.timeout(10):
+        number = (await heard_numbers(wide_rig, 2))[-1]
+    wide_rig.line.says(Response(number, Done()))
+    assert await second == Response(number, Done())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import threading
 from collections import OrderedDict
@@ -23,6 +24,8 @@ from sokovan.ports.runtime import RuntimeFailure
 RECORD = "accounts.json"
 # Namespaces that are kept open: creating them takes some milliseconds.
 KEPT_MAX = 256
+# Creating them takes longer only where something is wrong.
+BEGIN_LIMIT_S = 10
 _BOOT = "from sokovan.adapters.process.shim.user_namespaces import main; main()"
 
 
@@ -70,7 +73,7 @@ class Accounts:
 
     def _number(self, owner: str) -> int:
         with opened(self.root) as folder:
-            known: dict[str, int] = read_record(folder, RECORD) or {}
+            known = _known(folder)
             if owner not in known:
                 place = len(known) + 1
                 if place >= len(self.numbers):
@@ -86,6 +89,20 @@ class Accounts:
         return self.numbers[known[owner]]
 
 
+def _known(folder: int) -> dict[str, int]:
+    """The numbers given so far. Raises RuntimeFailure.
+
+    A record that cannot be read is not taken for an empty one: numbers would be given again.
+    """
+    known = read_record(folder, RECORD)
+    if known is None and RECORD in os.listdir(folder):
+        raise RuntimeFailure(
+            f"{RECORD}, the record of accounts, cannot be read",
+            hint="restore it; a new one gives users the files of others",
+        )
+    return known or {}
+
+
 def user_namespaces(unused: int, number: int) -> tuple[int, int]:
     """The user namespaces of an account. Raises RuntimeFailure, OSError."""
     with subprocess.Popen(  # noqa: S603  # this interpreter and a constant
@@ -97,21 +114,28 @@ def user_namespaces(unused: int, number: int) -> tuple[int, int]:
         env={},
     ) as helper:
         assert helper.stdout is not None  # noqa: S101  # it is a pipe
-        said = b""
-        while len(said.split()) < 2 or not said.endswith(b" "):
-            piece = os.read(helper.stdout.fileno(), 64)
-            if not piece:
-                break
-            said += piece
-        pids = sorted(map(int, said.split()))
+        pids = sorted(_numbers_said(helper.stdout.fileno()))
         try:
             if len(pids) != 2:
+                helper.kill()
                 raise RuntimeFailure("user namespaces for accounts cannot be created on this machine")
             handles = [os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC) for pid in _outer_first(pids)]
         finally:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 helper.communicate(timeout=START_LIMIT_S)
     return handles[0], handles[1]
+
+
+def _numbers_said(output: int) -> list[int]:
+    """The two numbers that the helper writes; fewer if it fails or is too slow."""
+    said, ready = b"", select.poll()
+    ready.register(output, select.POLLIN)
+    while len(said.split()) < 2 or not said.endswith(b" "):
+        piece = os.read(output, 64) if ready.poll(BEGIN_LIMIT_S * 1000) else b""
+        if not piece:
+            break
+        said += piece
+    return list(map(int, said.split()))
 
 
 def _outer_first(pids: list[int]) -> list[int]:

@@ -35,23 +35,30 @@ def _hold_inner(number: int) -> None:
 
 
 def _begin(mapping: str, then: Callable[[], None]) -> int:
-    """Start a process in a new user namespace with these accounts, and return its pid."""
+    """Start a process in a new user namespace with these accounts, and return its pid.
+
+    Ends this process if the machine does not allow it.
+    """
     reader, writer = os.pipe()
     mapped_reader, mapped_writer = os.pipe()
     pid = os.fork()
     if pid == 0:
+        os.close(reader)
+        os.close(mapped_writer)
         try:
             system_calls.make_user_namespace()
             os.write(writer, b"1")
-            os.read(mapped_reader, 1)
-            then()
-            os.read(0, 1)
+            if os.read(mapped_reader, 1):  # else the parent has ended
+                then()
+                os.read(0, 1)
         finally:
             os._exit(0)
     os.close(writer)
-    if os.read(reader, 1):
-        for file in ("uid_map", "gid_map"):
-            with open(f"/proc/{pid}/{file}", "w", encoding="ascii") as stream:  # few imports
-                stream.write(mapping)
+    os.close(mapped_reader)
+    if not os.read(reader, 1):
+        os._exit(1)
+    for file in ("uid_map", "gid_map"):
+        with open(f"/proc/{pid}/{file}", "w", encoding="ascii") as stream:  # few imports
+            stream.write(mapping)
     os.write(mapped_writer, b"1")
     return pid

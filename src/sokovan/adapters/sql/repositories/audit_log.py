@@ -78,10 +78,10 @@ class SqlAuditTrail:
         first = await self._transaction.first(_FIRST)
         if first is None or first.sequence == 1:
             return BEGINNING, 0
-        removals = sa.select(AUDIT_LOG.c.entry).where(AUDIT_LOG.c.entry.contains(f'"{REMOVED}"'))
-        latest = await self._transaction.first(removals.order_by(AUDIT_LOG.c.sequence.desc()).limit(1))
+        # The whole entry is compared: a part of it may be in an entry with a name that a user chose.
         expected = _text(_removal(first.sequence - 1, first.previous))
-        return None if latest is None or latest.entry != expected else (first.previous, first.sequence - 1)
+        recorded = sa.select(AUDIT_LOG.c.sequence).where(AUDIT_LOG.c.entry == expected).limit(1)
+        return None if await self._transaction.first(recorded) is None else (first.previous, first.sequence - 1)
 
     async def first_broken(self) -> int | None:
         """See the port."""

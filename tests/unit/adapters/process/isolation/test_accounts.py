@@ -32,6 +32,20 @@ def test_numbers_are_recorded_and_never_given_to_another_user(tmp_path: Path) ->
     again.close()
 
 
+@pytest.mark.parametrize("content", ["", '{"ada": 1, "bo', "[]"])
+def test_a_record_that_cannot_be_read_gives_no_number_again(tmp_path: Path, content: str) -> None:
+    (tmp_path / RECORD).write_text(content)
+    with pytest.raises(RuntimeFailure, match="cannot be read"):
+        Accounts(tmp_path, NUMBERS).of("ada")
+    assert (tmp_path / RECORD).read_text() == content
+
+
+def test_a_machine_that_does_not_allow_the_accounts_is_an_error_at_once() -> None:
+    for unused, number in ((-1, 300_001), (300_000, -1)):
+        with pytest.raises(RuntimeFailure, match="cannot be created"):
+            user_namespaces(unused, number)
+
+
 def test_the_namespaces_of_an_account_are_created_once_and_few_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

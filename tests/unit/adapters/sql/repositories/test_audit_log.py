@@ -47,6 +47,8 @@ async def test_entries_beyond_their_retention_are_removed_and_the_rest_is_still_
         await clock.advance(DAY_S)
         await cluster.store.expire(week)
         assert await kept(cluster) == [(6, "stop"), (7, REMOVED)]
+        # A user may choose the name of the action for a session.
+        await appended(cluster, AuditEntry("u1", "session.enqueue", "s9", "done", detail={"name": REMOVED}))
         assert await cluster.store.read(lambda unit: unit.audit.first_broken()) is None
 
         await cluster.store.run_sql(

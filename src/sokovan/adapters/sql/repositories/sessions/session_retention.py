@@ -28,6 +28,7 @@ from sokovan.adapters.sql.schema.tables import (
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 
 # One unit of work removes at most so many; other writers wait for it.
 SESSIONS_AT_ONCE = 200
@@ -88,7 +89,9 @@ def _candidates() -> sa.Select[Any]:
     )
     # An array is judged as a whole: its result follows from all of its sessions.
     unfinished = sa.select(member.c.session_id).where(
-        member.c.array_id == SESSIONS.c.array_id, member.c.ended_ms.is_(None)
+        # By status, as the index of arrays has it: a large array is not read whole for each of its sessions.
+        member.c.array_id == SESSIONS.c.array_id,
+        member.c.status.in_([status.value for status in SessionStatus if status not in SESSION.terminal]),
     )
     awaited = (
         sa.select(ARRAY_DEPENDENCIES.c.session_id)
