@@ -28,7 +28,7 @@ from sokovan.ports.storage import REQUESTS_KEPT_S, USAGE_KEPT_S, StoreRetention
 PRUNED_AT_ONCE = 2_000
 # Units of work of one turn of `expire`, and users that it considers.
 EXPIRED_UNITS = 5
-USERS_AT_ONCE = 20
+USERS_AT_ONCE = 64
 
 _OWNERS = {UsageScope.USER: USERS, UsageScope.GROUP: GROUPS, UsageScope.QUEUE: QUEUES}
 
@@ -60,22 +60,24 @@ async def expire(
 ) -> bool:
     """Remove records beyond their retention; whether some may be left.
 
-    Each unit of work removes a bounded number, and there are at most EXPIRED_UNITS of them.
+    Each unit of work removes a bounded number, and at most EXPIRED_UNITS of them remove something.
     """
-    works = [_expiry(keep)] if keep.sessions_s else []
+    works: list[Work] = []
+    if keep.audit_s:
+        works.append(lambda unit: SqlAuditTrail(unit.transaction).prune(keep.audit_s * 1000))
+    if keep.sessions_s:
+        works.append(_expiry(keep))
     if keep.sessions_per_user_max:
         most = keep.sessions_per_user_max
         crowded = await read(lambda unit: session_retention.users_beyond(unit.transaction, most, limit=USERS_AT_ONCE))
         works += [_surplus(user, most) for user in crowded]
-    if keep.audit_s:
-        works.append(lambda unit: SqlAuditTrail(unit.transaction).prune(keep.audit_s * 1000))
-    for _ in range(EXPIRED_UNITS):
-        if not works:
-            return False
-        # In turns: a user with many sessions does not hold up the others.
+    left = EXPIRED_UNITS
+    while works and left:
+        # In turns: a user with many sessions does not hold up the others, nor one whose sessions must all stay.
         work = works.pop(0)
         if await run(work):
             works.append(work)
+            left -= 1
     return bool(works)
 
 

@@ -119,7 +119,7 @@ async def _remove(transaction: Transaction, rows: Sequence[Any]) -> int:
     """Remove the first of these sessions, as many as one unit of work may."""
     kernels = 0
     chosen: list[Any] = []
-    for row in rows:
+    for row in await _still_removable(transaction, rows):
         kernels += row.kernels
         if chosen and kernels > KERNELS_AT_ONCE:
             break
@@ -135,6 +135,22 @@ async def _remove(transaction: Transaction, rows: Sequence[Any]) -> int:
             await _delete(transaction, column, ids)
     await _remove_empty(transaction, arrays)
     return len(chosen)
+
+
+async def _still_removable(transaction: Transaction, rows: Sequence[Any]) -> Sequence[Any]:
+    """Those of these sessions that nothing living refers to, now that they are locked.
+
+    A session that depends on one of them may have been stored since they were chosen. SQLite
+    has one writer at a time.
+    """
+    if not transaction.postgresql or not rows:
+        return rows
+    given = bound_ids(transaction, [row.session_id for row in rows])
+    named = SESSIONS.c.session_id.in_(_ids(transaction))
+    locked = sa.select(SESSIONS.c.session_id).where(named).order_by(SESSIONS.c.session_id).with_for_update()
+    await transaction.fetch(locked, given)
+    kept = {row.session_id for row in await transaction.fetch(_candidates().where(named), given)}
+    return [row for row in rows if row.session_id in kept]
 
 
 async def _remove_empty(transaction: Transaction, arrays: Sequence[str]) -> None:
