@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.acceptance.embedded import LIMIT_S, Embedded, until
-from tests.acceptance.forked_commands import ForkedCommand
+from tests.forked_commands import ForkedCommand
 
 
 class AgentProcess:

@@ -19,7 +19,7 @@ import httpx2
 
 from sokovan.entrypoints.audit import audited
 from tests.acceptance.fast_timings import FastTimings
-from tests.acceptance.forked_commands import REQUEST_MAX, ForkedCommand, command_process
+from tests.forked_commands import REQUEST_MAX, ForkedCommand, command_process
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Runs the command line with short deadlines, and with handlers that can be held back.
+"""Gives a server short deadlines, and handlers that can be held back.
 
 Everything that runs is the product's own code.
 A deadline of minutes takes seconds, and a step of milliseconds lasts until a file is removed.

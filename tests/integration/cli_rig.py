@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.forked_commands import ForkedCommand, command_process
+from tests.forked_commands import ForkedCommand, command_process
 
 READY = "ready in"
 TIMEOUT_S = 60

@@ -222,7 +222,8 @@ def aged(table: KernelTable, now_ms: int) -> AgentStep:
 
 def forgotten(step: AgentStep, *keys: KernelKey) -> AgentStep:
     """The step, after which nothing is kept of these kernels."""
-    kept = {key: since_ms for key, since_ms in step.table.kept.items() if key not in keys} if keys else step.table.kept
+    gone = frozenset(keys)
+    kept = {key: since_ms for key, since_ms in step.table.kept.items() if key not in gone} if gone else step.table.kept
     return AgentStep(
         replace(step.table, kept=kept),
         (*step.records, *map(KernelForgotten, keys)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import msgspec
 
 from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query, sparse
-from sokovan.wire.api.batches import LINES_MEDIA, BatchView
+from sokovan.wire.api.batches import BATCH_PATH, LINES_MEDIA, BatchView
 from sokovan.wire.api.sessions import HistoryView, KernelPage, LogChunk, SessionBody, SessionPage, SessionView
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def submit_many(bodies: Sequence[SessionBody], *, key: str) -> Call[BatchView]:
     """Submit sessions in one request, one per line."""
     return Call(
         method="POST",
-        path=f"{api_path('sessions')}:batch",
+        path=BATCH_PATH,
         content=b"\n".join(msgspec.json.encode(sparse(body)) for body in bodies),
         headers={KEY_HEADER: key, "Content-Type": LINES_MEDIA},
         answer=BatchView,

@@ -174,7 +174,7 @@ SESSIONS = sa.Table(
     sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),
     # The array it counts in; null for others, and for one that another session replaced. The array's row is written
-    # before, in the same transaction, and never removed, so it needs no foreign key.
+    # before, in the same transaction, and removed with its last session, so it needs no foreign key.
     sa.Column("array_id", Name),
     _body(),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),

@@ -30,7 +30,7 @@ from typing import Any
 
 from tests.acceptance.fast_timings import FastTimings, apply_timings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 REQUEST_MAX = 64 << 10
 READY_LIMIT_S = 60  # the first command waits for the imports
 PACKAGES = ("sokovan.cli", "sokovan.sdk", "sokovan.entrypoints", "sokovan.agent", "sokovan.adapters", "sokovan.api")
