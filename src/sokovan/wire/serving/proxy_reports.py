@@ -68,7 +68,7 @@ class RouteReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     revisions: Annotated[tuple[RevisionReport, ...], Meta(max_length=REVISIONS_MAX)] = ()
 
 
-class UsageRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UsageEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Usage of one key on one revision in one minute.
 
     `minute` counts minutes since 1970. `estimated_requests` are those whose tokens the engine
@@ -108,7 +108,7 @@ class ProxyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: Count = 0
     endpoints: Annotated[tuple[EndpointReport, ...], Meta(max_length=100_000)] = ()
     routes: Annotated[tuple[RouteReport, ...], Meta(max_length=ROUTES_MAX)] = ()
-    usage: Annotated[tuple[UsageRecord, ...], Meta(max_length=USAGE_MAX)] = ()
+    usage: Annotated[tuple[UsageEntry, ...], Meta(max_length=USAGE_MAX)] = ()
     budgets: Annotated[tuple[BudgetReport, ...], Meta(max_length=BUDGETS_MAX)] = ()
 
 

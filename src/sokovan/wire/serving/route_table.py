@@ -95,7 +95,7 @@ class RouteLimits(Struct, frozen=True, omit_defaults=True):
     body_bytes_max: Annotated[int, Meta(ge=1, le=1 << 30)] = 32 << 20
 
 
-class Refusal(Struct, frozen=True):
+class RouteRefusal(Struct, frozen=True):
     """Why no replica can start; held requests are refused with it at once."""
 
     code: Identifier
@@ -122,7 +122,7 @@ class RouteEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sticky_cookie: HeadText = ""
     inference: bool = True
     holding: bool = False
-    refusal: Refusal | None = None
+    refusal: RouteRefusal | None = None
     revisions: Annotated[tuple[RevisionEntry, ...], Meta(max_length=REVISIONS_MAX)] = ()
     endpoints: Annotated[tuple[EndpointEntry, ...], Meta(max_length=ENDPOINTS_MAX)] = ()
     limits: RouteLimits = RouteLimits()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sokovan.wire.serving.proxy_reports import FIRST_BYTE_BOUNDS_MS, ProxyReport, ReportAnswer, UsageRecord
+from sokovan.wire.serving.proxy_reports import FIRST_BYTE_BOUNDS_MS, ProxyReport, ReportAnswer, UsageEntry
 
 USAGE: dict[str, Any] = {"sequence": 1, "minute": 29_000_000, "key_id": "t1", "deployment_id": "d1", "revision": 1}
 
@@ -23,7 +23,7 @@ def test_an_answer_without_leases_acknowledges_no_usage() -> None:
 
 
 def test_usage_without_a_key_is_that_of_a_public_deployment() -> None:
-    assert not msgspec.convert({**USAGE, "key_id": ""}, UsageRecord).key_id
+    assert not msgspec.convert({**USAGE, "key_id": ""}, UsageEntry).key_id
 
 
 @pytest.mark.parametrize(
