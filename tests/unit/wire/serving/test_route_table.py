@@ -9,7 +9,13 @@ import pytest
 
 from sokovan.wire.serving.route_table import EndpointEntry, KeyEntry, RouteEntry, TableUpdate
 
-ENDPOINT: dict[str, Any] = {"endpoint_id": "k1.1", "revision": 1, "host": "127.0.0.1", "port": 20_000, "state": "ACTIVE"}
+ENDPOINT: dict[str, Any] = {
+    "endpoint_id": "k1.1",
+    "revision": 1,
+    "host": "127.0.0.1",
+    "port": 20_000,
+    "state": "ACTIVE",
+}
 ROUTE: dict[str, Any] = {"deployment_id": "deployment-1", "name": "chat", "project": "default", "owner": "admin"}
 
 

@@ -11,7 +11,7 @@ from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, 
 
 
 def test_every_message_survives_a_round_trip() -> None:
-    endpoint = EndpointEntry("k1.1", 1, "127.0.0.1", 20_000, "ACTIVE", secret="s", upstream_model="m")
+    endpoint = EndpointEntry("k1.1", 1, "127.0.0.1", 20_000, "ACTIVE", upstream_model="m")
     route = RouteEntry(
         deployment_id="d1",
         name="chat",
