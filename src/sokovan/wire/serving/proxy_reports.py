@@ -1,6 +1,6 @@
-"""Reports of a proxy to the manager, `POST /api/v1/serving/reports`, and their answers.
+"""Reports of a proxy to the manager, and their answers.
 
-Counters only grow within an incarnation of a proxy; a lost report loses nothing. Usage is
+They are sent by `POST /api/v1/serving/reports`. Counters only grow within an incarnation of a proxy; a lost report loses nothing. Usage is
 numbered: the manager ingests each number of a proxy once and answers with the last one.
 """
 
@@ -89,7 +89,7 @@ class UsageEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BudgetReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens of a budgeted key: used since the proxy started, and reserved for requests."""
+    """Tokens of a budgeted key: used since the proxy started, and reserved."""
 
     key_id: Identifier
     used: Count = 0
@@ -120,7 +120,7 @@ class BudgetLease(Struct, frozen=True):
 
 
 class ReportAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a report: usage up to `usage_sequence` is stored; leases of budgets."""
+    """The answer to a report: usage is stored up to `usage_sequence`."""
 
     usage_sequence: Count = 0
     budgets: Annotated[tuple[BudgetLease, ...], Meta(max_length=BUDGETS_MAX)] = ()

@@ -73,7 +73,7 @@ class EndpointEntry(Struct, frozen=True, omit_defaults=True):
 
 
 class RevisionEntry(Struct, frozen=True, omit_defaults=True):
-    """One revision of a deployment: its share of the requests and its limit per endpoint.
+    """One revision of a deployment: its share of the requests, its limits.
 
     A revision of weight 0 gets no request. `concurrency_max` is the number of requests that
     an endpoint has at once.
@@ -107,7 +107,7 @@ class RouteEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `models` are the served model names; `name` is one of them always. With `holding` no
     request is sent to an endpoint: requests wait, up to `cold_wait_ms`, for a replica to
-    become ACTIVE. `sticky_header` and `sticky_cookie` name what the policy `sticky` goes by.
+    become ACTIVE. `sticky_header` and `sticky_cookie` name the session for the policy `sticky`.
     With `inference` the requests of `/v1/...` may be retried after they were sent.
     """
 

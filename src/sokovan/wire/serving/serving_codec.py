@@ -1,4 +1,4 @@
-"""Encodes and decodes the messages of proxies as JSON: bounded, with one error type."""
+"""Encodes and decodes the messages of proxies as JSON, with one error type."""
 
 from __future__ import annotations
 
