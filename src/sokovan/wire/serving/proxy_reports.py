@@ -1,7 +1,8 @@
 """Reports of a proxy to the manager, and their answers.
 
-They are sent by `POST /api/v1/serving/reports`. Counters only grow within an incarnation of a proxy; a lost report loses nothing. Usage is
-numbered: the manager ingests each number of a proxy once and answers with the last one.
+They are sent by `POST /api/v1/serving/reports`. Counters only grow within an incarnation
+of a proxy; a lost report loses nothing. Usage is numbered: the manager ingests each number
+of a proxy once and answers with the last one.
 """
 
 from __future__ import annotations
