@@ -56,6 +56,7 @@ FOREIGN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_listing_sessions_loads_only_what_it_needs(server: CannedServer) -> None:
     server.says("GET sessions", {"items": []})
     server.says("GET arrays", {"items": []})
@@ -67,6 +68,7 @@ def test_listing_sessions_loads_only_what_it_needs(server: CannedServer) -> None
     assert "sokovan.sdk.http.sync" in loaded
 
 
+@pytest.mark.slow
 def test_running_a_scenario_loads_no_database() -> None:
     assert heavy_modules_after("import sokovan.cli.local.simulate") == ["numpy", "yaml"]
 
@@ -77,6 +79,7 @@ def test_looking_into_the_store_does_load_one(command: str) -> None:
     assert {"alembic", "sqlalchemy"} <= set(heavy_modules_after(f"import sokovan.cli.local.{command}"))
 
 
+@pytest.mark.slow
 def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("scenario: from a file\n", encoding="utf-8")
     done = python("-m", "sokovan", "simulate", "f.yaml", cwd=tmp_path)
@@ -84,6 +87,7 @@ def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:
     assert "from a file" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("expect", "status"), [("{placed: {}}", 0), ("{placed_count: 3}", 1), ("{luck: good}", 2)])
 def test_a_scenario_is_read_from_standard_input(expect: str, status: int) -> None:
     done = python("-m", "sokovan", "simulate", "--json", "-", given=f"scenario: s\nexpect: {expect}\n")
