@@ -127,7 +127,7 @@ class EndpointTokenRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointReport:
+class EndpointObservation:
     """The report of one proxy on one endpoint."""
 
     healthy: bool | None
@@ -138,7 +138,7 @@ class EndpointReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouteReport:
+class RouteDemand:
     """The report of one proxy on one route."""
 
     in_flight: int = 0
@@ -158,8 +158,8 @@ class ProxyRecord:
     version: int
     reported_ms: int
     usage_sequence: int = 0
-    endpoints: Mapping[str, EndpointReport] = field(default_factory=dict)
-    routes: Mapping[str, RouteReport] = field(default_factory=dict)
+    endpoints: Mapping[str, EndpointObservation] = field(default_factory=dict)
+    routes: Mapping[str, RouteDemand] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from sokovan.domain.ids import DeploymentId, EndpointTokenId, RouteId
 from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
 from sokovan.domain.records import Change
 from sokovan.domain.serving.records import (
-    EndpointReport,
+    EndpointObservation,
     EndpointTokenRecord,
     ProxyRecord,
+    RouteDemand,
     RouteRecord,
-    RouteReport,
     UsageCount,
 )
 from sokovan.domain.serving.route import RouteSpec
@@ -73,8 +73,8 @@ def report_of(cluster: StoredCluster) -> ProxyRecord:
         epoch="e",
         version=4,
         reported_ms=0,
-        endpoints={"k.1": EndpointReport(healthy=True, outstanding=2, served=5, stalled=True, error="x")},
-        routes={"d": RouteReport(in_flight=1, queued=2, arrived=3, served=4, holding=True)},
+        endpoints={"k.1": EndpointObservation(healthy=True, outstanding=2, served=5, stalled=True, error="x")},
+        routes={"d": RouteDemand(in_flight=1, queued=2, arrived=3, served=4, holding=True)},
     )
 
 

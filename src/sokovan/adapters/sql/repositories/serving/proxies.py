@@ -15,7 +15,7 @@ from sokovan.adapters.sql.schema.tables import SERVING
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.plain_values import from_plain, to_plain
-from sokovan.domain.serving.records import EndpointReport, ProxyRecord, RouteReport, UsageCount
+from sokovan.domain.serving.records import EndpointObservation, ProxyRecord, RouteDemand, UsageCount
 
 _TABLE, _USAGE = SERVING.proxies, SERVING.usage
 _USAGE_KEY = ("minute", "key_id", "deployment_id", "revision")
@@ -87,8 +87,8 @@ def _record(row: Row[Any]) -> ProxyRecord:
         version=row.version,
         reported_ms=row.reported_ms,
         usage_sequence=row.usage_sequence,
-        endpoints={name: from_plain(EndpointReport, one, key=name) for name, one in body["endpoints"].items()},
-        routes={name: from_plain(RouteReport, one, key=name) for name, one in body["routes"].items()},
+        endpoints={name: from_plain(EndpointObservation, one, key=name) for name, one in body["endpoints"].items()},
+        routes={name: from_plain(RouteDemand, one, key=name) for name, one in body["routes"].items()},
     )
 
 
