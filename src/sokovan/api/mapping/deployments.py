@@ -53,7 +53,7 @@ _ROLLOUT = ("surge", "unavailable", "hold_s", "promote_after_s", "keep_s")
 def deployment_spec(
     body: DeploymentBody, deployment_id: DeploymentId, owner: Owner, *, queue: QueueName
 ) -> DeploymentSpec:
-    """The deployment of a body; `queue` is for one that names none. Raises InvalidInput."""
+    """The deployment of a body; `queue` is the default. Raises InvalidInput."""
     return DeploymentSpec(
         deployment_id=deployment_id,
         name=body.name,
