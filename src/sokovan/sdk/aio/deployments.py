@@ -86,13 +86,10 @@ class AsyncDeployments:
         """Set the bounds of the number of replicas."""
         return await self._connection.send(deployment_calls.scale(ref, body))
 
-    async def update(
-        self, ref: str, revision: RevisionBody, *, rollout: RolloutBody | None = None, key: str | None = None
-    ) -> DeploymentView:
+    async def update(self, ref: str, revision: RevisionBody, *, rollout: RolloutBody | None = None) -> DeploymentView:
         """Add a revision and begin to change to it."""
-        key = key or self._connection.environment.new_key()
         body = UpdateBody(revision=revision, rollout=rollout)
-        return await self._connection.send(deployment_calls.update(ref, body, key=key))
+        return await self._connection.send(deployment_calls.update(ref, body))
 
     def revisions(self, ref: str) -> AsyncIterator[RevisionView]:
         """List the revisions of a deployment, newest first."""
@@ -111,14 +108,10 @@ class AsyncRollouts:
 
     async def promote(self, ref: str) -> DeploymentView:
         """Let the rollout go on to the whole deployment."""
-        return await self._connection.send(deployment_calls.change(ref, "promote"))
-
-    async def abort(self, ref: str) -> DeploymentView:
-        """End the rollout and return to the revision before it."""
-        return await self._connection.send(deployment_calls.change(ref, "abort"))
+        return await self._connection.send(deployment_calls.promote(ref))
 
     async def rollback(self, ref: str, *, revision: int | None = None) -> DeploymentView:
-        """Return to an earlier revision; by default to the one before the current one."""
+        """End the rollout under way; without one, return to an earlier revision."""
         return await self._connection.send(deployment_calls.rollback(ref, revision))
 
 

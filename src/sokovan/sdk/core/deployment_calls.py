@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypedDict
 
 from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
@@ -26,13 +25,12 @@ DEPLOYMENTS = "deployments"
 
 
 class DeploymentListOptions(TypedDict, total=False):
-    """Filters of a list; without a status, deployments that have not ended."""
+    """Filters of a list; without `all`, deployments that have not ended."""
 
-    status: str | Sequence[str] | None
     user: str | None
     group: str | None
-    name: str | None
     mine: bool
+    all: bool
 
 
 def create(body: DeploymentBody, *, key: str) -> Call[DeploymentView]:
@@ -70,20 +68,15 @@ def scale(ref: str, body: ScaleBody) -> Call[DeploymentView]:
     return Call(method="POST", path=api_path(DEPLOYMENTS, ref, "scale"), answer=DeploymentView, body=sparse(body))
 
 
-def update(ref: str, body: UpdateBody, *, key: str) -> Call[DeploymentView]:
-    """Add a revision and change to it."""
-    return Call(
-        method="POST",
-        path=api_path(DEPLOYMENTS, ref, "update"),
-        answer=DeploymentView,
-        body=sparse(body),
-        headers={KEY_HEADER: key},
-    )
+def update(ref: str, body: UpdateBody) -> Call[DeploymentView]:
+    """Add a revision and change to it; not repeatable, as each request adds one."""
+    path = api_path(DEPLOYMENTS, ref, "update")
+    return Call(method="POST", path=path, answer=DeploymentView, body=sparse(body), repeatable=False)
 
 
-def change(ref: str, action: str) -> Call[DeploymentView]:
-    """Promote or abort the rollout of a deployment."""
-    return Call(method="POST", path=api_path(DEPLOYMENTS, ref, action), answer=DeploymentView, repeatable=False)
+def promote(ref: str) -> Call[DeploymentView]:
+    """Let the rollout of a deployment go on."""
+    return Call(method="POST", path=api_path(DEPLOYMENTS, ref, "promote"), answer=DeploymentView, repeatable=False)
 
 
 def rollback(ref: str, revision: int | None) -> Call[DeploymentView]:

@@ -85,13 +85,10 @@ class Deployments:
         """Set the bounds of the number of replicas."""
         return self._connection.send(deployment_calls.scale(ref, body))
 
-    def update(
-        self, ref: str, revision: RevisionBody, *, rollout: RolloutBody | None = None, key: str | None = None
-    ) -> DeploymentView:
+    def update(self, ref: str, revision: RevisionBody, *, rollout: RolloutBody | None = None) -> DeploymentView:
         """Add a revision and begin to change to it."""
-        key = key or self._connection.environment.new_key()
         body = UpdateBody(revision=revision, rollout=rollout)
-        return self._connection.send(deployment_calls.update(ref, body, key=key))
+        return self._connection.send(deployment_calls.update(ref, body))
 
     def revisions(self, ref: str) -> Iterator[RevisionView]:
         """List the revisions of a deployment, newest first."""
@@ -110,14 +107,10 @@ class Rollouts:
 
     def promote(self, ref: str) -> DeploymentView:
         """Let the rollout go on to the whole deployment."""
-        return self._connection.send(deployment_calls.change(ref, "promote"))
-
-    def abort(self, ref: str) -> DeploymentView:
-        """End the rollout and return to the revision before it."""
-        return self._connection.send(deployment_calls.change(ref, "abort"))
+        return self._connection.send(deployment_calls.promote(ref))
 
     def rollback(self, ref: str, *, revision: int | None = None) -> DeploymentView:
-        """Return to an earlier revision; by default to the one before the current one."""
+        """End the rollout under way; without one, return to an earlier revision."""
         return self._connection.send(deployment_calls.rollback(ref, revision))
 
 

@@ -18,7 +18,7 @@ def test_a_creation_is_repeatable_by_its_key_and_leaves_out_defaults() -> None:
 
 def test_changes_name_the_deployment_and_the_action() -> None:
     assert deployment_calls.scale("qwen", ScaleBody(replicas_min=3)).path == "/api/v1/deployments/qwen/scale"
-    assert deployment_calls.change("qwen", "promote").path == "/api/v1/deployments/qwen/promote"
+    assert deployment_calls.promote("qwen").path == "/api/v1/deployments/qwen/promote"
     assert deployment_calls.rollback("qwen", 2).body == {"revision": 2}
     assert deployment_calls.revoke_token("qwen", "t-1").path == "/api/v1/deployments/qwen/tokens/t-1"
 

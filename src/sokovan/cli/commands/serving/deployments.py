@@ -53,9 +53,8 @@ def ls(*, all: Flag = False, output: OutputOptions = TABLE_OUTPUT) -> int:  # no
         Include deployments that have ended.
     """
     fmt = output.format()
-    statuses = ["pending", "provisioning", "running", "destroying", "terminated"] if all else None
     with output.client() as client:
-        found = client.deployments.list(status=statuses)
+        found = client.deployments.list(all=all)
         show_all(found, deployment_columns(utc=output.utc), fmt, name=lambda view: view.name)
     return OK
 
@@ -223,11 +222,7 @@ def rollback(
         The revision to return to; default: the one before.
     """
     with server.client() as client:
-        before = client.deployments.get(name)
-        if before.rollout is not None and revision is None:
-            view = client.deployments.rollouts.abort(before.id)
-        else:
-            view = client.deployments.rollouts.rollback(before.id, revision=revision)
+        view = client.deployments.rollouts.rollback(name, revision=revision)
         if not detach:
             view = follow(client, view)
     server.report(view, progress(view))
