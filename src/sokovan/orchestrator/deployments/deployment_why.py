@@ -1,4 +1,4 @@
-"""Explains a deployment: whether it is as desired, and which replicas wait or failed."""
+"""Explains whether a deployment is as desired, and which replicas wait or failed."""
 
 from __future__ import annotations
 

@@ -130,6 +130,7 @@ class RolloutFlags:
     unavailable: Annotated[int | None, Parameter(name="--max-unavailable", help="Replicas below it.")] = None
     when_full: Annotated[WhenFull | None, Parameter(help="Without room for more.")] = None
     hold_s: Annotated[int | None, Parameter(name="--hold-seconds", help="Time of each step of a canary.")] = None
+    detach: Detach = False
 
     def body(self, policy: RolloutBody) -> RolloutBody:
         """The policy of the deployment with these flags."""
@@ -147,7 +148,6 @@ def update(
     model: str | None = None,
     revision: RevisionFlags = NO_REVISION,
     rollout: RolloutFlags = NO_ROLLOUT,
-    detach: Detach = False,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Change what the replicas of a deployment run.
@@ -175,7 +175,7 @@ def update(
             raise InvalidSetting(f"nothing of {before.name} would change", hint="add an option, such as --model")
         policy = rollout.body(before.rollout_policy)
         view = client.deployments.update(before.id, changed, rollout=policy)
-        if not detach:
+        if not rollout.detach:
             view = follow(client, view)
     server.report(view, progress(view))
     return OK

@@ -73,7 +73,19 @@ class DeploymentFlags:
         )
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFlags:
+    """Flags that say whether and how long to wait."""
+
+    detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), help="Do not wait until it serves.")] = (
+        False
+    )
+    timeout: Annotated[str | None, Parameter(help="Exit with 6 if it does not serve in time: 90s, 10m.")] = None
+
+
 NO_DEPLOYMENT = DeploymentFlags()
+NO_WAIT = WaitFlags()
 
 
 def serve(
@@ -82,8 +94,7 @@ def serve(
     *arguments: str,
     flags: DeploymentFlags = NO_DEPLOYMENT,
     revision: RevisionFlags = NO_REVISION,
-    detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=())] = False,
-    timeout: str | None = None,
+    wait: WaitFlags = NO_WAIT,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Serve a model at an OpenAI-compatible URL.
@@ -105,17 +116,13 @@ def serve(
         A name on a hub, the path of a model, or toy.
     arguments
         Further arguments of the engine, after --; for custom, the command.
-    detach
-        Do not wait until it serves.
-    timeout
-        Exit with 6 if it does not serve in time: 90s, 10m.
     """
-    timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
+    timeout_s = None if wait.timeout is None else seconds(wait.timeout, what="--timeout")
     with server.client() as client:
         body = flags.body(model, revision.revision(client, model, arguments), server.settings())
         created = client.deployments.create(body)
         token = client.deployments.tokens.create(created.id, EndpointTokenBody(name="serve"))
-        if not detach:
+        if not wait.detach:
             created = follow(client, created, timeout_s=timeout_s)
     facts = {"name": created.name, "url": created.url, "model": created.models[0], "key": token.token}
     if server.json:

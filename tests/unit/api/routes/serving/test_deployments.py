@@ -96,22 +96,6 @@ async def test_bounds_are_set_and_checked(api: ApiHarness) -> None:
         assert (await api.call("POST", path, json={"replicas_min": wrong}, user=NORTH)).status_code == 422
 
 
-async def test_a_plan_shows_the_command_and_stores_nothing(api: ApiHarness) -> None:
-    body = {"name": "planned", "revision": {**TOY, "arguments": ["--tokens", "3"]}}
-    planned = (await api.call("POST", "/deployments/plan", json=body, user=NORTH)).json()
-    assert "{port}" in planned["command"]
-    assert planned["command"][-2:] == ["--tokens", "3"]
-    assert planned["probe"]["path"] == "/health"
-    assert (await api.get("/deployments/planned", user=NORTH)).status_code == 404
-
-
-async def test_why_says_that_replicas_are_on_their_way(api: ApiHarness) -> None:
-    await create(api, "waits", replicas_min=2)
-    why = (await api.get("/deployments/waits/why", user=NORTH)).json()
-    assert (why["code"], why["health"]) == ("REPLICAS_WAIT", "unhealthy")
-    assert why["summary"].startswith("0 of 2 replicas serve")
-
-
 async def test_deployments_are_listed_in_pages(api: ApiHarness) -> None:
     for name in ("page-1", "page-2", "page-3"):
         await create(api, name)
