@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.core import deployment_calls
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.wire.api.deployments import DeploymentBody, RevisionBody, ScaleBody
+from sokovan.wire.api.deployments import DeploymentBody, EndpointTokenBody, RevisionBody, ScaleBody
 
 
 def test_a_creation_is_repeatable_by_its_key_and_leaves_out_defaults() -> None:
@@ -25,7 +25,7 @@ def test_changes_name_the_deployment_and_the_action() -> None:
 
 def test_what_would_be_done_twice_is_not_repeated() -> None:
     assert not deployment_calls.rollback("qwen", None).repeatable
-    assert not deployment_calls.new_token("qwen", deployment_calls.EndpointTokenBody()).repeatable
+    assert not deployment_calls.new_token("qwen", EndpointTokenBody()).repeatable
 
 
 def test_an_unknown_filter_is_an_error() -> None:
