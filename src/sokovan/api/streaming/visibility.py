@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.mapping.events import SHARED, event_view, session_of
-from sokovan.api.streaming.shared_reads import SharedReads
+from sokovan.api.streaming.batch_reader import BatchReader
 from sokovan.domain.events import Event
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.access import Ownership, session_scope
@@ -24,7 +24,7 @@ class SessionOwners:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._reads: SharedReads[SessionId, Ownership] = SharedReads(self._read, at_most=LOOKUP_BATCH)
+        self._reads: BatchReader[SessionId, Ownership] = BatchReader(self._read, at_most=LOOKUP_BATCH)
         self._known: OrderedDict[SessionId, Ownership | None] = OrderedDict()
 
     async def of(self, session_ids: Iterable[SessionId]) -> Mapping[SessionId, Ownership | None]:

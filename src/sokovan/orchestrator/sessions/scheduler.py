@@ -75,7 +75,7 @@ class Scheduler:
         self._failed_groups: dict[ScalingGroupName, str] = {}
 
     async def refresh(self, *, sessions: bool = True) -> None:
-        """Read what was committed since the last refresh; sessions only if they are needed."""
+        """Read what was committed since the last refresh; sessions only if needed."""
         self._changed |= await self._snapshots.refresh(sessions=sessions)
 
     def agents(self) -> Mapping[AgentId, AgentInfo]:

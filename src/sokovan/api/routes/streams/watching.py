@@ -15,8 +15,8 @@ from sokovan.api.operations import EVENT_STREAM, ApiOperation
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.event_hub import EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, sse
+from sokovan.api.streaming.session_watch import WatchedSessions
 from sokovan.api.streaming.visibility import EventVisibility, SessionOwners
-from sokovan.api.streaming.watched_sessions import WatchedSessions
 from sokovan.domain.events import Event
 from sokovan.domain.ids import SessionId
 from sokovan.wire.api.sessions import SessionView

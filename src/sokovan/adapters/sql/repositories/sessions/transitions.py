@@ -64,7 +64,7 @@ class Ending:
 
 
 class HistoryPart(NamedTuple):
-    """History rows with the same reason; the rows of an object are in the order of its moves."""
+    """History rows with the same reason, in the order of the moves."""
 
     change: Change
     kernels: list[history.HistoryRow]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.api.streaming.watched_sessions import WatchedSessions
+from sokovan.api.streaming.session_watch import WatchedSessions
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.testing.stored_cluster import StoredCluster

@@ -11,10 +11,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SharedReads(Generic[K, V]):
-    """Reads the values of keys: all that are wanted meanwhile in the next read, each key once.
+class BatchReader(Generic[K, V]):
+    """Reads the values of keys; callers that come meanwhile share the next read.
 
-    A value is never older than the call: a read that has begun before is not waited for.
+    Each key is read once for all of them. A value is never older than the call: a read that
+    has begun before is not waited for.
     """
 
     def __init__(self, read: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]], *, at_most: int) -> None:
@@ -23,7 +24,10 @@ class SharedReads(Generic[K, V]):
         self._reading: asyncio.Task[None] | None = None
 
     async def get(self, keys: Iterable[K]) -> dict[K, V | None]:
-        """The values of these keys; None for one that does not exist. Raises what the read raises."""
+        """The values of these keys; None for one that does not exist.
+
+        Raises what the read raises.
+        """
         futures = {key: self._future(key) for key in keys}
         if futures and self._reading is None:
             # It begins after all callers that are woken together have asked.

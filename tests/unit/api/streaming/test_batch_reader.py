@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sokovan.api.streaming.shared_reads import SharedReads
+from sokovan.api.streaming.batch_reader import BatchReader
 from sokovan.testing.clock import VirtualClock
 
 
@@ -33,7 +33,7 @@ class Source:
 
 async def test_callers_that_are_woken_together_share_one_read() -> None:
     source = Source()
-    reads = SharedReads(source.read, at_most=100)
+    reads = BatchReader(source.read, at_most=100)
     found = await asyncio.gather(*[reads.get([number % 3]) for number in range(30)])
     assert [list(one) for one in found] == [[number % 3] for number in range(30)]
     assert source.asked == [[0, 1, 2]]
@@ -41,7 +41,7 @@ async def test_callers_that_are_woken_together_share_one_read() -> None:
 
 async def test_a_caller_never_gets_what_was_read_before_it_asked() -> None:
     source = Source()
-    reads = SharedReads(source.read, at_most=100)
+    reads = BatchReader(source.read, at_most=100)
     source.open.clear()
     early = asyncio.create_task(reads.get([1]))
     await source.reading.wait()
@@ -54,14 +54,14 @@ async def test_a_caller_never_gets_what_was_read_before_it_asked() -> None:
 
 async def test_a_read_is_bounded_and_an_unknown_key_has_no_value() -> None:
     source = Source()
-    reads = SharedReads(source.read, at_most=2)
+    reads = BatchReader(source.read, at_most=2)
     assert await reads.get([1, -1, 2]) == {1: (1, 0), -1: None, 2: (2, 0)}
     assert source.asked == [[1, -1], [2]]
     assert await reads.get([]) == {}
 
 
 async def test_a_failure_is_that_of_the_callers_of_one_read() -> None:
-    reads = SharedReads(Source().read, at_most=1)
+    reads = BatchReader(Source().read, at_most=1)
     bad, good = await asyncio.gather(reads.get([13]), reads.get([1]), return_exceptions=True)
     assert isinstance(bad, LookupError)
     assert good == {1: (1, 0)}
@@ -69,7 +69,7 @@ async def test_a_failure_is_that_of_the_callers_of_one_read() -> None:
 
 async def test_a_caller_that_leaves_takes_nobody_with_it() -> None:
     source = Source()
-    reads = SharedReads(source.read, at_most=100)
+    reads = BatchReader(source.read, at_most=100)
     leaves, stays = asyncio.create_task(reads.get([1])), asyncio.create_task(reads.get([1]))
     source.open.clear()
     await source.reading.wait()

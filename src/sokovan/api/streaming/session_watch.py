@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sokovan.api.mapping.sessions import KERNELS_SHOWN, is_final
 from sokovan.api.pending_reasons import session_views
+from sokovan.api.streaming.batch_reader import BatchReader
 from sokovan.api.streaming.event_streams import sse
-from sokovan.api.streaming.shared_reads import SharedReads
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.records import SessionRecord
@@ -23,9 +23,9 @@ READ_TOGETHER = 50
 
 @dataclass(frozen=True, slots=True)
 class WatchedSession:
-    """A session as it was read: its event, whether it is the last one, how long it took.
+    """A session as it was read: its event, and whether it is the last one.
 
-    `is_large`: it changes often and takes long to read.
+    `took_ms` is how long the read took; a session that `is_large` changes often and takes long.
     """
 
     event: bytes
@@ -39,7 +39,7 @@ class WatchedSessions:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._reads: SharedReads[SessionId, WatchedSession] = SharedReads(self._read, at_most=READ_TOGETHER)
+        self._reads: BatchReader[SessionId, WatchedSession] = BatchReader(self._read, at_most=READ_TOGETHER)
 
     async def current(self, session_id: SessionId) -> WatchedSession:
         """The session as it is now. Raises ObjectNotFound."""
