@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
@@ -24,13 +25,17 @@ class SnapshotSource(Protocol):
         """Read what was committed since the last call; whether anything changed.
 
         Without `sessions`, which cost the most, they and what their kernels release stay as
-        they were; a later refresh with them misses nothing. The first one always reads them.
+        they were: no snapshot may be taken until the next refresh with them, which misses
+        nothing. The first refresh always reads them.
         """
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         """The state as of the last refresh. Raises ObjectNotFound."""
 
     def scaling_groups(self) -> Sequence[ScalingGroupName]:
+        """The name of every scaling group as of the last refresh, in order."""
+
+    def groups(self) -> Sequence[ScalingGroup]:
         """Every scaling group as of the last refresh, by name."""
 
     def agents(self) -> Mapping[AgentId, AgentInfo]:

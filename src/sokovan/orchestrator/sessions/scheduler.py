@@ -82,10 +82,9 @@ class Scheduler:
         """All agents, as of the last refresh."""
         return self._snapshots.agents()
 
-    async def scaling_groups(self) -> Sequence[ScalingGroup]:
+    def scaling_groups(self) -> Sequence[ScalingGroup]:
         """All scaling groups, as of the last refresh."""
-        groups = self._snapshots.scaling_groups()
-        return [(await self._snapshots.snapshot(group)).scaling_group for group in groups]
+        return self._snapshots.groups()
 
     def is_eligible(self, group: ScalingGroupName, session_id: SessionId) -> bool:
         """Whether the last cycle of this term found that the session may start, but waits."""

@@ -117,7 +117,7 @@ async def test_agents_and_groups_are_those_of_the_last_refresh(cluster: Orchestr
     assert made.agents() == {}
     await made.refresh()
     assert list(made.agents()) == ["a1"]
-    assert [group.name for group in await made.scaling_groups()] == ["default"]
+    assert [group.name for group in made.scaling_groups()] == ["default"]
 
 
 async def test_deciding_in_a_thread_gives_the_same_plan(cluster: OrchestratedCluster) -> None:

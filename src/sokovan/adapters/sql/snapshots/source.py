@@ -70,6 +70,10 @@ class SqlSnapshots:
         """See the port."""
         return sorted(self._view.scaling_groups)
 
+    def groups(self) -> Sequence[ScalingGroup]:
+        """See the port."""
+        return [self._view.scaling_groups[name] for name in self.scaling_groups()]
+
     def agents(self) -> Mapping[AgentId, AgentInfo]:
         """See the port."""
         return dict(self._view.agents)
