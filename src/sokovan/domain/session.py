@@ -28,10 +28,10 @@ from sokovan.domain.ids import (
     SessionId,
     checked_name,
 )
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.owners.uploads import is_digest
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.domain.slots import ResourceSlot, is_accelerator, total
 
 KERNELS_MAX = 100_000

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus, DeploymentTrigger
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.owners.tenancy import Owner
@@ -22,7 +23,6 @@ from sokovan.domain.records import Change
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.engine import EngineDefinition
 from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.domain.serving.rollout import RolloutPolicy
 from sokovan.domain.session_request import Caller

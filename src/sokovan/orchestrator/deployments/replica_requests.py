@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.engine import SERVICE_PORT, EngineDefinition, EngineRequest
 from sokovan.domain.serving.records import DeploymentRecord, RevisionRecord
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.domain.session import ANY_PORT, ServicePort, SessionType
 from sokovan.domain.session_request import SessionRequest

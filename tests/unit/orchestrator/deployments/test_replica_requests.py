@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.ids import DeploymentId
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.serving.deployment import DeploymentSpec
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests, accelerators_of
 from sokovan.testing.served_cluster import define_plainly, revision_of
 

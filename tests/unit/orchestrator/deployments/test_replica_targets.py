@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, ReplicaId
-from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.serving.records import EndpointObservation, ProxyRecord, ReplicaRecord
-from sokovan.domain.serving.replica import Endpoint, ReplicaPlace
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.orchestrator.deployments.replica_targets import free_ordinals, leaving
 from sokovan.orchestrator.deployments.serving_state import ServingState
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.replica import ENDING, REPLICA, ReplicaStatus, ReplicaTrigger
+from sokovan.domain.lifecycle.replica import ENDING, REPLICA, ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.serving.records import ReplicaRecord
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter

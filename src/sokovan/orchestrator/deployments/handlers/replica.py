@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from sokovan.domain.errors import Conflict, InvalidInput, ObjectNotFound
 from sokovan.domain.ids import ReplicaId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus, DeploymentTrigger
-from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.owners.tenancy import User
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
-from sokovan.domain.serving.replica import ReplicaPlace, is_crash_loop, restart_due_ms
+from sokovan.domain.serving.replica import is_crash_loop, restart_due_ms
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply, end, observed
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests

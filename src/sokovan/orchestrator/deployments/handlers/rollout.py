@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.domain.serving.rollout import RolloutAction, RolloutStrategy, WhenFull
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests

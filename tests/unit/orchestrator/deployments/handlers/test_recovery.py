@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sokovan.domain.ids import ReplicaId
-from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
-from sokovan.domain.serving.replica import ReplicaPlace
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.testing.served_cluster import OWNER, ServedCluster, define_plainly, revision_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.ids import DeploymentId, ReplicaId
-from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.serving.records import EndpointObservation, ReplicaRecord
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.orchestrator.routes.handlers.health import health_move
 from sokovan.testing.served_cluster import ServedCluster
 
