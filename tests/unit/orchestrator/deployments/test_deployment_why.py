@@ -8,10 +8,9 @@ import pytest
 
 from sokovan.domain.ids import DeploymentId, ReplicaId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
-from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.orchestrator.deployments.deployment_why import explain_deployment
 
 D1 = DeploymentId("d-1")
