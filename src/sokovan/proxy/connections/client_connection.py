@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import cast
 
 from sokovan.proxy.connections.exchange import Exchange
@@ -20,6 +22,7 @@ IDLE_MS = 75_000
 # A client that still sends after the last response is read for this long, so that it sees the response.
 LINGER_MS = 2_000
 PIPELINED_BYTES_MAX = 64 << 10
+_RESET = struct.pack("ii", 1, 0)
 
 
 class ClientConnection(asyncio.Protocol):
@@ -141,8 +144,8 @@ class ClientConnection(asyncio.Protocol):
             try:
                 pieces = decoder.feed(data)
             except BadHead as problem:
-                exchange.client_gone()
                 self._reject(problem)
+                exchange.client_gone()
                 return b""
             part, rest, ended = b"".join(pieces), decoder.rest, decoder.ended
         else:
@@ -199,7 +202,10 @@ class ClientConnection(asyncio.Protocol):
             self._read_requests()
 
     def abort(self) -> None:
-        """Close so that the client sees that the response is not whole."""
+        """Close by a reset, so that the client sees that the response is not whole."""
+        found = self.transport.get_extra_info("socket")
+        if found is not None and not self.transport.is_closing():
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.transport.abort()
 
     def readable(self, *, wanted: bool) -> None:
@@ -225,7 +231,7 @@ class ClientConnection(asyncio.Protocol):
                 self.transport.abort()
         elif self._exchange is not None:
             if self._in_body and not self._unwanted and age_ms > BODY_MS + self._body_bytes // BODY_BYTES_PER_MS:
-                self.transport.abort()
+                self.abort()
         elif self._buffer and age_ms > HEAD_MS:
             self._reject(BadHead("the head took too long", status=408))
         elif age_ms > IDLE_MS:
