@@ -108,7 +108,10 @@ class ProxyFolder:
 
 
 def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
-    """A bound socket; a `shared` one lets other processes bind the same port. Raises ProxyPortTaken."""
+    """A bound socket. Raises ProxyPortTaken.
+
+    A `shared` one lets other processes bind the same port.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

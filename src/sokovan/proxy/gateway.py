@@ -40,7 +40,7 @@ class Inference:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A request for a route by its name, passed on as it is with the rest of its target."""
+    """A request for a route by its name, with the rest of its target."""
 
     key: KeyEntry | None
     route: RouteState[Any]
@@ -50,7 +50,7 @@ class Passage:
 def destination(
     context: ProxyContext, head: RequestHead, *, local: bool
 ) -> Inference | Passage | OwnAnswer | ProxyRefusal:
-    """The destination of a request by its head. `local`: the caller is on this machine."""
+    """The destination of a request by its head; `local`: from this machine."""
     path = head.target.partition(b"?")[0]
     if path.startswith(b"/-/"):
         return _own(context, path, local=local)
@@ -67,7 +67,10 @@ def destination(
 
 
 def route_of(context: ProxyContext, key: KeyEntry | None, model: str) -> RouteState[Any] | ProxyRefusal:
-    """The route that serves a model for a key. One that it may not use is as unknown as any other."""
+    """The route that serves a model for a key.
+
+    One that the key may not use is as unknown as one that does not exist.
+    """
     named = context.table.named(model)
     # A key lists names of models without their project.
     usable = [route for route in named if may_use(key, route.entry, model.removeprefix(f"{route.entry.project}/"))]
@@ -95,13 +98,16 @@ def _not_allowed(method: bytes) -> ProxyRefusal:
 
 
 def _key(context: ProxyContext, head: RequestHead) -> KeyEntry | ProxyRefusal | None:
-    given = [value for name, value in head.fields if name in {b"authorization", b"x-api-key"}]
-    if not given:
+    authorization, secret = head.known.get(b"authorization"), head.known.get(b"x-api-key")
+    if authorization is not None:
+        if secret is not None:
+            return ProxyRefusal(400, "two-keys", "a request has one API key")
+        scheme, _, secret = authorization.partition(b" ")
+        if scheme.lower() != b"bearer":
+            return ProxyRefusal(401, "invalid-key", "send the key as Authorization: Bearer KEY")
+    if secret is None:
         return None
-    if len(given) > 1:
-        return ProxyRefusal(400, "two-keys", "a request has one API key")
-    scheme, _, secret = given[0].partition(b" ")
-    found = context.key_of(secret.strip() if scheme.lower() == b"bearer" else given[0])
+    found = context.key_of(secret.strip())
     return found or ProxyRefusal(401, "invalid-key", "the API key is unknown, expired or revoked")
 
 

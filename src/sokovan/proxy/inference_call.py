@@ -1,4 +1,4 @@
-"""The body of an inference call: what the gateway reads of it, and what it rewrites."""
+"""The body of an inference call: the parts that are read or rewritten."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INFERENCE_PATHS = _WITH_OPTIONS | {b"/v1/embeddings", b"/v1/responses"}
 
 @dataclass(frozen=True, slots=True)
 class InferenceCall:
-    """An inference call. `adds_usage`: the stream's usage is asked for by the proxy only."""
+    """An inference call; `adds_usage`: the proxy asks for the usage of its stream."""
 
     model: str
     streams: bool

@@ -13,7 +13,7 @@ from sokovan.proxy.connections.exchange import Exchange, serve_waiting
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.probes import Probes
-from sokovan.proxy.proxy_metrics import exposition
+from sokovan.proxy.control.proxy_metrics import exposition
 from sokovan.proxy.routing.endpoint_state import STALL_MS, STALLED_REQUESTS, EndpointState
 from sokovan.wire.serving.route_table import TableUpdate
 
@@ -104,7 +104,7 @@ class ProxyServer:
                 endpoint.ejection.broken(now_ms, "stalled")
 
     async def drain(self, limit_s: float) -> None:
-        """Accept nothing more; end when the requests under way have ended, or after `limit_s`."""
+        """Accept nothing more; end with the last request, or after `limit_s`."""
         context = self._context
         context.draining = True
         for server in self._servers:

@@ -60,7 +60,7 @@ class RequestMessage:
         return head + body
 
     def relay_for(self, head: ResponseHead) -> ResponseRelay:
-        """The relay of a response to it; an answer before the whole request ends the connection."""
+        """The relay of a response; one before the whole request ends the connection."""
         call = self.call if head.status < 300 else None
         removes = call is not None and call.adds_usage
         relay = ResponseRelay(head, self.head, inference=call is not None, removes_usage=removes)

@@ -1,4 +1,4 @@
-"""Turns the response of an endpoint into the bytes for the client, and counts its tokens."""
+"""Turns the response of an endpoint into bytes for the client, counts tokens."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ STREAM = read_response_head(
 
 
 def relay(head: object, request: object = NEW, *, inference: bool = False, removes: bool = False) -> ResponseRelay:
-    return ResponseRelay(head, request, inference=inference, removes_usage=removes)  # type: ignore[arg-type]  # heads
+    return ResponseRelay(head, request, inference=inference, removes_usage=removes)  # type: ignore[arg-type]  # heads of both kinds
 
 
 def test_a_response_with_a_length_keeps_it() -> None:

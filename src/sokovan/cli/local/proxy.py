@@ -44,7 +44,7 @@ def proxy(
         Folder for routes and usage; default: in the user's data folder.
     """
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the proxy loads only here
-    from sokovan.entrypoints.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # as above
+    from sokovan.entrypoints.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
 
     if manager and not manager.startswith(("http://", "https://")):
         raise usage_error(f"{manager[:200]!r} is not the URL of a manager", hint="use http://HOST:PORT")

@@ -39,7 +39,7 @@ class KeyAccounts:
         self._accounts: dict[str, KeyAccount] = {}
 
     def admit(self, key: KeyEntry, now_ms: int, *, tokens: int = TOKENS_DEFAULT) -> ProxyRefusal | None:
-        """Count a request, or say which limit refuses it. An admitted one is ended by `settle`."""
+        """Count a request, or say which limit refuses it; `settle` ends it."""
         account = self._account(key, now_ms)
         refusal = self._refusal(account, now_ms, tokens)
         if refusal is None:

@@ -21,7 +21,10 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def wait_ms(self, now_ms: int, amount: int = 1) -> int:
-        """How long until `amount` may be taken; 0: at once. More than a minute's waits for a full bucket."""
+        """How long until `amount` may be taken; 0: at once.
+
+        More than a minute's amount waits for a full bucket.
+        """
         self._fill(now_ms)
         missing = min(amount, self.per_minute) * MINUTE_MS - self._level
         if not self.per_minute:

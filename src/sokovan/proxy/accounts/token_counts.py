@@ -81,7 +81,7 @@ def _count(found: _Response) -> TokenCount | None:
 
 
 class EventFilter:
-    """Reads the usage of a stream of events, and removes the chunk that only has usage.
+    """Reads the usage of a stream, and removes the event that only has usage.
 
     It is removed if the proxy asked for it, not the client. Events are passed on whole; a
     part of one waits for the rest.

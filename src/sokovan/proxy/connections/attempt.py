@@ -57,7 +57,7 @@ class AttemptOwner(Protocol):
         """Whether a gateway error is not passed on, because another endpoint is tried."""
 
     def attempt_failed(self, cause: str, *, was_sent: bool, reused: bool = False) -> None:
-        """The try failed; a `reused` connection may have been closed before the request came."""
+        """The try failed; a `reused` connection may have been closed while idle."""
 
     def answered(self, *, keep_alive: bool) -> None:
         """The response is whole."""
@@ -160,7 +160,7 @@ class Attempt:
     # The response, as the connection brings it
 
     def response_begins(self, head: ResponseHead) -> None:
-        """Pass the head on, unless another endpoint is tried before the client has seen a byte."""
+        """Pass the head on, unless another endpoint is tried instead."""
         endpoint, now_ms = self.endpoint, self._context.now_ms()
         self.heard_ms = endpoint.last_byte_ms = now_ms
         if head.status == 101 and not self._owner.message.head.websocket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from asyncio import Protocol as ConnectionProtocol
 from typing import cast
 
 from sokovan.proxy.connections.exchange import Exchange
@@ -25,7 +26,7 @@ PIPELINED_BYTES_MAX = 64 << 10
 _RESET = struct.pack("ii", 1, 0)
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(ConnectionProtocol):
     """Reads requests, and hands each to an Exchange; the next one waits for its end."""
 
     __slots__ = (

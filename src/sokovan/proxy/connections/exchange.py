@@ -193,7 +193,7 @@ class Exchange:
         return True
 
     def _session(self, route: RouteState[Any]) -> bytes:
-        """The value that the policy `sticky` goes by."""
+        """The session of a request for the policy `sticky`."""
         entry = route.entry
         if entry.policy != "sticky":
             return b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Protocol as ConnectionProtocol
 from typing import Protocol, cast
 
 from sokovan.proxy.http.chunks import ChunkDecoder
@@ -28,7 +29,7 @@ class ResponseSink(Protocol):
         """Take over bytes after an upgrade."""
 
 
-class UpstreamConnection(asyncio.Protocol):
+class UpstreamConnection(ConnectionProtocol):
     """A connection that has at most one request at a time.
 
     `reused`: it had a request before, so its end may be that of an idle connection.

@@ -44,7 +44,7 @@ class UpstreamPools:
     def connect(
         self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None]
     ) -> asyncio.Task[None]:
-        """Open a connection; `done` gets it, or None and the cause. Cancel the task to give up."""
+        """Open a connection; `done` gets it, or None and the cause."""
         task = self._loop.create_task(self._connect(endpoint, done))
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)

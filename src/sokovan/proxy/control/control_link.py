@@ -133,7 +133,7 @@ class ControlLink:
 
     async def _call(self, method: str, path: str, **options: object) -> bytes:
         try:
-            response = await self._client.request(method, path, **options)  # type: ignore[arg-type]  # passed on
+            response = await self._client.request(method, path, **options)  # type: ignore[arg-type]  # options of the client, passed on
         except (httpx2.HTTPError, OSError) as problem:
             raise ManagerAway(f"{type(problem).__name__}: {problem}") from None
         if response.status_code != 200:

@@ -75,7 +75,7 @@ class Probes:
 
 
 async def probe(entry: EndpointEntry) -> str:
-    """Probe an endpoint once; returns what is wrong, empty if nothing is. Raises OSError."""
+    """Probe an endpoint once; returns the problem, empty if none. Raises OSError."""
     reader, writer = await asyncio.open_connection(entry.host, entry.port, limit=_RESPONSE_MAX)
     try:
         if not entry.probe.path:

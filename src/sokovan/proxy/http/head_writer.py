@@ -1,4 +1,4 @@
-"""Writes heads anew: for endpoints without the caller's key, for clients without ours."""
+"""Writes heads anew: nothing of one connection is passed on to another."""
 
 from __future__ import annotations
 

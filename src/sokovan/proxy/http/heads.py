@@ -8,7 +8,6 @@ feed, a folded line, a space before a colon, a second length, a length beside an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,12 +22,17 @@ _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[!\"$-~]*+) HTTP/1\.([01])")
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: ([\t\x20-\x7e\x80-\xff]*+))?")
 _FIELDS = re.compile(rb"(?:" + _TOKEN + rb":[\t\x20-\x7e\x80-\xff]*+\r\n)*+")
+_FIELD = re.compile(rb"([^:]++):([^\r]*+)\r\n")
 _HOST = re.compile(rb"[0-9A-Za-z.\-_:\[\]]{1,255}")
 _BODILESS = frozenset({204, 304})
+# A head has at most one of each.
+_SINGLE = (b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"authorization", b"x-api-key")
+_NONE: frozenset[bytes] = frozenset()
+_EMPTY = frozenset({b""})
 
 
 class BadHead(Exception):
-    """A head, or the framing of a body, that is not accepted; `status` is that of the answer."""
+    """A head or framing that is not accepted; `status` is that of the answer."""
 
     def __init__(self, text: str, *, status: int = 400) -> None:
         self.status = status
@@ -39,13 +43,15 @@ class BadHead(Exception):
 class RequestHead:
     """A request's head. Names of fields are in lower case.
 
-    `length` is that of the body, 0 without one, None if it is `chunked`. `dropped` are fields
-    that concern this connection only, by its Connection field.
+    `known` has the last value of each field. `length` is that of the body, 0 without one,
+    None if it is `chunked`. `dropped` are the options of the Connection field, among them
+    fields that concern this connection only.
     """
 
     method: bytes
     target: bytes
     fields: Fields
+    known: dict[bytes, bytes]
     length: int | None
     chunked: bool
     keep_alive: bool
@@ -55,8 +61,8 @@ class RequestHead:
     dropped: frozenset[bytes]
 
     def field(self, name: bytes) -> bytes:
-        """The value of a field, its first; empty if it is absent."""
-        return next((value for found, value in self.fields if found == name), b"")
+        """The value of a field; empty if it is absent."""
+        return self.known.get(name, b"")
 
 
 @dataclass(slots=True)
@@ -70,6 +76,7 @@ class ResponseHead:
     status: int
     reason: bytes
     fields: Fields
+    known: dict[bytes, bytes]
     length: int | None
     chunked: bool
     keep_alive: bool
@@ -77,63 +84,65 @@ class ResponseHead:
     dropped: frozenset[bytes]
 
     def field(self, name: bytes) -> bytes:
-        """The value of a field, its first; empty if it is absent."""
-        return next((value for found, value in self.fields if found == name), b"")
+        """The value of a field; empty if it is absent."""
+        return self.known.get(name, b"")
 
 
 def read_request_head(block: bytes) -> RequestHead:
-    """The head in `block`, which ends with the line end of its last line. Raises BadHead."""
-    line, fields, framing = _read(block)
+    """The head in `block`, the end of its last line included. Raises BadHead."""
+    line, fields, known = _read(block)
     start = _REQUEST_LINE.fullmatch(line)
     if start is None:
         raise BadHead("the request line is not METHOD /TARGET HTTP/1.1")
     method, target, minor = start.groups()
     later = minor == b"1"
-    hosts = framing.get(b"host", ())
-    if len(hosts) != 1 if later else len(hosts) > 1:
-        raise BadHead("a request has exactly one Host field")
-    if hosts and _HOST.fullmatch(hosts[0]) is None:
+    host = known.get(b"host")
+    if host is None:
+        if later:
+            raise BadHead("a request has a Host field")
+    elif _HOST.fullmatch(host) is None:
         raise BadHead("the Host field is not a host")
-    length, chunked = _body_framing(framing, later=later)
-    options = _connection_options(framing)
-    expect = framing.get(b"expect", ())
-    if expect and [value.lower() for value in expect] != [b"100-continue"]:
+    length, chunked = _body_framing(known, later=later)
+    options = _connection_options(known)
+    expect = known.get(b"expect")
+    if expect is not None and expect.lower() != b"100-continue":
         raise BadHead("only 100-continue may be expected", status=417)
-    upgrades = framing.get(b"upgrade", ())
-    websocket = b"upgrade" in options and [value.lower() for value in upgrades] == [b"websocket"] and method == b"GET"
+    websocket = method == b"GET" and b"upgrade" in options and known.get(b"upgrade", b"").lower() == b"websocket"
     if websocket and (chunked or length):
         raise BadHead("a WebSocket handshake has no body")
     return RequestHead(
-        method=method,
-        target=target,
-        fields=fields,
+        method,
+        target,
+        fields,
+        known,
         length=None if chunked else length or 0,
         chunked=chunked,
         keep_alive=b"close" not in options and (later or b"keep-alive" in options),
-        expects_continue=bool(expect) and later,
+        expects_continue=later and expect is not None,
         websocket=websocket,
-        minor=int(minor),
+        minor=1 if later else 0,
         dropped=options,
     )
 
 
 def read_response_head(block: bytes, *, method: bytes) -> ResponseHead:
     """The head of the response to a request of `method`. Raises BadHead."""
-    line, fields, framing = _read(block)
+    line, fields, known = _read(block)
     start = _STATUS_LINE.fullmatch(line)
     if start is None:
         raise BadHead("the status line is not HTTP/1.1 CODE REASON", status=502)
     minor, code, reason = start.groups()
     status, later = int(code), minor == b"1"
-    length, chunked = _body_framing(framing, later=later)
+    length, chunked = _body_framing(known, later=later)
     if method == b"HEAD" or status in _BODILESS or status < 200:
         length, chunked = 0, False
-    options = _connection_options(framing)
+    options = _connection_options(known)
     until_close = length is None and not chunked
     return ResponseHead(
-        status=status,
-        reason=reason or b"",
-        fields=fields,
+        status,
+        reason or b"",
+        fields,
+        known,
         length=length,
         chunked=chunked,
         keep_alive=not until_close and b"close" not in options and (later or b"keep-alive" in options),
@@ -142,61 +151,52 @@ def read_response_head(block: bytes, *, method: bytes) -> ResponseHead:
     )
 
 
-def _read(block: bytes) -> tuple[bytes, Fields, dict[bytes, list[bytes]]]:
-    """First line, fields, and the values of the fields that this module interprets."""
+def _read(block: bytes) -> tuple[bytes, Fields, dict[bytes, bytes]]:
+    """First line, all fields, and the fields by name."""
     line, _, rest = block.partition(b"\r\n")
     if _FIELDS.fullmatch(rest) is None:
         raise BadHead("a line of the head is not NAME: VALUE")
-    fields: Fields = []
-    framing: dict[bytes, list[bytes]] = {}
-    for one in rest.split(b"\r\n")[:-1]:
-        name, _, value = one.partition(b":")
-        name, value = name.lower(), value.strip(b" \t")
-        fields.append((name, value))
-        if name in _INTERPRETED:
-            framing.setdefault(name, []).append(value)
+    fields = [(name.lower(), value.strip(b" \t")) for name, value in _FIELD.findall(rest)]
     if len(fields) > FIELDS_MAX:
         raise BadHead(f"the head has {len(fields)} fields, the limit is {FIELDS_MAX}", status=431)
-    return line, fields, framing
+    known = dict(fields)
+    if len(known) < len(fields):
+        _join_repeated(fields, known)
+    return line, fields, known
 
 
-_INTERPRETED = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect", b"upgrade"})
+def _join_repeated(fields: Fields, known: dict[bytes, bytes]) -> None:
+    """Refuse fields of which a head has one, and join the Connection fields."""
+    names = [name for name, _ in fields]
+    for name in _SINGLE:
+        if name in known and names.count(name) > 1:
+            raise BadHead(f"a message has one {name.decode()} field")
+    if b"connection" in known:
+        known[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
 
 
-def _body_framing(framing: dict[bytes, list[bytes]], *, later: bool) -> tuple[int | None, bool]:
+def _body_framing(known: dict[bytes, bytes], *, later: bool) -> tuple[int | None, bool]:
     """Length of the body and whether it is chunked; (None, False) if the head says neither."""
-    lengths, encodings = framing.get(b"content-length", ()), framing.get(b"transfer-encoding", ())
-    if encodings:
-        if lengths:
+    digits, encoding = known.get(b"content-length"), known.get(b"transfer-encoding")
+    if encoding is not None:
+        if digits is not None:
             raise BadHead("a message has Content-Length or Transfer-Encoding, not both")
         if not later:
             raise BadHead("HTTP/1.0 has no Transfer-Encoding")
-        if len(encodings) > 1 or encodings[0].lower() != b"chunked":
+        if encoding.lower() != b"chunked":
             raise BadHead("the only supported Transfer-Encoding is chunked", status=501)
         return None, True
-    if not lengths:
+    if digits is None:
         return None, False
-    if len(lengths) > 1:
-        raise BadHead("a message has one Content-Length")
-    digits = lengths[0]
     # isdigit of bytes is ASCII only; a sign, a space or a list is refused.
     if not digits.isdigit() or len(digits) > LENGTH_DIGITS_MAX:
         raise BadHead("Content-Length is not a number")
     return int(digits), False
 
 
-def _connection_options(framing: dict[bytes, list[bytes]]) -> frozenset[bytes]:
-    """The options of the Connection fields; the names of fields among them are dropped."""
-    values = framing.get(b"connection", ())
-    return frozenset(_list_items(values)) if values else _NONE
-
-
-def _list_items(values: list[bytes] | tuple[bytes, ...]) -> Iterator[bytes]:
-    for value in values:
-        for item in value.split(b","):
-            name = item.strip(b" \t").lower()
-            if name:
-                yield name
-
-
-_NONE: frozenset[bytes] = frozenset()
+def _connection_options(known: dict[bytes, bytes]) -> frozenset[bytes]:
+    """The options of the Connection field; names of fields among them are not passed on."""
+    value = known.get(b"connection")
+    if value is None:
+        return _NONE
+    return frozenset(item.strip(b" \t").lower() for item in value.split(b",")) - _EMPTY

@@ -19,7 +19,7 @@ FAILURE_STATUSES = frozenset({502, 503, 504})
 
 @dataclass(slots=True)
 class Ejection:
-    """Failures of one endpoint as one proxy saw them; times are monotonic milliseconds.
+    """Failures of one endpoint at one proxy; times are monotonic milliseconds.
 
     `until_ms` is the end of the ejection in force, 0 without one. `cause` is its reason.
     """

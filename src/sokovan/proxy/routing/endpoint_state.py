@@ -22,7 +22,7 @@ _REPORTED: dict[Health, ReportedHealth] = {
 
 
 class EndpointState:
-    """One endpoint; `outstanding` counts requests from before they are sent to their end."""
+    """One endpoint; `outstanding` counts requests from before they are sent."""
 
     __slots__ = (
         "address", "concurrency_max", "ejection", "entry", "hash", "health", "last_byte_ms", "last_error",
@@ -64,16 +64,17 @@ class EndpointState:
         return self.outstanding < self.concurrency_max and self.alive(now_ms)
 
     def load(self, now_ms: int) -> int:
-        """Its requests: the engine's count if it is recent and higher, else the proxy's own."""
+        """Its requests: the engine's count if recent and higher, else the proxy's."""
         if now_ms - self.sample_ms < SAMPLE_AGE_MAX_MS and self.sample > self.outstanding:
             return self.sample
         return self.outstanding
 
     def probed(self, now_ms: int, *, ok: bool, error: str = "") -> None:
-        """Take over the result of a probe; a healthy verdict ends an ejection for broken connections."""
+        """Take over the result of a probe; a success ends some ejections."""
         self.health = self.health.observe(ok=ok, at_ms=now_ms, policy=HEALTH_POLICY)
         if not ok:
             self.last_error = error
+        # Refused or reset connections are over when a probe gets through.
         elif self.ejection.active(now_ms) and self.ejection.cause in {"refused", "reset"}:
             self.ejection.lift()
 

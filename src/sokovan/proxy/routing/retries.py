@@ -11,7 +11,7 @@ SAVED_MAX = 10 * 100
 
 
 class RetryBudget:
-    """Bounds the retries of a proxy to a fifth of its requests, in hundredths of a retry."""
+    """Bounds retries to a fifth of the requests, in hundredths of a retry."""
 
     __slots__ = ("_saved", "spent")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import cast
 
 import pytest
 
@@ -355,7 +356,7 @@ async def test_a_slow_client_slows_the_endpoint_down() -> None:
         proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
     ):
         _reader, writer = await proxy.connect()
-        writer.transport.pause_reading()
+        cast("asyncio.Transport", writer.transport).pause_reading()
         writer.write(get("/d/chat/x"))
         await proxy.until(lambda: any(not upstream_reads(one) for one in proxy.context.exchanges))
         writer.transport.abort()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from sokovan.proxy.connections.upstream_connection import UpstreamConnection
 from sokovan.proxy.connections.upstream_pools import IDLE_MS_MAX, UpstreamPools
@@ -18,7 +19,7 @@ async def connected(pools: UpstreamPools, endpoint: EndpointState) -> UpstreamCo
     return connection
 
 
-def state_of(engine: Engine, **changes: object) -> EndpointState:
+def state_of(engine: Engine, **changes: Any) -> EndpointState:
     return EndpointState(endpoint_of(engine, **changes), concurrency_max=4)
 
 

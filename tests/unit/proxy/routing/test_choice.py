@@ -24,7 +24,7 @@ def chosen(
     seed: int = 1,
     tried: tuple[EndpointState, ...] = (),
 ) -> str | None:
-    found = choose(pools, policy, affinity, now_ms=1_000, draws=Draws(seed), tried=tried)  # type: ignore[arg-type]  # text
+    found = choose(pools, policy, affinity, now_ms=1_000, draws=Draws(seed), tried=tried)  # type: ignore[arg-type]  # names of policies as text
     return found.entry.endpoint_id if found else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sokovan.proxy.proxy_metrics import METRICS, PREFIX
+from sokovan.proxy.control.proxy_metrics import METRICS, PREFIX
 from tests.unit.proxy.running_proxy import (
     body_of,
     call,
