@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
 from sokovan.proxy.routing.ejection import Ejection
-from sokovan.proxy.routing.prefixes import PrefixCache
+from sokovan.proxy.routing.prefixes import PromptPrefixes
 from sokovan.wire.serving.proxy_reports import EndpointReport, ReportedHealth
 from sokovan.wire.serving.route_table import EndpointEntry
 
@@ -32,7 +32,7 @@ class EndpointState:
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
         self.ejection = Ejection()
         self.health = HealthCounter()
-        self.prefixes = PrefixCache()
+        self.prefixes = PromptPrefixes()
         self.outstanding = 0
         self.served = 0
         self.sample = 0

@@ -26,7 +26,7 @@ def prefix_chain(prompt: bytes) -> tuple[int, ...]:
     return tuple(chain)
 
 
-class PrefixCache:
+class PromptPrefixes:
     """The blocks that were sent to one endpoint last; the least recent are forgotten."""
 
     __slots__ = ("_blocks",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.proxy.routing.prefixes import BLOCK_CHARACTERS, BLOCKS_MAX, REMEMBERED_MAX, PrefixCache, prefix_chain
+from sokovan.proxy.routing.prefixes import BLOCK_CHARACTERS, BLOCKS_MAX, REMEMBERED_MAX, PromptPrefixes, prefix_chain
 
 
 def prompt(*letters: str) -> bytes:
@@ -24,7 +24,7 @@ def test_equal_blocks_after_another_begin_are_not_equal() -> None:
 
 
 def test_the_common_begin_of_two_prompts_is_matched() -> None:
-    cache = PrefixCache()
+    cache = PromptPrefixes()
     cache.remember(prefix_chain(prompt("a", "b", "c")))
 
     assert cache.matched(prefix_chain(prompt("a", "b", "d", "c"))) == 2
@@ -32,7 +32,7 @@ def test_the_common_begin_of_two_prompts_is_matched() -> None:
 
 
 def test_the_least_recent_prompts_are_forgotten() -> None:
-    cache = PrefixCache()
+    cache = PromptPrefixes()
     first = prefix_chain(prompt("a", "b"))
     cache.remember(first)
     for number in range(REMEMBERED_MAX - 1):
