@@ -171,9 +171,19 @@ class KernelRuntime(RemainsRuntime, Protocol):
         Raises RuntimeFailure on entry.
         """
 
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Connect to a port of this machine that a running kernel listens on.
+
+        Raises RuntimeFailure on entry, also if something else listens there.
+        """
+
 
 class KernelExecution(Protocol):
-    """A command that runs inside a kernel; an asynchronous context manager."""
+    """A command that runs inside a kernel; an asynchronous context manager.
+
+    A connection to a port of the kernel is one, too: its output is what the port sends, and
+    its exit code is 0.
+    """
 
     async def __aenter__(self) -> Self:
         """Start the command."""

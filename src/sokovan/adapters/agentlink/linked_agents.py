@@ -133,6 +133,11 @@ class LinkedAgents:
         )
         return LinkedExecution(agent_id, self._stream(agent_id, request))
 
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """See the port."""
+        request = frames.OpenStream(stream_id="", kernel_id=kernel_id, attempt=attempt, port=port)
+        return LinkedExecution(agent_id, self._stream(agent_id, request))
+
     @asynccontextmanager
     async def _stream(self, agent_id: AgentId, command: frames.OpenStream) -> AsyncIterator[Stream]:
         """A stream that the agent opens on request."""

@@ -15,6 +15,7 @@ from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.observer import Observer
+from sokovan.adapters.process.port_connection import PortConnection
 from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.stopper import RemainsEnder, Stopper
@@ -158,6 +159,13 @@ class ProcessRuntime(RemainsEnder):
         folder = self._layout.folder(kernel_id, attempt)
         presence = self._observer.command(folder.name)
         return ProcessExecution(folder, command, terminal=terminal, threads=self._threads, presence=presence)
+
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Connect to a port that a running kernel listens on."""
+        name = folder_name(kernel_id, attempt)
+        return PortConnection(
+            port, lambda: self._observer.shim(name), threads=self._threads, presence=self._observer.command(name)
+        )
 
     def close(self) -> None:
         """Stop the threads; kernels keep running."""

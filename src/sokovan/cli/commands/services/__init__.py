@@ -1,0 +1,1 @@
+"""Commands that reach programs which listen in sessions."""
