@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": (f"{_SESSIONS}.logs:logs", "Print the output of a session."),
     "exec": (f"{_SESSIONS}.execute:execute", "Run a command inside a running session."),
     "port-forward": (
-        f"{_COMMANDS}.services.port_forward:port_forward",
+        f"{_COMMANDS}.serving.port_forward:port_forward",
         "Make ports of a session available on this machine.",
     ),
     "cp": (f"{_COMMANDS}.session_files:cp", "Copy files between this machine and a session."),

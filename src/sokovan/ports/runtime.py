@@ -122,7 +122,23 @@ class RemainsRuntime(Protocol):
         """
 
 
-class KernelRuntime(RemainsRuntime, Protocol):
+class KernelStreams(Protocol):
+    """Opens commands in kernels, and connections to their ports."""
+
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
+        """Run another command inside a running kernel.
+
+        Raises RuntimeFailure on entry.
+        """
+
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Connect to a port of this machine that a running kernel listens on.
+
+        Raises RuntimeFailure on entry, also if something else listens there.
+        """
+
+
+class KernelRuntime(RemainsRuntime, KernelStreams, Protocol):
     """Runs kernels. Every call is idempotent."""
 
     async def has_image(self, image: str) -> bool:
@@ -163,18 +179,6 @@ class KernelRuntime(RemainsRuntime, Protocol):
 
         An offset that was dropped moves forward. Raises RuntimeFailure for an unknown or
         forgotten kernel.
-        """
-
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
-        """Run another command inside a running kernel.
-
-        Raises RuntimeFailure on entry.
-        """
-
-    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
-        """Connect to a port of this machine that a running kernel listens on.
-
-        Raises RuntimeFailure on entry, also if something else listens there.
         """
 
 

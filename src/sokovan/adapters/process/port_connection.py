@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Self
 
+from sokovan.adapters.process.execution import ProcessExecution
+from sokovan.adapters.process.layout import KernelLayout
+from sokovan.adapters.process.observer import Observer
 from sokovan.adapters.process.shim.processes import Process, descendants, read_text
 from sokovan.adapters.process.threads import Threads, Work
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import KernelExecution, RuntimeFailure
 
 READ_BYTES = 65536
 CONNECT_S = 5.0
@@ -25,9 +29,9 @@ _LISTENS = "0A"  # the state in /proc/net/tcp
 
 
 class PortConnection:
-    """KernelExecution over a connection to a port; `shim` finds the shim of the kernel.
+    """KernelExecution over a connection to a port.
 
-    `presence` is entered while the connection is open.
+    `shim` finds the shim of the kernel; `presence` is entered while the connection is open.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class PortConnection:
         """A connection has no terminal."""
 
     async def output(self) -> AsyncIterator[bytes]:
-        """What the port sends, until it closes the connection."""
+        """The bytes from the port, until it closes the connection."""
         if self._streams is None:
             return
         try:
@@ -149,3 +153,23 @@ def _nothing_listens(port: int) -> RuntimeFailure:
         f"nothing in the kernel listens on port {port}",
         hint="the program must listen on 127.0.0.1 and the port in SOKOVAN_PORT_NAME",
     )
+
+
+class ProcessStreams:
+    """Opens commands in kernels, and connections to their ports."""
+
+    _layout: KernelLayout
+    _observer: Observer
+    _threads: Threads
+
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
+        """Run a further command inside a running kernel."""
+        folder = self._layout.folder(kernel_id, attempt)
+        presence = self._observer.command(folder.name)
+        return ProcessExecution(folder, command, terminal=terminal, threads=self._threads, presence=presence)
+
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Connect to a port that a running kernel listens on."""
+        name = self._layout.folder(kernel_id, attempt).name
+        presence = self._observer.command(name)
+        return PortConnection(port, lambda: self._observer.shim(name), threads=self._threads, presence=presence)

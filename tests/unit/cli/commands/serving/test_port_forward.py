@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.cli.commands.services.port_forward import Forwarding, read_forwarding
+from sokovan.cli.commands.serving.port_forward import Forwarding, read_forwarding
 from sokovan.sdk.errors import InvalidSetting
 from tests.unit.cli.canned_server import Sokovan
 

@@ -1,1 +1,0 @@
-"""Commands that reach programs which listen in sessions."""
