@@ -129,7 +129,8 @@ class ScheduleCoordinator:
     async def _refresh(self) -> None:
         """Read committed changes; before the reports, so that a reported kernel is known."""
         await self._reader.refresh()
-        await self._scheduler.refresh()
+        # A large session takes long to read; sessions are refreshed when one of them waits.
+        await self._scheduler.refresh(sessions=False)
 
     async def _apply_reports(self) -> CycleInput:
         long = self._long_cycle_due_s() <= 0
@@ -144,7 +145,7 @@ class ScheduleCoordinator:
                 kernel.session_id for agent_id in diff.enrolled for kernel in self._sessions.kernels_on(agent_id)
             )
             await self._reader.refresh()
-        return CycleInput(long=long, diff=diff, agents=await self._scheduler.agents())
+        return CycleInput(long=long, diff=diff, agents=self._scheduler.agents())
 
     async def _recheck(self, cycle: CycleInput) -> bool:
         """Handle reports that came during the cycle; whether a session moved."""
