@@ -39,7 +39,7 @@ def port_forward(
     address: Annotated[str, Parameter(name="--address")] = "127.0.0.1",
     server: ServerOptions = DEFAULT_SERVER,
 ) -> int:
-    """Make ports of a running session available on this machine.
+    """Make ports of a session available on this machine.
 
     The ports are those that the session was given with --port; without PORT,
     all of them. Runs until Ctrl-C.
