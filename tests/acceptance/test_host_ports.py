@@ -127,5 +127,4 @@ def test_a_port_of_a_session_is_reached_from_this_machine(machine: Embedded) -> 
     assert (forward.returncode, rest) == (0, "")
     refused = machine.cli("port-forward", "echo", "smtp")
     assert (refused.returncode, "its ports are web" in refused.stderr) == (2, True)
-    assert any(row["action"] == "session.connect" for row in machine.api("GET", "/audit").json()["items"])
     machine.end("echo")

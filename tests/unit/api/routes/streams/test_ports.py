@@ -11,9 +11,10 @@ from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.records import KernelRecord
+from sokovan.domain.session import ServicePort
 from sokovan.domain.slots import NO_SLOTS
 from tests.unit.api.api_harness import ApiHarness, member
-from tests.unit.api.routes.streams.test_exec import refused
+from tests.unit.api.routes.streams.test_exec import last, refused
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,3 +52,16 @@ async def test_a_port_of_another_user_and_one_that_is_not_leased_are_not_found(a
     await api.run("served", NORTH)
     for user in (SOUTH, NORTH):
         assert await refused(api, "/sessions/served/kernels/0/ports/web", user) == (404, "not-found")
+
+
+async def test_bytes_travel_in_both_directions_and_it_is_audited(api: ApiHarness) -> None:
+    await api.run("page", NORTH, ports=(ServicePort("web"),))
+    async with api.socket("/sessions/page/kernels/0/ports/web", user=NORTH) as socket:
+        assert (await socket.hear())["type"] == "websocket.accept"
+        assert (await socket.hear())["bytes"].startswith(b"port ")
+        socket.say(b"more")
+        assert (await socket.hear())["bytes"] == b"MORE"
+        socket.say(b"")
+        assert await last(socket) == ({"exit_code": 7}, 1000)
+    assert api.agents.executions[-1].ended
+    assert (NORTH, "session.connect", "page.0", "done") in await api.audited()
