@@ -1,0 +1,144 @@
+"""The first five minutes with a model: serve, ask, scale, kill, update, roll back, delete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from sokovan.testing.servers.llama_engine import install, write_model
+from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.endings import ended_well
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+NAME = "five"
+SMALL = ("--cpus", "0.2", "--mem", "128MiB")
+LIMIT_S = 120
+HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Embedded, Mapping[str, Any]]]:
+    """A server with a deployment of the toy engine, and what `serve` printed."""
+    server = Embedded(tmp_path_factory.mktemp("serving"))
+    with ended_well(server):
+        server.start()
+        try:
+            yield server, server.cli_json("serve", "toy", "--name", NAME, "--replicas", "2", *SMALL)
+        finally:
+            server.cli("deployment", "rm", NAME, "--yes")
+            until(lambda: not server.cli_json("deployment", "ls"), limit_s=LIMIT_S, what="the deployment has ended")
+
+
+def view(server: Embedded) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = server.cli_json("deployment", "show", NAME)
+    return found
+
+
+def serves(server: Embedded, replicas: int) -> None:
+    until(lambda: view(server)["replicas_active"] == replicas, limit_s=LIMIT_S, what=f"{replicas} replicas serve")
+
+
+def asked(told: Mapping[str, Any], key: str = "") -> httpx2.Response:
+    headers = {"authorization": f"Bearer {key or told['key']}", "content-type": "application/json"}
+    return httpx2.post(f"{told['url']}/chat/completions", content=HELLO, headers=headers, timeout=60, trust_env=False)
+
+
+def words(told: Mapping[str, Any]) -> int:
+    """The number of words of an answer, which tells revisions apart."""
+    answer = asked(told)
+    assert answer.status_code == 200, answer.text
+    return len(answer.json()["choices"][0]["message"]["content"].split())
+
+
+def process_at(port: int) -> int:
+    """The process of the engine that serves at a port."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"__toy-engine" in arguments and str(port).encode() in arguments:
+            return int(folder.name)
+    raise AssertionError(f"no engine serves at {port}")
+
+
+def test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back(
+    served: tuple[Embedded, Mapping[str, Any]],
+) -> None:
+    server, told = served
+    assert (told["model"], told["deployment"]["status"]) == (NAME, "running")
+
+    # By curl, by the command line, and not with another key.
+    if shutil.which("curl"):
+        url, key = f"{told['url']}/chat/completions", f"authorization: Bearer {told['key']}"
+        command = ["curl", "--silent", "--noproxy", "*", "-H", key, "-H", "content-type: application/json"]
+        done = subprocess.run([*command, "-d", HELLO, url], check=True, capture_output=True, text=True)
+        assert '"chat.completion"' in done.stdout
+    assert len(server.cli("chat", NAME, "hello").stdout.split()) == 16
+    assert asked(told, "ske_wrong").status_code == 401
+
+    assert server.cli("deployment", "scale", NAME, "3").returncode == 0
+    serves(server, 3)
+
+    # One is killed: the others answer, and another one takes its place.
+    os.kill(process_at(view(server)["replicas"][0]["port"]), signal.SIGKILL)
+    assert {asked(told).status_code for _ in range(20)} == {200}
+    until(lambda: view(server)["replicas_active"] < 3, limit_s=LIMIT_S, what="its end is noticed")
+    serves(server, 3)
+
+    assert words(told) == 16
+    updated = server.cli("deployment", "update", NAME, "--max-surge", "3", "--", "--tokens", "3")
+    assert updated.returncode == 0, updated.stderr
+    assert (view(server)["revision"]["number"], words(told)) == (2, 3)
+    assert server.cli("deployment", "rollback", NAME).returncode == 0
+    assert (view(server)["revision"]["number"], words(told)) == (1, 16)
+
+
+def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str, Any]]) -> None:
+    _, told = served
+    openai = pytest.importorskip("openai")
+    ask = {"model": NAME, "messages": [{"role": "user", "content": "hello"}]}
+    http = httpx2.Client(trust_env=False)
+    with openai.OpenAI(base_url=told["url"], api_key=told["key"], http_client=http) as client:
+        whole = client.chat.completions.create(**ask)
+        parts = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**ask, stream=True)]
+        assert "".join(parts) == whole.choices[0].message.content
+        assert [model.id for model in client.models.list()] == [NAME]
+
+
+def test_a_real_engine_is_served_from_a_file(
+    served: tuple[Embedded, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    server, _ = served
+    pytest.importorskip("xllamacpp")
+    programs, models = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("models")
+    install(programs)
+    model = write_model(models / "tiny.gguf")
+    options = (
+        "--cpus",
+        "1",
+        "--mem",
+        "1GiB",
+        "--mount",
+        f"{programs}:{programs}",
+        "--env",
+        f"PATH={programs}:/usr/bin",
+    )
+    told = server.cli_json("serve", str(model), "--name", "tiny", "--cpus", "1", "--mem", "1GiB", *mounted)
+    long = {"model": "tiny", "messages": [{"role": "user", "content": "a long story " * 60}], "max_tokens": 1}
+    headers = {"authorization": f"Bearer {told['key']}"}
+    ask = partial(httpx2.post, f"{told['url']}/chat/completions", json=long, headers=headers, timeout=60)
+    answers = [ask(trust_env=False), ask(trust_env=False)]
+    assert [one.status_code for one in answers] == [200, 200], answers[0].text
+    assert answers[1].json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
+    assert server.cli("deployment", "rm", "tiny", "--yes").returncode == 0
