@@ -9,7 +9,7 @@ import sys
 
 PROGRAM = """
 import os, signal, sys
-from sokovan.entrypoints import proxy_workers
+from sokovan.entrypoints.proxies import proxy_workers
 proxy_workers.PAUSE_FIRST_S = 0.01
 once = sys.argv[1]
 def work(worker):
