@@ -92,6 +92,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config server": (f"{_LOCAL}.server_settings:server", "Show the settings of the server, or check a file."),
     "config show": (f"{_COMMANDS}.config:show", "Show the effective settings and their origin."),
     "whoami": (f"{_COMMANDS}.whoami:whoami", "Show the authenticated user."),
+    "proxy": (f"{_LOCAL}.proxy:proxy", "Run a proxy, which forwards requests to deployments."),
     "doctor": (f"{_LOCAL}.doctor:doctor", "Check what this machine provides and what is missing."),
     "simulate": (f"{_LOCAL}.maintenance:simulate", "Simulate scheduling on scenario files."),
     "audit": (f"{_LOCAL}.maintenance:audit", "Check the invariants of the database."),
@@ -112,7 +113,7 @@ SECTIONS = {
         "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
-    "Operations": ("simulate", "audit", "db"),
+    "Operations": ("proxy", "simulate", "audit", "db"),
 }  # fmt: skip
 
 # Topics of `sokovan help` besides the commands.
