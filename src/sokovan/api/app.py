@@ -18,8 +18,8 @@ from sokovan.api.middleware import RequestMiddleware
 from sokovan.api.openapi import document
 from sokovan.api.operations import OperationRoute
 from sokovan.api.problems import unrouted
-from sokovan.api.routes.serving.proxy_messages import ProxyMessages
 from sokovan.api.routes.streams.exec import PATH, ExecSocket
+from sokovan.api.routes.streams.proxy_messages import ProxyMessages
 from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
 

@@ -1,1 +1,0 @@
-"""Routes of deployments, their rollouts and tokens."""
