@@ -30,9 +30,14 @@ async def test_the_documented_routes_are_the_real_ones(api: ApiHarness) -> None:
     assert len(real) > 40
 
 
-async def test_every_route_is_an_operation_the_one_socket_or_for_proxies(api: ApiHarness) -> None:
+async def test_every_route_is_an_operation_a_socket_or_for_proxies(api: ApiHarness) -> None:
     others = [route for route in api.app.router.routes if not isinstance(route, OperationRoute)]
-    assert [getattr(route, "name", "") for route in others] == ["serving_table", "serving_reports", "sessions_exec"]
+    assert [getattr(route, "name", "") for route in others] == [
+        "serving_table",
+        "serving_reports",
+        "sessions_exec",
+        "sessions_ports",
+    ]
 
 
 @pytest.mark.parametrize(
