@@ -54,6 +54,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": (f"{_SESSIONS}.plan:plan", "Show how a session would be scheduled (dry run)."),
     "logs": (f"{_SESSIONS}.logs:logs", "Print the output of a session."),
     "exec": (f"{_SESSIONS}.execute:execute", "Run a command inside a running session."),
+    "port-forward": (
+        f"{_COMMANDS}.serving.port_forward:port_forward",
+        "Make ports of a session available on this machine.",
+    ),
     "cp": (f"{_COMMANDS}.session_files:cp", "Copy files between this machine and a session."),
     "shell": (f"{_SESSIONS}.shell:shell", "Open a shell in a new or a running session."),
     "wait": (f"{_SESSIONS}.lifecycle:wait", "Wait until sessions reach a state."),
@@ -108,7 +112,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # The order of `sokovan --help`; tests check that every first word is listed.
 SECTIONS = {
     "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
-    "Sessions": ("ps", "why", "plan", "logs", "exec", "cp", "wait", "stop", "cancel", "session"),
+    "Sessions": ("ps", "why", "plan", "logs", "exec", "cp", "port-forward", "wait", "stop", "cancel", "session"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),
