@@ -13,15 +13,19 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sokovan.entrypoints.embedded.web_server import bound_socket
 from sokovan.entrypoints.proxies.proxy_folder import holder_of
 from sokovan.ports.environment import Clock
 
 # Time between two looks whether there is a deployment.
 LOOK_S = 1.0
+# How long the port of a predecessor is waited for.
+PORT_WAIT_S, PORT_TRY_S = 3.0, 0.05
 # Time that the process gets to end its requests when the server stops.
 STOP_S = 5.0
 
@@ -104,6 +108,22 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+def gateway_listener(port: int, root: Path, *, host: str, log: Callable[[str], None]) -> socket.socket:
+    """The listening socket of the gateway. Raises NoFreePort.
+
+    The proxy of a server that was killed is asked to end, and its port is waited for.
+    """
+    tries = round(PORT_WAIT_S / PORT_TRY_S) if end_predecessor(root, log) and port else 0
+    pause = threading.Event()
+    for _ in range(tries):
+        found = bound_socket(host, port)
+        if found.getsockname()[1] == port:
+            return found
+        found.close()
+        pause.wait(PORT_TRY_S)
+    return bound_socket(host, port)
 
 
 def end_predecessor(root: Path, log: Callable[[str], None]) -> bool:

@@ -61,8 +61,8 @@ class ProxyFolder:
     """
 
     def __init__(self, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _locked(root / LOCK_FILE)
+        self._lock = lock_folder(root)
+        self._path = root / LOCK_FILE
         self._table, self._usage = root / TABLE_FILE, root / USAGE_FILE
         for path in (self._table, self._usage):
             remove_unfinished(path)
@@ -70,6 +70,11 @@ class ProxyFolder:
         self.identity = ProxyIdentity(spool.proxy_id, spool.incarnation + 1)
         self.ledger = UsageLedger(sequence=spool.sequence, entries=spool.entries)
         self.save_usage()
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder is still there."""
+        return self._path.exists()
 
     def close(self) -> None:
         """Release the lock."""
@@ -102,8 +107,10 @@ class ProxyFolder:
             log(f"the table on disk is not used: {problem}")
 
 
-def _locked(path: Path) -> int:
-    """An open, locked file with the id of this process in it. Raises ProxyFolderInUse."""
+def lock_folder(root: Path) -> int:
+    """Lock a folder; returns the open lock file. Raises ProxyFolderInUse."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = root / LOCK_FILE
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ import httpx2
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
 from sokovan.domain.errors import SokovanError
-from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse
+from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
@@ -29,6 +29,7 @@ from sokovan.wire.serving.serving_codec import encode
 # Time that requests under way get when the proxy is stopped.
 DRAIN_S = 30.0
 TRY_S = 0.1
+WATCH_S = 5.0
 
 
 class ProxyPortTaken(SokovanError):
@@ -88,7 +89,11 @@ def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
             with contextlib.closing(_listener(own, shared=True)) as shared:
                 return _run(own, shared, log)
 
-        return run_workers(options.workers, work, log=log)
+        lock = lock_folder(options.root)
+        try:
+            return run_workers(options.workers, work, log=log)
+        finally:
+            os.close(lock)
 
 
 def _listener(options: ProxyOptions, *, shared: bool) -> socket.socket:
@@ -134,6 +139,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     folder.load_table(server, log)
     async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(server.run()), tasks.create_task(saver.run())]
+        running.append(tasks.create_task(_watch_folder(folder, clock, stopped)))
         if options.manager:
             client = await stack.enter_async_context(_client(options))
             link = ControlLink(
@@ -148,8 +154,16 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         for task in running:
             task.cancel()
     context.ledger.close()
-    folder.save_usage()
+    if folder.exists:
+        folder.save_usage()
     folder.close()
+
+
+async def _watch_folder(folder: ProxyFolder, clock: Clock, stopped: asyncio.Event) -> None:
+    """Stop a proxy whose folder was removed: no server will ask it to end."""
+    while folder.exists:
+        await clock.sleep(WATCH_S)
+    stopped.set()
 
 
 async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:

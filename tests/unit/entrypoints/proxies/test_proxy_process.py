@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
+from sokovan.entrypoints.proxies import proxy_process
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder
 from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, ProxyPortTaken, listening_socket, serve
 from sokovan.wire.serving.serving_codec import encode
@@ -59,3 +61,18 @@ async def test_a_proxy_without_its_manager_serves_from_its_disk(tmp_path: Path) 
     folder = ProxyFolder(tmp_path)
     assert folder.ledger.unsent(), "the usage of a stopped proxy is kept"
     folder.close()
+
+
+async def test_a_proxy_ends_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_process, "WATCH_S", 0.01)
+    listener = listening_socket("127.0.0.1", 0, shared=False)
+    ready = asyncio.Event()
+    options = ProxyOptions(manager="", token="", root=tmp_path / "proxy")
+    serving = asyncio.create_task(serve(options, listener, lambda _line: ready.set()))
+    await ready.wait()
+    shutil.rmtree(tmp_path / "proxy")
+    async with asyncio.timeout(60):
+        await serving
+    listener.close()
+
+    assert not (tmp_path / "proxy").exists()
