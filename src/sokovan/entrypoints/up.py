@@ -52,7 +52,7 @@ from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
-from sokovan.entrypoints.serving import digest_key
+from sokovan.entrypoints.serving import digest_key, serving_controllers
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
     connection_limits_of,
@@ -355,10 +355,13 @@ def _app(
     )
     if settings.api.allow_several_users_without_isolation:
         controller.allow_sharing()
+    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=api.pepper)
     parts = ApiDependencies(
         store=notifying,
         leases=SqlLeases(store),
         controller=controller,
+        deployments=deployments,
+        routes=routes,
         hints=ports.hints,
         events=ports.events,
         agents=ports.agents,

@@ -64,7 +64,7 @@ class EmbeddedGateway:
         self._needed = False
 
     async def run(self) -> None:
-        """Wait until the proxy is needed, then run it until it ends or the task is cancelled."""
+        """Wait until the proxy is needed, then run it until it ends."""
         await self._until_needed()
         descriptor = self._listener.fileno()
         process = await asyncio.create_subprocess_exec(
