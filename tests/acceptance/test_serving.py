@@ -124,16 +124,7 @@ def test_a_real_engine_is_served_from_a_file(
     programs, models = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("models")
     install(programs)
     model = write_model(models / "tiny.gguf")
-    options = (
-        "--cpus",
-        "1",
-        "--mem",
-        "1GiB",
-        "--mount",
-        f"{programs}:{programs}",
-        "--env",
-        f"PATH={programs}:/usr/bin",
-    )
+    mounted = ("--mount", f"{programs}:{programs}", "--env", f"PATH={programs}:/usr/bin")
     told = server.cli_json("serve", str(model), "--name", "tiny", "--cpus", "1", "--mem", "1GiB", *mounted)
     long = {"model": "tiny", "messages": [{"role": "user", "content": "a long story " * 60}], "max_tokens": 1}
     headers = {"authorization": f"Bearer {told['key']}"}
