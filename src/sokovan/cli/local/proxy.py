@@ -35,8 +35,7 @@ def proxy(
     manager
         URL of the manager's API: http://HOST:PORT or https://HOST:PORT.
     listen
-        Address of the gateway, HOST:PORT; port 0 is any free one. fd:NUMBER is a
-        listening socket of the parent process.
+        Address of the gateway: HOST:PORT, or fd:NUMBER (inherited).
     workers
         Number of processes, which share the port.
     token_file
