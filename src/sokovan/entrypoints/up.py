@@ -48,6 +48,7 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.secret_keys import secret_box
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
     connection_limits_of,
@@ -233,6 +234,7 @@ async def _prepare_store(
     """Create defaults and configured scaling groups; returns the administrator's token."""
     await bootstrap(store)
     await put_groups(store, settings.scaling_groups, log=log, joining=settings.agent.shard)
+    secret_box(folder.root, create=True)
     pepper = folder.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
     if key.fresh:
@@ -265,6 +267,7 @@ def _manager_options(
         database=database,
         # The folder is locked, so no other manager uses the store in it.
         sole=database.url == folder.store_url,
+        secrets=secret_box(folder.root),
         agent_token=token,
         link_host=HOST,
         link_port=LINK_PORT if settings.api.port else 0,
@@ -297,6 +300,7 @@ def _app(
         ids=ids,
         clock=clock,
         names=lambda: name_of(number()),
+        secrets=secret_box(folder.root),
         dry_runs=DryRuns(
             SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
         ),

@@ -292,6 +292,7 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
         ids=ids,
         clock=clock,
         names=lambda: name_of(next(numbers)),
+        secrets=cluster.secrets,
         dry_runs=DryRuns(cluster.snapshots),
     )
     telemetry, uploads = RecordedTelemetry(), LocalUploads(folder / "uploads")

@@ -95,6 +95,7 @@ def session_view(
         group_minimums=dict(spec.group_minimums),
         preemption=spec.preemption.value,
         environment=sorted(first.environment),
+        secrets=sorted(spec.secrets),
         mounts=[f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in spec.mounts],
         require=dict(first.require),
         architecture=first.architecture,

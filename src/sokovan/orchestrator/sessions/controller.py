@@ -26,6 +26,7 @@ from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store, UnitOfWork
 
 
@@ -40,10 +41,11 @@ class SchedulingController:
         ids: IdSource,
         clock: Clock,
         names: Callable[[], str],
+        secrets: SecretBox,
         dry_runs: DryRuns | None = None,
     ) -> None:
         self._store, self._hints, self._dry_runs = store, hints, dry_runs
-        self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
+        self._submissions = Submissions(store, ids=ids, clock=clock, names=names, secrets=secrets)
         self._why = WhyService(store, dry_runs)
         self._tasks = UncancellableTasks()
         self.arrays = ArrayControl(store, hints, self._tasks)

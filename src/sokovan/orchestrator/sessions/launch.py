@@ -22,6 +22,7 @@ from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.owners.uploads import owner_key, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import MASTER_LEASE, MASTER_PORT, SessionSpec
+from sokovan.ports.secrets import SecretBox, SecretsUnreadable
 from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 
 # Relative to the working folder; the runtime turns it into an absolute path.
@@ -56,16 +57,27 @@ def launches(
     outputs: OutputLimits | None = None,
     *,
     only: Sequence[KernelRecord] | None = None,
+    secrets: SecretBox | None = None,
 ) -> Sequence[CreateKernel]:
     """The creation requests of these kernels; by default of all placed ones, by rank.
 
     `addresses` are where other machines reach the kernels of an agent; an agent without
     one counts as this machine; `outputs` are the limits of what is kept after the end.
+    `secrets` opens the secret variables, here and nowhere else. Raises SecretsUnreadable.
     """
     neighbours = _Neighbours(session, addresses)
     terms = _output_terms(session, outputs or OutputLimits())
     wanted = neighbours.kernels if only is None else only
-    return [_launch(session, kernel, neighbours, terms) for kernel in wanted]
+    opened = _opened(session, secrets)
+    return [_launch(session, kernel, neighbours, terms, opened) for kernel in wanted]
+
+
+def _opened(session: SessionRecord, secrets: SecretBox | None) -> Mapping[str, str]:
+    if not session.spec.secrets:
+        return {}
+    if secrets is None or not session.sealed:
+        raise SecretsUnreadable(f"the secrets of session {session.session_id} are not there")
+    return secrets.open(session.sealed, owner=session.spec.owner.user)
 
 
 def _output_terms(session: SessionRecord, limits: OutputLimits) -> OutputTerms:
@@ -74,6 +86,8 @@ def _output_terms(session: SessionRecord, limits: OutputLimits) -> OutputTerms:
         retention_s=limits.retention_s,
         session_bytes_max=limits.session_bytes_max,
         owner_bytes_max=limits.owner_bytes_max,
+        kernel_disk_max=limits.kernel_disk_max,
+        owner_disk_max=limits.owner_disk_max,
     )
 
 
@@ -111,7 +125,13 @@ class _Neighbours:
         return LOOPBACK if kernel.agent_id is None else self._addresses.get(kernel.agent_id, LOOPBACK)
 
 
-def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours, output: OutputTerms) -> CreateKernel:
+def _launch(
+    session: SessionRecord,
+    kernel: KernelRecord,
+    neighbours: _Neighbours,
+    output: OutputTerms,
+    secrets: Mapping[str, str],
+) -> CreateKernel:
     spec = session.spec.kernels[kernel.index]
     return CreateKernel(
         kernel_id=kernel.kernel_id,
@@ -119,7 +139,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         session_id=session.session_id,
         image=spec.image,
         command=spec.command,
-        environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
+        environment={**spec.environment, **secrets, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile},
         workdir=session.spec.workdir,
         upload=upload_reference(session.spec.owner.user, session.spec.upload) if session.spec.upload else "",

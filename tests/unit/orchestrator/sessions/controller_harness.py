@@ -63,6 +63,7 @@ class ControllerHarness:
             ids=self.ids,
             clock=clock,
             names=lambda: next(names),
+            secrets=cluster.secrets,
             dry_runs=DryRuns(SqlSnapshots(self.store)),
         )
 

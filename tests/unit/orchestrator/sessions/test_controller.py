@@ -270,7 +270,12 @@ async def test_a_plan_of_a_bad_request_is_refused_like_the_request(harness: Cont
 
 async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: ControllerHarness) -> None:
     blind = SchedulingController(
-        harness.store, hints=harness.hints, ids=harness.ids, clock=harness.clock, names=lambda: "blind"
+        harness.store,
+        hints=harness.hints,
+        ids=harness.ids,
+        clock=harness.clock,
+        names=lambda: "blind",
+        secrets=harness.cluster.secrets,
     )
 
     await refusal(blind.plan(HELLO, ALICE), DryRunUnavailable)

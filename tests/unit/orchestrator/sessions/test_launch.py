@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
@@ -23,6 +24,7 @@ from sokovan.orchestrator.sessions.launch import (
     RESERVED,
     launches,
 )
+from sokovan.ports.secrets import SecretsUnreadable
 from sokovan.wire.frames import CreateKernel, MountEntry
 
 S1 = SessionId("s-1")
@@ -253,3 +255,15 @@ def test_a_list_of_hosts_that_is_too_long_for_a_variable_is_in_the_host_file_onl
     assert len(few.environment["SOKOVAN_HOSTS"].split(",")) == 90
     assert "SOKOVAN_HOSTS" not in many.environment
     assert many.files[HOSTFILE].endswith(" slots=110\n")
+
+
+def test_secrets_are_opened_for_their_owner_and_given_to_every_kernel() -> None:
+    keys = [SecretKey.new()]
+    box = AesSecretBox(lambda: keys)
+    record = session("a", "b", secrets=("TOKEN",))
+    record = replace(record, sealed=box.seal({"TOKEN": "x"}, owner=record.spec.owner.user))
+    assert [one.environment["TOKEN"] for one in launches(record, ADDRESSES, secrets=box)] == ["x", "x"]
+    foreign = replace(record, sealed=box.seal({"TOKEN": "x"}, owner="another"))
+    for wrong in (foreign, replace(record, sealed="")):
+        with pytest.raises(SecretsUnreadable):
+            launches(wrong, ADDRESSES, secrets=box)

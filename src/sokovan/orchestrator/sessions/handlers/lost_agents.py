@@ -172,7 +172,7 @@ class EndLostSessions:
         detail = f"agent {agent_id} is lost; {spec.session_id} replaces it"
         ended = await unit.sessions.set_goal(before, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
         change = by_coordinator("requeued", f"it replaces {before}, whose agent was lost")
-        successor = await unit.sessions.enqueue(spec, change, in_place_of=before)
+        successor = await unit.sessions.enqueue(spec, change, in_place_of=before, sealed=session.sealed)
         waiting = [one.session_id for one in self._sessions.all() if before in one.spec.dependencies]
         dependents = await unit.sessions.page(SessionFilter(ids=waiting), limit=len(waiting)) if waiting else ()
         return ended, successor, *dependents

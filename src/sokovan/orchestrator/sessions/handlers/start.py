@@ -79,7 +79,7 @@ class StartKernels:
         if step.kernels:
             wanted = frozenset(step.kernels[:REQUESTS_PER_ROUND])
             first = [kernel for kernel in session.kernels if kernel.kernel_id in wanted]
-            launches(session, addresses, only=first)  # a session that cannot be launched is not recorded
+            launches(session, addresses, only=first, secrets=self._context.secrets)  # a session that cannot be launched is not recorded
         return (step,)
 
     def _claim(self, cycle: CycleInput) -> None:
@@ -108,7 +108,8 @@ class StartKernels:
             if not due or not self._quarantine.admits(session.session_id):
                 continue
             try:
-                for kernel, launch in zip(due, launches(session, addresses, outputs, only=due), strict=True):
+                found = launches(session, addresses, outputs, only=due, secrets=self._context.secrets)
+                for kernel, launch in zip(due, found, strict=True):
                     # The reply to the last one of a full round wakes the next round.
                     is_cut = kernel is due[-1] and len(due) == REQUESTS_PER_ROUND
                     self._begin(kernel, launch, Notify.ALL if is_cut else Notify.FAILURES)

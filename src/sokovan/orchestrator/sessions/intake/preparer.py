@@ -117,6 +117,7 @@ class Preparer:
             ends_with=request.ends_with or ending(request.session_type),
             owns_folders=query.context.is_alone,
             isolated_network=scaling_group.isolated_network,
+            secrets=tuple(sorted(request.secrets)),
         )
 
     def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:

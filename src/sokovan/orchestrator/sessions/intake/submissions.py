@@ -29,6 +29,7 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
@@ -63,8 +64,10 @@ class _Entry(NamedTuple):
 class Submissions:
     """Stores requested sessions; concurrent requests share a transaction."""
 
-    def __init__(self, store: Store, *, ids: IdSource, clock: Clock, names: Callable[[], str]) -> None:
-        self._store, self._names = store, names
+    def __init__(
+        self, store: Store, *, ids: IdSource, clock: Clock, names: Callable[[], str], secrets: SecretBox
+    ) -> None:
+        self._store, self._names, self._secrets = store, names, secrets
         self._preparer = Preparer(ids, names)
         self._pools = PoolCache(store, clock)
         self._pending = PendingLimit()
@@ -84,7 +87,7 @@ class Submissions:
         The same request with the same key returns the session it created before. Raises
         InvalidRequest, IdempotencyConflict.
         """
-        once = None if key is None else request_key(request, caller, key)
+        once = None if key is None else request_key(request, caller, key, self._secrets)
         entry = await self._entry(request, caller, once)
         if request.array is not None:
             submission = await self._submit_array(entry, request.array)
@@ -104,7 +107,7 @@ class Submissions:
         entries: dict[int, _Entry] = {}
         for index, (request, key) in enumerate(requests):
             try:
-                once = None if key is None else request_key(request, caller, key)
+                once = None if key is None else request_key(request, caller, key, self._secrets)
                 entries[index] = await self._entry(request, caller, once)
             except SokovanError as refused:
                 outcomes[index] = refused
@@ -136,7 +139,7 @@ class Submissions:
             except InvalidRequest as refused:
                 outcomes[index] = await _earlier(unit, entry.once, refused)
             else:
-                fresh[index] = NewSession(prepared.spec, _by(prepared), entry.once)
+                fresh[index] = NewSession(prepared.spec, _by(prepared), entry.once, self._sealed(entry))
         unnamed = {index for index in fresh if not entries[index].request.name}
         outcomes.update(await self._store_new(unit, fresh, unnamed))
         created = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
@@ -161,10 +164,10 @@ class Submissions:
         if earlier is not None:
             return Submission(earlier, fresh=False)
         prepared = await self._prepared(IntakeContextReader(unit), entry, count=array.size)
-        record, change = array_record(prepared.spec, array), _by(prepared)
+        record, change, sealed = array_record(prepared.spec, array), _by(prepared), self._sealed(entry)
         await unit.arrays.add(record)
         new = [
-            NewSession(spec, change, None if place else entry.once)
+            NewSession(spec, change, None if place else entry.once, sealed)
             for place, spec in enumerate(self._preparer.members(prepared.spec, array.indexes))
         ]
         stored = await unit.sessions.enqueue_many(new)
@@ -177,6 +180,11 @@ class Submissions:
         if isinstance(submission, Exception) or not submission.fresh:
             raise Conflict("the same request was stored concurrently")
         return submission
+
+    def _sealed(self, entry: _Entry) -> str:
+        """The secrets of a request as they are stored; the values exist nowhere else."""
+        given = entry.request.secrets
+        return self._secrets.seal(given, owner=entry.caller.owner.user) if given else ""
 
     async def _entry(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Entry:
         """Read slow state before the shared transaction, so that other requests do not wait.
@@ -220,12 +228,13 @@ class Submissions:
         return replace(new, spec=replace(new.spec, name=self._names()))
 
 
-def request_key(request: SessionRequest, caller: Caller, key: str) -> RequestKey:
+def request_key(request: SessionRequest, caller: Caller, key: str, secrets: SecretBox) -> RequestKey:
     """A caller's idempotency key with a digest of the request. Raises InvalidRequest."""
     if not 1 <= len(key) <= KEY_MAX or not key.isascii() or not key.isprintable():
         raise InvalidRequest([Problem("Idempotency-Key", f"is not 1 to {KEY_MAX} printable ASCII characters")])
     text = json.dumps(to_plain(request), sort_keys=True)
-    return RequestKey(scope=caller.owner.access_key, key=key, digest=hashlib.sha256(text.encode()).hexdigest())
+    digest = secrets.digest(text) if request.secrets else hashlib.sha256(text.encode()).hexdigest()
+    return RequestKey(scope=caller.owner.access_key, key=key, digest=digest)
 
 
 async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRequest) -> Submission | Exception:

@@ -1,0 +1,31 @@
+"""The keys for secret variables, in a private file of the data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKeyFile
+from sokovan.entrypoints.embedded.data_folder import data_home
+
+SECRET_KEYS = "secret-keys"
+
+
+def secret_box(folder: Path, *, create: bool = False) -> AesSecretBox:
+    """The box with the keys of a data folder. Raises SecretKeysUnusable.
+
+    With `create`, the first key is made; only the holder of the folder's lock may do that.
+    """
+    file = SecretKeyFile(folder / SECRET_KEYS)
+    if create:
+        file.create()
+    return AesSecretBox(file.keys)
+
+
+def rotate_secret_key(data: Path | None, environment: Mapping[str, str]) -> tuple[Path, str]:
+    """Add a key to those of a data folder; the file, and the key's name.
+
+    A running server uses it from the next session on. Raises SecretKeysUnusable.
+    """
+    path = (data or data_home(environment)) / SECRET_KEYS
+    return path, SecretKeyFile(path).rotate()
