@@ -126,7 +126,7 @@ def test_a_full_disk_costs_kernels_their_logs_and_nothing_else(small_disk: Embed
 
 
 def test_a_kernel_that_writes_more_than_its_disk_space_is_ended_and_says_why(limited: Embedded) -> None:
-    script = "import time\nfile = open('big', 'wb')\nwhile True: file.write(bytes(1 << 20)); file.flush(); time.sleep(0.01)"
+    script = "import time\nfile = open('big', 'wb', 0)\nwhile True: file.write(bytes(1 << 20)); time.sleep(0.01)"
     session = limited.python(script, workdir="")
     ended = limited.settles(session)
     assert (ended["exit_code"], ended["result"], ended["reason"]) == (137, "failure", "disk-limit")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from sokovan.adapters.local.secret_box import SecretKeyFile
 from tests.acceptance.embedded import Embedded, until
+
+pytest.importorskip("cryptography")
 
 VALUE = "known-to-one-user-alone"
 LITTLE = ("--cpus", "0.2", "--mem", "64MiB")
@@ -14,11 +18,8 @@ PROVES = 'test "$TOKEN" = known-to-one-user-"alone" && test "$PLAIN" = open'
 
 def files_with(server: Embedded, text: str) -> list[str]:
     """The files of the server, its agent and its kernels that contain a text."""
-    found = []
-    for path in server.data.rglob("*"):
-        if path.is_file() and not path.is_symlink() and text.encode() in path.read_bytes():
-            found.append(str(path.relative_to(server.data)))
-    return found
+    files = [path for path in server.data.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [str(path.relative_to(server.data)) for path in files if text.encode() in path.read_bytes()]
 
 
 def test_a_secret_reaches_the_kernels_and_is_neither_stored_nor_shown(server: Embedded) -> None:
@@ -81,7 +82,9 @@ def test_a_new_key_takes_effect_and_earlier_secrets_are_still_read(server: Embed
     assert held.status_code == 201, held.text
     assert server.cli("db", "rotate-key").returncode == 0
     assert len(SecretKeyFile(server.data / "secret-keys").keys()) >= 2
-    assert server.cli("run", *LITTLE, "--secret-env", "TOKEN=new", "--", "sh", "-c", 'test "$TOKEN" = new').returncode == 0
+    assert (
+        server.cli("run", *LITTLE, "--secret-env", "TOKEN=new", "--", "sh", "-c", 'test "$TOKEN" = new').returncode == 0
+    )
     assert server.cli("session", "release", "keyed").returncode == 0
     assert server.cli("wait", "keyed").returncode == 0
 

@@ -10,6 +10,7 @@ from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.store import SqlStore
@@ -17,6 +18,7 @@ from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.wire.frames import Hello, HelloRefused
 
 INTRODUCTION = """\
@@ -48,9 +50,11 @@ def openapi_document() -> dict[str, Any]:
     clock = SystemClock()
     ids, hints, telemetry = SortableIds(clock), InProcessHints(clock), PrometheusTelemetry()
     store = SqlStore(Database(DatabaseSettings("sqlite://"), clock=clock), ids=ids)
+    box = AesSecretBox(lambda: [SecretKey.new()])
+    submissions = Submissions(store, ids=ids, clock=clock, names=lambda: "unused", secrets=box)
     parts = ApiDependencies(
         store=store,
-        controller=SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "unused"),
+        controller=SchedulingController(store, submissions, hints=hints),
         hints=hints,
         events=InProcessEventBus(clock),
         agents=InProcessAgentStates(clock),

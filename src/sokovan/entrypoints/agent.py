@@ -158,7 +158,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     watch = WatchOptions(changes=runtime.changes)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     runner = AgentRunner(inventory, runtime, journal, environment)
-    return LocalAgent(inventory, runtime, runner, address, confinement, outputs, runtime.disk_usage(log))
+    return LocalAgent(inventory, runtime, runner, address, confinement, outputs, DiskUsage.of_kernels(root, clock, log))
 
 
 def _port_label(ports: str) -> dict[str, str]:

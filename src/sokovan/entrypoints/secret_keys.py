@@ -8,7 +8,7 @@ from pathlib import Path
 from sokovan.adapters.local.secret_box import AesSecretBox, SecretKeyFile
 from sokovan.entrypoints.embedded.data_folder import data_home
 
-SECRET_KEYS = "secret-keys"
+KEY_FILE = "secret-keys"
 
 
 def secret_box(folder: Path, *, create: bool = False) -> AesSecretBox:
@@ -16,7 +16,7 @@ def secret_box(folder: Path, *, create: bool = False) -> AesSecretBox:
 
     With `create`, the first key is made; only the holder of the folder's lock may do that.
     """
-    file = SecretKeyFile(folder / SECRET_KEYS)
+    file = SecretKeyFile(folder / KEY_FILE)
     if create:
         file.create()
     return AesSecretBox(file.keys)
@@ -27,5 +27,5 @@ def rotate_secret_key(data: Path | None, environment: Mapping[str, str]) -> tupl
 
     A running server uses it from the next session on. Raises SecretKeysUnusable.
     """
-    path = (data or data_home(environment)) / SECRET_KEYS
+    path = (data or data_home(environment)) / KEY_FILE
     return path, SecretKeyFile(path).rotate()

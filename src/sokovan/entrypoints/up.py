@@ -68,6 +68,7 @@ from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.sdk.config import config_path, save_context
 from sokovan.sdk.machine import machine_mark
 from sokovan.wire.api.system import LINK_PORT
@@ -296,11 +297,8 @@ def _app(
     notifying = NotifyingStore(store, ports.nudge)
     controller = SchedulingController(
         notifying,
+        Submissions(notifying, ids=ids, clock=clock, names=lambda: name_of(number()), secrets=secret_box(folder.root)),
         hints=ports.hints,
-        ids=ids,
-        clock=clock,
-        names=lambda: name_of(number()),
-        secrets=secret_box(folder.root),
         dry_runs=DryRuns(
             SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
         ),

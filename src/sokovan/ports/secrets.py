@@ -1,4 +1,4 @@
-"""Encrypts the secret variables of sessions, so that the store has no readable copy."""
+"""Encrypts the secret variables of sessions: the store has no readable copy."""
 
 from __future__ import annotations
 
@@ -25,4 +25,7 @@ class SecretBox(Protocol):
         """The sealed secrets. Raises SecretsUnreadable, also if another owner sealed them."""
 
     def digest(self, text: str) -> str:
-        """A digest of a text that has secrets in it; without the keys nobody can test a guess."""
+        """A digest of a text with secrets in it, equal for equal texts.
+
+        A guess cannot be tested without the keys.
+        """

@@ -30,6 +30,7 @@ from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, U
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.ports.environment import Clock
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.api.fake_agents import FakeAgents
@@ -288,11 +289,8 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
     numbers: Iterator[int] = itertools.count()
     controller = SchedulingController(
         cluster.store,
+        Submissions(cluster.store, ids=ids, clock=clock, names=lambda: name_of(next(numbers)), secrets=cluster.secrets),
         hints=hints,
-        ids=ids,
-        clock=clock,
-        names=lambda: name_of(next(numbers)),
-        secrets=cluster.secrets,
         dry_runs=DryRuns(cluster.snapshots),
     )
     telemetry, uploads = RecordedTelemetry(), LocalUploads(folder / "uploads")

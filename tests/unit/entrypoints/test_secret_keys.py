@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.secret_box import SecretKeysUnusable
-from sokovan.entrypoints.secret_keys import SECRET_KEYS, rotate_secret_key, secret_box
+from sokovan.entrypoints.secret_keys import KEY_FILE, rotate_secret_key, secret_box
+
+pytest.importorskip("cryptography")
 
 
 def test_a_box_of_the_same_folder_opens_what_another_sealed(tmp_path: Path) -> None:
@@ -21,7 +23,7 @@ def test_a_new_key_is_used_without_a_restart(tmp_path: Path) -> None:
     sealed = box.seal({"A": "1"}, owner="u")
     path, name = rotate_secret_key(tmp_path, {})
 
-    assert path == tmp_path / SECRET_KEYS
+    assert path == tmp_path / KEY_FILE
     assert box.seal({}, owner="u").split(".")[1] == name
     assert box.open(sealed, owner="u") == {"A": "1"}
 

@@ -57,8 +57,7 @@ class AesSecretBox:
 
     def seal(self, secrets: Mapping[str, str], *, owner: str) -> str:
         """See the port."""
-        # Loaded only here: most servers start without it.
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  # most servers start without it
 
         name, key = self._keys()[-1]
         nonce = os.urandom(NONCE_BYTES)
@@ -140,5 +139,5 @@ class SecretKeyFile:
 
 
 def _bound(key_name: str, owner: str) -> bytes:
-    """What a sealed text is bound to: moved to another owner, it does not open."""
+    """The text that binds a sealed one to its owner: moved to another, it does not open."""
     return f"{FORM}\0{key_name}\0{owner}".encode()

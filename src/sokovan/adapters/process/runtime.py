@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.exit_watcher import ExitWatcher
-from sokovan.adapters.process.files.disk_usage import DiskUsage
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.launch.starter import Starter
@@ -106,10 +105,6 @@ class ProcessRuntime(RemainsEnder):
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
         """Stop a kernel, by force after `grace_s`."""
         await self._threads.run(Work.END, self._stopper.stop, folder_name(kernel_id, attempt), grace_s)
-
-    def disk_usage(self, log: Callable[[str], None]) -> DiskUsage:
-        """Measures the kernels of this machine, and ends those beyond a limit at once."""
-        return DiskUsage(self._layout, self._clock, lambda name, reason: self._stopper.stop(name, 0.0, reason), log)
 
     async def observe(self) -> Sequence[Observation]:
         """Every kernel of this machine that was not forgotten, by id."""

@@ -72,7 +72,7 @@ _SAME = tuple(
 )
 
 # Options that are shown as texts.
-_TEXTS = ("where", "tolerations", "affinity", "anti_affinity", "gates")
+_TEXTS = ("where", "tolerations", "affinity", "anti_affinity", "gates", "secrets")
 
 
 def session_view(
@@ -95,7 +95,6 @@ def session_view(
         group_minimums=dict(spec.group_minimums),
         preemption=spec.preemption.value,
         environment=sorted(first.environment),
-        secrets=sorted(spec.secrets),
         mounts=[f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in spec.mounts],
         require=dict(first.require),
         architecture=first.architecture,

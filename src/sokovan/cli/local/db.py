@@ -44,7 +44,7 @@ def rotate_key(data: str | None) -> int:
     try:
         path, name = rotate_secret_key(None if data is None else Path(data), os.environ)
     except SokovanError as error:
-        print_error(error)
+        print_error(error, as_object=False)
         return FAILED
     print_status(f"{path}: secrets of new sessions are encrypted with key {name}")
     return OK

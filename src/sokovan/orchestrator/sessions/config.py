@@ -18,8 +18,8 @@ from sokovan.ports.allocation import SchedulingAllocator
 from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.hints import Hints
 from sokovan.ports.leases import Leases
-from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.secrets import SecretBox
+from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Store, StoreRetention
 
 

@@ -22,7 +22,6 @@ from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.agent_gateway import AgentGateway, AgentUnreachable
 from sokovan.ports.agent_states import AgentStateCache
 from sokovan.ports.environment import Clock, Telemetry
-from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store
 
 # The history of a session mentions an unreachable agent at this failure in a row; metrics count all of them.
@@ -66,7 +65,6 @@ class HandlerContext:
     telemetry: Telemetry
     on_failure: Callable[[str, Exception], None]
     timing: TimingInForce
-    secrets: SecretBox
     # Kernels that probe agents: they belong to no session, and are no orphans.
     probes: set[KernelId] = field(default_factory=set)
 
@@ -109,7 +107,6 @@ class HandlerContext:
             telemetry=dependencies.telemetry,
             on_failure=dependencies.on_failure,
             timing=timing,
-            secrets=dependencies.secrets,
         )
 
     def next_due_s(self) -> float | None:

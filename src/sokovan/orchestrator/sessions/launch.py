@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from sokovan.domain.arrays import array_name
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.outputs import OutputLimits
@@ -58,18 +60,23 @@ def launches(
     *,
     only: Sequence[KernelRecord] | None = None,
     secrets: SecretBox | None = None,
+    is_alone: bool = False,
 ) -> Sequence[CreateKernel]:
     """The creation requests of these kernels; by default of all placed ones, by rank.
 
     `addresses` are where other machines reach the kernels of an agent; an agent without
     one counts as this machine; `outputs` are the limits of what is kept after the end.
-    `secrets` opens the secret variables, here and nowhere else. Raises SecretsUnreadable.
+    `secrets` opens the secret variables, here and nowhere else. With `is_alone` the system
+    still has one user. Raises SecretsUnreadable.
     """
     neighbours = _Neighbours(session, addresses)
     terms = _output_terms(session, outputs or OutputLimits())
     wanted = neighbours.kernels if only is None else only
-    opened = _opened(session, secrets)
-    return [_launch(session, kernel, neighbours, terms, opened) for kernel in wanted]
+    opened, owns_folders = _opened(session, secrets), session.spec.owns_folders and is_alone
+    found = [_launch(session, kernel, neighbours, terms) for kernel in wanted]
+    if not opened and not owns_folders:
+        return found
+    return [replace(one, environment={**opened, **one.environment}, owns_folders=owns_folders) for one in found]
 
 
 def _opened(session: SessionRecord, secrets: SecretBox | None) -> Mapping[str, str]:
@@ -125,13 +132,7 @@ class _Neighbours:
         return LOOPBACK if kernel.agent_id is None else self._addresses.get(kernel.agent_id, LOOPBACK)
 
 
-def _launch(
-    session: SessionRecord,
-    kernel: KernelRecord,
-    neighbours: _Neighbours,
-    output: OutputTerms,
-    secrets: Mapping[str, str],
-) -> CreateKernel:
+def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours, output: OutputTerms) -> CreateKernel:
     spec = session.spec.kernels[kernel.index]
     return CreateKernel(
         kernel_id=kernel.kernel_id,
@@ -139,7 +140,7 @@ def _launch(
         session_id=session.session_id,
         image=spec.image,
         command=spec.command,
-        environment={**spec.environment, **secrets, **_cluster_variables(session, kernel, neighbours)},
+        environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile},
         workdir=session.spec.workdir,
         upload=upload_reference(session.spec.owner.user, session.spec.upload) if session.spec.upload else "",
@@ -148,7 +149,6 @@ def _launch(
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
         watch_idle=session.spec.idle_timeout_s is not None,
-        owns_folders=session.spec.owns_folders,
         isolated_network=session.spec.isolated_network,
     )
 

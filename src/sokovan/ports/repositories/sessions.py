@@ -65,7 +65,8 @@ class SessionRepository(Protocol):
         """Store a new session, PENDING, with its kernels.
 
         Sessions that depend on `in_place_of`, also ones stored later, depend on the new
-        one instead. `sealed` are its secret variables, which are removed at its end. The same request again returns the session it created. Raises
+        one instead. `sealed` are its secret variables, which are removed at its end. The same
+        request again returns the session it created. Raises
         IdempotencyConflict, Conflict (the id is in use, or the name by a session of the
         same user that has not ended), ObjectNotFound (scaling group, dependency).
         """

@@ -102,7 +102,7 @@ class SessionBody(StrictBody):
     gates, the session is held until all of them are released. `nominated` is the agent that
     is preferred if it has room. `preemptible` says whether others may evict the session,
     `preemption` whether it may evict others. `secrets` are variables of all kernels whose values
-    are stored encrypted until the session ends, and shown to nobody.
+    are stored encrypted until the session ends, and never shown.
     """
 
     name: str | None = None

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process import stopper
+from sokovan.adapters.process.files.disk_usage import DiskUsage
 from sokovan.adapters.process.observer import SHIM_LOST
 from sokovan.adapters.process.orphan_processes import OrphanProcesses, traces_of
 from sokovan.adapters.process.runtime import ProcessRuntime
@@ -127,6 +129,6 @@ async def test_what_cannot_be_killed_is_reported(tmp_path: Path, monkeypatch: py
 async def test_a_kernel_that_the_agent_ends_by_itself_says_why(tmp_path: Path) -> None:
     async with runtime_in(tmp_path) as runtime:
         await runtime.create(launch("k", SLEEP))
-        runtime.disk_usage(lambda _line: None).end("k-1", f"{DISK_LIMIT}: too much")
+        DiskUsage.of_kernels(tmp_path, SystemClock(), lambda _line: None).end("k-1", f"{DISK_LIMIT}: too much")
         found = await ended(runtime, "k", limit_s=20)
         assert (found.exit_code, found.reason) == (137, "disk-limit: too much")

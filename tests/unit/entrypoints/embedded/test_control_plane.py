@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings

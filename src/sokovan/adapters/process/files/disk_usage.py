@@ -15,6 +15,8 @@ from pathlib import Path
 
 from sokovan.adapters.process.launch.output_folders import KeptOutput, OutputFolders
 from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout
+from sokovan.adapters.process.observer import Observer
+from sokovan.adapters.process.stopper import Stopper
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import DISK_LIMIT
 
@@ -108,7 +110,7 @@ class _Watched:
 
     @property
     def least(self) -> int:
-        """What it certainly has, now or at the last walk."""
+        """The least it has: by the last complete walk, or by the one under way."""
         return max(self.size, self.walk.size)
 
 
@@ -124,6 +126,13 @@ class DiskUsage:
     # Kernels that have ended: they are not read again.
     _over: set[str] = field(default_factory=set)
     _turn: int = 0
+
+    @classmethod
+    def of_kernels(cls, root: Path, clock: Clock, log: Callable[[str], None]) -> DiskUsage:
+        """Checks the kernels below a root, and ends those beyond a limit at once."""
+        layout = KernelLayout(root.absolute())
+        stopper = Stopper(layout, Observer(layout, clock))
+        return cls(layout, clock, lambda name, reason: stopper.stop(name, 0.0, reason), log)
 
     def check_logged(self) -> None:
         """Check; an error of the disk is logged, and the next check tries again."""
@@ -142,7 +151,7 @@ class DiskUsage:
         pending = dict.fromkeys(names)
         while pending and self.clock.monotonic_ms() - began_ms < BUDGET_MS:
             for name in list(pending):
-                if self._advance(name, self._kernels[name]):
+                if self._advance(self._kernels[name]):
                     del pending[name]
         for name, reason in self._excess().items():
             self._kernels.pop(name)
@@ -169,7 +178,7 @@ class DiskUsage:
         upload = self.layout.upload_folder(output.session_id)
         return Measurement([place / WORK, place / TEMPORARY, self.layout.output_folder(output.name), upload])
 
-    def _advance(self, name: str, kernel: _Watched) -> bool:
+    def _advance(self, kernel: _Watched) -> bool:
         """Go on with a walk; whether it is complete, or has found too much."""
         limit = kernel.output.terms.kernel_disk_max
         if not kernel.walk.advance():

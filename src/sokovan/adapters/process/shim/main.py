@@ -278,7 +278,8 @@ class Shim:
         if is_first:
             self.record["stopping_ms"] = _now_ms()
             self._write_state()
-        for process in self._members():
+        # What the agent ends by itself is killed: it must not write on, and its end is no success.
+        for process in () if reason else self._members():
             # The sandbox would kill its kernel at once; it ends when the kernel does.
             if not (self.sandboxed and process.pid == self.pid):
                 processes.send(process, signal.SIGTERM)

@@ -212,6 +212,7 @@ sa.Index(
     "ix_sessions_array_id_status",
     SESSIONS.c.array_id,
     SESSIONS.c.status,
+    SESSIONS.c.result,
     postgresql_where=_IN_ARRAY,
     sqlite_where=_IN_ARRAY,
 )

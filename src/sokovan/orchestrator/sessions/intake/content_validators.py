@@ -71,7 +71,10 @@ def environment(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def secrets(query: IntakeQuery) -> Iterator[Problem]:
-    """Secret variables obey the rules of open ones, and are not among them; together they have one limit."""
+    """Secret variables obey the rules of open ones, and are not among them.
+
+    Both together have one limit.
+    """
     given = query.request.secrets
     for name in sorted(given.keys() & RESERVED):
         yield Problem(f"secrets/{name}", "is set by the system for every kernel")

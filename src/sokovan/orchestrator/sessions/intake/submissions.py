@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.plain_values import to_plain
+from sokovan.domain.plain_values import canonical_text
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
@@ -34,6 +33,8 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
 KEY_MAX = 255
+# Other writers wait for a transaction.
+KERNELS_TOGETHER = 2_000
 SUBMITTED = "submitted"
 
 
@@ -87,7 +88,7 @@ class Submissions:
         The same request with the same key returns the session it created before. Raises
         InvalidRequest, IdempotencyConflict.
         """
-        once = None if key is None else request_key(request, caller, key, self._secrets)
+        once = None if key is None else self._request_key(request, caller, key)
         entry = await self._entry(request, caller, once)
         if request.array is not None:
             submission = await self._submit_array(entry, request.array)
@@ -99,7 +100,9 @@ class Submissions:
     async def submit_many(
         self, requests: Sequence[KeyedRequest], caller: Caller
     ) -> Sequence[Submission | SokovanError]:
-        """Store requested sessions in one transaction; each is judged for itself.
+        """Store requested sessions, each judged for itself.
+
+        Few large ones share a transaction.
 
         None of the requests may be for an array.
         """
@@ -107,12 +110,13 @@ class Submissions:
         entries: dict[int, _Entry] = {}
         for index, (request, key) in enumerate(requests):
             try:
-                once = None if key is None else request_key(request, caller, key, self._secrets)
+                once = None if key is None else self._request_key(request, caller, key)
                 entries[index] = await self._entry(request, caller, once)
             except SokovanError as refused:
                 outcomes[index] = refused
-        batch = list(entries.values())
-        stored = await self._store.run(lambda unit: self._submit_batch(unit, batch)) if batch else ()
+        stored: list[Submission | Exception] = []
+        for part in _parts(list(entries.values())):
+            stored += await self._store.run(lambda unit, part=part: self._submit_batch(unit, part))
         for index, outcome in zip(entries, stored, strict=True):
             if not isinstance(outcome, Submission | SokovanError):
                 raise outcome
@@ -181,6 +185,9 @@ class Submissions:
             raise Conflict("the same request was stored concurrently")
         return submission
 
+    def _request_key(self, request: SessionRequest, caller: Caller, key: str) -> RequestKey:
+        return request_key(request, caller, key, digest=self._secrets.digest if request.secrets else None)
+
     def _sealed(self, entry: _Entry) -> str:
         """The secrets of a request as they are stored; the values exist nowhere else."""
         given = entry.request.secrets
@@ -228,13 +235,33 @@ class Submissions:
         return replace(new, spec=replace(new.spec, name=self._names()))
 
 
-def request_key(request: SessionRequest, caller: Caller, key: str, secrets: SecretBox) -> RequestKey:
-    """A caller's idempotency key with a digest of the request. Raises InvalidRequest."""
+def _parts(entries: Sequence[_Entry]) -> Iterator[list[_Entry]]:
+    """The requests in parts whose kernels are not too many for a transaction."""
+    part: list[_Entry] = []
+    kernels = 0
+    for entry in entries:
+        size = sum(group.size for group in entry.request.groups) or entry.request.size
+        if part and kernels + size > KERNELS_TOGETHER:
+            yield part
+            part, kernels = [], 0
+        part.append(entry)
+        kernels += size
+    if part:
+        yield part
+
+
+def request_key(
+    request: SessionRequest, caller: Caller, key: str, *, digest: Callable[[str], str] | None = None
+) -> RequestKey:
+    """A caller's idempotency key with a digest of the request. Raises InvalidRequest.
+
+    `digest` is the function for a request with secrets, which could be guessed from a plain one.
+    """
     if not 1 <= len(key) <= KEY_MAX or not key.isascii() or not key.isprintable():
         raise InvalidRequest([Problem("Idempotency-Key", f"is not 1 to {KEY_MAX} printable ASCII characters")])
-    text = json.dumps(to_plain(request), sort_keys=True)
-    digest = secrets.digest(text) if request.secrets else hashlib.sha256(text.encode()).hexdigest()
-    return RequestKey(scope=caller.owner.access_key, key=key, digest=digest)
+    text = canonical_text(request)
+    known = digest(text) if digest is not None else hashlib.sha256(text.encode()).hexdigest()
+    return RequestKey(scope=caller.owner.access_key, key=key, digest=known)
 
 
 async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRequest) -> Submission | Exception:

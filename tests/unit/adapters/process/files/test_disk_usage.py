@@ -108,9 +108,10 @@ def test_links_lead_nowhere_and_a_file_of_several_names_counts_once(
 
 @pytest.mark.parametrize("limit", ["FILES_MAX", "FOLDERS_MAX", "DEPTH_MAX"])
 def test_what_cannot_be_measured_is_beyond_the_limit(
-    limit: str, machine: Machine, usage: DiskUsage, ended: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    limit: str, machine: Machine, ended: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_usage, limit, 5)
+    usage = DiskUsage(machine.layout, VirtualClock(), ended.__setitem__, machine.told.append)
     work = machine.kernel("k", terms=LIMITED)
     if limit == "DEPTH_MAX":
         write(work.joinpath(*"abcdefg"), 1)
@@ -131,7 +132,7 @@ def test_a_check_takes_its_time_and_no_more_and_the_next_one_goes_on(
             self.looks = getattr(self, "looks", 0) + 1
             return self.looks * (disk_usage.BUDGET_MS - 1)
 
-    monkeypatch.setattr(disk_usage, "_SLICE", 4)
+    monkeypatch.setattr(disk_usage, "_SLICE", 8)
     usage = DiskUsage(machine.layout, Slow(), ended.__setitem__, machine.told.append)
     work = machine.kernel("many", session="s1", terms=LIMITED)
     for number in range(30):
