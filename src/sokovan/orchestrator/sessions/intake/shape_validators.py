@@ -205,7 +205,7 @@ def folders(query: IntakeQuery) -> Iterator[Problem]:
 
 
 async def closed_folders(unit: UnitOfWork, specs: Sequence[SessionSpec]) -> Mapping[SessionId, str]:
-    """Why sessions may not use the folders they name, now that there are several users."""
+    """Why sessions may not use the folders they name, if there are several users."""
     names = sorted({spec.scaling_group for spec in specs})
     found = await unit.catalog.find(*((ScalingGroup, name) for name in names))
     groups = {group.name: group for group in found if isinstance(group, ScalingGroup)}

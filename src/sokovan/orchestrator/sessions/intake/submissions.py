@@ -116,7 +116,7 @@ class Submissions:
                 outcomes[index] = refused
         stored: list[Submission | Exception] = []
         for part in _parts(list(entries.values())):
-            stored += await self._store.run(lambda unit, part=part: self._submit_batch(unit, part))
+            stored += await self._submit_part(part)
         for index, outcome in zip(entries, stored, strict=True):
             if not isinstance(outcome, Submission | SokovanError):
                 raise outcome
@@ -124,6 +124,9 @@ class Submissions:
             if isinstance(outcome, Submission):
                 self._count(outcome)
         return [outcomes[index] for index in range(len(requests))]
+
+    async def _submit_part(self, part: Sequence[_Entry]) -> Sequence[Submission | Exception]:
+        return await self._store.run(lambda unit: self._submit_batch(unit, part))
 
     def _count(self, submission: Submission) -> None:
         """Count a new session against the room known of its scaling group."""

@@ -333,7 +333,7 @@ async def test_large_sessions_of_a_batch_are_stored_in_several_transactions(monk
     monkeypatch.setattr(submissions, "KERNELS_TOGETHER", 10)
     together: list[int] = []
     group = KernelGroupRequest(name="g", size=3)
-    sizes = [{"size": 4}, {"size": 4}, {"groups": (group,)}, {"size": 12}, {"size": 1}]
+    sizes: list[dict[str, Any]] = [{"size": 4}, {"size": 4}, {"groups": (group,)}, {"size": 12}, {"size": 1}]
     async with controller_harness() as on:
         run = on.store.run
 
