@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from fractions import Fraction
 
+import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +87,7 @@ async def compared(cluster: StoredCluster, *, updates: int) -> None:
         assert abs(Fraction(value, ONE) - expected[row.key]) <= updates
 
 
+@pytest.mark.slow
 @at_most(25)
 @given(STEPS)
 def test_recorded_usage_is_that_of_the_whole_ledger(steps: list[tuple[str, str, int] | str | float]) -> None:

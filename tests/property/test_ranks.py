@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +90,7 @@ async def run(steps: Sequence[tuple[str, int]]) -> None:
             check(await cluster.session("s"))
 
 
+@pytest.mark.slow
 @at_most(25)
 @given(
     st.lists(

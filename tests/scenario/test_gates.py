@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP, release
 
 
+@pytest.mark.slow
 async def test_a_held_session_starts_when_all_its_gates_are_released(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     await cluster.agent("a1")
@@ -22,6 +25,7 @@ async def test_a_held_session_starts_when_all_its_gates_are_released(cluster: Or
     assert await cluster.status("s") == "running"
 
 
+@pytest.mark.slow
 async def test_the_pending_timeout_counts_from_the_release(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     await cluster.submit("s", gates=("data",))

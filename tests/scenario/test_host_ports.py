@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from sokovan.domain.cluster.agent import PORTS_LABEL
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import ServicePort
@@ -50,6 +52,7 @@ async def test_a_fixed_port_is_used_once_per_agent_and_goes_to_another(cluster: 
     assert await leases(cluster, "second") == [{"web": 8080}]
 
 
+@pytest.mark.slow
 async def test_why_says_who_has_the_port_or_when_it_is_free_again(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await cluster.submit("first", ports=WEB, name="notebook")
@@ -89,6 +92,7 @@ async def test_any_port_needs_a_free_one_of_the_range(cluster: OrchestratedClust
     assert await cluster.status("third") == "pending"
 
 
+@pytest.mark.slow
 async def test_a_released_port_rests_for_a_minute(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await submit(cluster, "first", ports=WEB)

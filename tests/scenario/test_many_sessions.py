@@ -32,6 +32,7 @@ async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
         assert await cluster.used(agent.agent_id) == {}
 
 
+@pytest.mark.slow
 async def test_a_round_that_finds_nothing_new_writes_nothing(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     for number in range(5):

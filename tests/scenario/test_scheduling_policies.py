@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AccessKey, ScalingGroupName
 from sokovan.domain.owners.tenancy import Owner
@@ -35,6 +37,7 @@ async def placed_by_user(cluster: OrchestratedCluster, *users: Owner, count: int
     return Counter(one.spec.owner.user for one in found if one.kernels[0].agent_id is not None)
 
 
+@pytest.mark.slow
 async def test_round_robin_takes_the_next_agent_while_another_session_waits(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ROUND_ROBIN)
     for name in ("a1", "a2", "a3"):

@@ -57,6 +57,7 @@ def test_the_reference_names_every_key_that_the_reader_knows(tmp_path: Path) -> 
     assert sorted(key for key in known if f"`{key}`" not in REFERENCE) == []
 
 
+@pytest.mark.slow
 def test_the_example_of_the_reference_holds(tmp_path: Path) -> None:
     example = re.search(r"```yaml\n(.*?)```", REFERENCE, flags=re.DOTALL)
     assert example is not None

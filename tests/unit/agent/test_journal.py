@@ -115,6 +115,7 @@ def test_two_agents_cannot_share_a_journal(path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_journal_that_has_grown_is_written_anew_and_says_the_same(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +200,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_acknowledged_records_survive_a_kill(path: Path) -> None:
     acknowledged = 0
     for lines in (1, 7, 23, 50, 90):

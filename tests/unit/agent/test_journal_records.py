@@ -77,6 +77,7 @@ def test_the_number_of_tombstones_of_unlisted_kernels_is_limited(monkeypatch: py
     assert list(forgotten.tombstones) == [key("k", 7), key("k", 8), key("next")]
 
 
+@pytest.mark.slow
 def test_a_further_tombstone_does_not_copy_all_others() -> None:
     many = Tombstones({key("k", number): Tombstone(1) for number in range(1, 10_001)})
     for number in range(1, 101):

@@ -11,6 +11,7 @@ from tests.unit.api.api_harness import ApiHarness
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_the_documented_routes_are_the_real_ones(api: ApiHarness) -> None:
     documented = {
         (path, method.upper())

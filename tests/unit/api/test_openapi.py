@@ -34,6 +34,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(item)
 
 
+@pytest.mark.slow
 async def test_everything_that_is_referred_to_is_there(api: ApiHarness) -> None:
     made = await document(api)
     names = {reference.rpartition("/")[2] for reference in references(made)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from sokovan.api.mapping.times import time_text
 from sokovan.api.pending_reasons import PROGRESS_MAX, session_views
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -57,6 +59,7 @@ async def test_the_sessions_that_one_waits_for_are_named() -> None:
         assert view.reason_detail == "prepare (s-1), s-2 must end first (2 of 2 dependencies)"
 
 
+@pytest.mark.slow
 async def test_a_long_list_does_not_ask_for_every_image() -> None:
     async with StoredCluster.open() as cluster:
         names = [f"s{number:02}" for number in range(PROGRESS_MAX + 1)]

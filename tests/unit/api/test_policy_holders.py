@@ -31,6 +31,7 @@ async def seen(api: ApiHarness, user: str) -> set[str]:
     return listed
 
 
+@pytest.mark.slow
 async def test_each_user_sees_the_policies_that_apply_to_them(api: ApiHarness) -> None:
     await api.cluster.put(
         *(ResourcePolicy(name) for name in LIMITS),

@@ -52,6 +52,7 @@ def _options() -> list[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_option_has_help() -> None:
     silent = [f"{words} {name}" for words, name, meaning in _options() if not meaning]
     assert silent == []

@@ -56,6 +56,7 @@ FOREIGN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_listing_sessions_loads_only_what_it_needs(server: CannedServer) -> None:
     server.says("GET sessions", {"items": []})
     server.says("GET arrays", {"items": []})
@@ -67,6 +68,7 @@ def test_listing_sessions_loads_only_what_it_needs(server: CannedServer) -> None
     assert "sokovan.sdk.http.sync" in loaded
 
 
+@pytest.mark.slow
 def test_running_a_scenario_loads_no_database() -> None:
     assert heavy_modules_after("import sokovan.cli.local.simulate") == ["numpy", "yaml"]
 
@@ -77,6 +79,7 @@ def test_looking_into_the_store_does_load_one(command: str) -> None:
     assert {"alembic", "sqlalchemy"} <= set(heavy_modules_after(f"import sokovan.cli.local.{command}"))
 
 
+@pytest.mark.slow
 def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("scenario: from a file\n", encoding="utf-8")
     done = python("-m", "sokovan", "simulate", "f.yaml", cwd=tmp_path)
@@ -84,6 +87,7 @@ def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:
     assert "from a file" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("expect", "status"), [("{placed: {}}", 0), ("{placed_count: 3}", 1), ("{luck: good}", 2)])
 def test_a_scenario_is_read_from_standard_input(expect: str, status: int) -> None:
     done = python("-m", "sokovan", "simulate", "--json", "-", given=f"scenario: s\nexpect: {expect}\n")
@@ -187,3 +191,11 @@ def test_a_full_disk_is_reported() -> None:
     assert done.returncode == 1
     assert "cannot write to standard output" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_toy_engine_loads_no_parser_and_is_not_in_the_help(sokovan: Sokovan) -> None:
+    assert "__toy-engine" not in sokovan("--help")[1]
+    script = "from sokovan.cli.main import run; import sys; run(['__toy-engine', '--exit-code', '0']); "
+    heavy = "print([name for name in ('cyclopts', 'httpx2', 'msgspec', 'numpy', 'yaml') if name in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", script + heavy], check=True, capture_output=True, text=True)
+    assert loaded.stdout == "[]\n"

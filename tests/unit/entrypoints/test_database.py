@@ -185,6 +185,7 @@ def test_an_empty_file_has_no_schema_and_gets_one(tmp_path: Path) -> None:
     assert reported == [f"{address}: from revision none to {state.newest} ...", "done"]
 
 
+@pytest.mark.slow
 def test_an_old_store_is_brought_up_to_date_and_stays_there(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     take_back(path, "0003")

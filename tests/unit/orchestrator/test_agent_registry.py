@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import AgentRecord, Device
@@ -71,6 +73,7 @@ async def test_an_older_incarnation_is_refused_for_good(cluster: OrchestratedClu
     assert (verdict.code, verdict.final) == ("superseded", True)
 
 
+@pytest.mark.slow
 async def test_an_agent_from_a_lost_future_is_overtaken(cluster: OrchestratedCluster) -> None:
     assert await cluster.registry.admit(replace(ARRIVAL, incarnation=41)) == AgentAdmission(42)
     verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=10**9))

@@ -116,6 +116,7 @@ print(json.dumps(to_plain(schedule(snapshot_from_json(sys.stdin.read()), Schedul
 """
 
 
+@pytest.mark.slow
 def test_the_plan_does_not_depend_on_the_hash_seed_of_the_process(tmp_path: Path) -> None:
     outputs = set()
     for seed in ("1", "2"):

@@ -78,6 +78,7 @@ async def test_a_cancelled_sleeper_is_not_counted() -> None:
     assert task.cancelled()
 
 
+@pytest.mark.slow
 async def test_an_outcome_is_waited_for_as_long_as_it_takes() -> None:
     clock = VirtualClock()
 

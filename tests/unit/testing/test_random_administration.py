@@ -1,5 +1,7 @@
 """Random administration leaves a cluster in order."""
 
+import pytest
+
 from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -18,6 +20,7 @@ async def test_it_begins_with_agents_in_every_scaling_group() -> None:
         assert {agent.info.scaling_group for agent in agents} == set(GROUPS)
 
 
+@pytest.mark.slow
 async def test_the_invariants_hold_and_no_agent_is_removed() -> None:
     async with StoredCluster.open() as cluster:
         dice = Dice("x")

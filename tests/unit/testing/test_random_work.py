@@ -1,5 +1,7 @@
 """Random use of a cluster is reproducible."""
 
+import pytest
+
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -30,6 +32,7 @@ async def test_verbs_without_anything_to_do_do_nothing() -> None:
         assert await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=9)) == []
 
 
+@pytest.mark.slow
 async def test_one_seed_gives_one_history() -> None:
     ends = []
     for _ in range(2):

@@ -85,6 +85,7 @@ async def test_a_machine_without_such_kernels_is_not_measured_and_others_not_too
     assert measured.samples == before + 1
 
 
+@pytest.mark.slow
 def test_the_cpu_time_of_a_whole_tree_of_processes_is_counted() -> None:
     busy = "import time\nwhile time.process_time() < 0.2: pass\n"
     script = (

@@ -377,6 +377,7 @@ def test_a_file_has_one_queue_however_its_path_is_written(tmp_path: Path, monkey
     assert writer_queue("other.db") is not queue
 
 
+@pytest.mark.slow
 def test_an_unused_queue_is_garbage_collected(tmp_path: Path) -> None:
     path = str(tmp_path.resolve() / "state.db")
     kept = writer_queue(path)

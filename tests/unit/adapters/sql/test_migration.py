@@ -47,6 +47,7 @@ async def _opened(url: str) -> Database:
     return Database(DatabaseSettings(url), clock=SystemClock())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_migrations_lead_to_the_tables_that_the_code_uses(
     backend: Backend, request: pytest.FixtureRequest

@@ -97,6 +97,7 @@ def test_words_that_are_too_long_for_a_frame_are_cut() -> None:
     assert len(image_status(ImageReport("i", ImageState.FAILED, "x" * 99_999)).detail) == DETAIL_MAX
 
 
+@pytest.mark.slow
 def test_a_report_of_any_number_of_kernels_fits_into_a_frame() -> None:
     ended = ManagedKernel(
         slots=NO_SLOTS, phase=KernelPhase.EXITED, exit_code=1, reason="\N{SNOWMAN}" * 400, settled=0, started=True

@@ -52,6 +52,7 @@ async def test_the_trail_holds_together(api: ApiHarness) -> None:
     assert await api.cluster.store.read(lambda unit: unit.audit.first_broken()) is None
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_who_is_denied_without_end_does_not_fill_the_trail() -> None:
     clock = VirtualClock()

@@ -121,6 +121,7 @@ async def test_whoami_shows_the_caller(api: ApiHarness) -> None:
     }
 
 
+@pytest.mark.slow
 async def test_the_document_is_given_to_every_key(api: ApiHarness) -> None:
     answer = await api.get("/openapi.json", user=member("north"))
     assert answer.json()["openapi"].startswith("3.1")

@@ -97,6 +97,7 @@ async def test_a_tail_reaches_back_no_further_than_what_is_kept() -> None:
     assert await KernelLogs(agents).tail(RUNNING, 10**6) == PIECE
 
 
+@pytest.mark.slow
 async def test_a_tail_without_line_breaks_is_cut() -> None:
     agents = agents_with_output(b"x" * (TAIL_BYTES_MAX + 3 * PIECE))
     begin = await KernelLogs(agents).tail(RUNNING, 1)

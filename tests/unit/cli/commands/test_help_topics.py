@@ -33,6 +33,7 @@ def test_a_topic_is_complete(sokovan: Sokovan, topic: str, words: list[str]) -> 
     assert [word for word in words if word not in out] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("run",), ("session", "show")])
 def test_the_help_of_a_command_is_that_of_the_command(sokovan: Sokovan, words: tuple[str, ...]) -> None:
     assert sokovan("help", *words) == sokovan(*words, "--help")

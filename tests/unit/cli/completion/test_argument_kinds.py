@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from cyclopts import App
 
 from sokovan.cli.app import make_app
@@ -28,12 +29,14 @@ def takes_arguments(app: App, command: str) -> bool:
     return any(one.index is not None for one in app.assemble_argument_collection(parse_docstring=False))
 
 
+@pytest.mark.slow
 def test_every_command_with_arguments_has_a_kind_for_them() -> None:
     app = make_app()
     assert {command for command in COMMANDS if takes_arguments(app, command)} - _NEW == set(ARGUMENT_KINDS)
     assert set(ARGUMENT_KINDS) >= REPEATED
 
 
+@pytest.mark.slow
 def test_every_option_that_names_something_exists() -> None:
     known = {option.name for command in COMMANDS for option in command_options(command).values()}
     assert set(OPTION_KINDS) - known == set()

@@ -133,6 +133,7 @@ def test_a_store_that_cannot_be_read_is_an_error_with_code_and_hint(
         assert err.endswith(f"[{code}]\n")
 
 
+@pytest.mark.slow
 def test_an_old_schema_is_not_a_violated_invariant(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     take_back(file, "0004")
     assert run(file) == 5

@@ -35,6 +35,7 @@ def test_an_old_schema_exits_with_1_and_a_hint(file: Path, capsys: pytest.Captur
     assert "run sokovan db upgrade" in err
 
 
+@pytest.mark.slow
 def test_an_old_schema_is_upgraded_with_progress_messages(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     take_back(file, "0002")
     assert upgrade(f"sqlite:///{file}", json=True) == 0

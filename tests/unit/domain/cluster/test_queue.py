@@ -91,6 +91,7 @@ def test_queues_that_form_no_tree_are_refused(lines: tuple[str, ...], message: s
     assert refusal.value.message == message
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_queues_is_read_in_one_go() -> None:
     length = 20_000
     chain = tree("q0", *[f"q{number} < q{number - 1}" for number in range(1, length)])

@@ -55,6 +55,7 @@ def test_a_millisecond_of_the_default_half_life_already_decays() -> None:
     assert lost * half_life_ms == pytest.approx(0.6931472 * ONE, rel=1e-6)
 
 
+@pytest.mark.slow
 @given(
     st.builds(UsageRecord, st.just("u"), st.just(0), st.integers(0, 10**9), slot=SLOTS, held=st.integers(0, 10**6)),
     st.integers(0, 10**9),

@@ -62,6 +62,7 @@ async def test_racks_below_the_root_of_an_earlier_version_are_replaced() -> None
         assert await racks(cluster) == {"r00": 8, "r01": 8, "r02": 4, "fake": 3}
 
 
+@pytest.mark.slow
 async def test_a_topology_that_an_administrator_applied_is_kept() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=8, gpus=8))

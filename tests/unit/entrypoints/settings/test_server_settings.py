@@ -108,6 +108,7 @@ KEYS = st.sampled_from([path.rpartition(".")[2] for path, *_ in described()]) | 
 TABLES = JSON | st.dictionaries(KEYS, JSON, max_size=4)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from([*SECTIONS, "scaling_groups"]) | st.text(max_size=5),

@@ -69,6 +69,7 @@ def test_the_key_never_leaves_for_a_redirect() -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_the_package_has_the_client_and_loads_it_lazily() -> None:
     assert sokovan.Client is Client
     assert sokovan.SessionHandle.__name__ == "SessionHandle"

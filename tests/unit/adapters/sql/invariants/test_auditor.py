@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_CHECKED, audit
@@ -42,6 +43,7 @@ EVERY_BREAK = [
 ]
 
 
+@pytest.mark.slow
 @each(BREAKS)
 async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path) -> None:
     await see(broken, busy_file)

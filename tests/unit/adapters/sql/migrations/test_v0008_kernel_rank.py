@@ -11,6 +11,7 @@ from sokovan.testing.stored_cluster import StoredCluster, assignment
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_placed_kernels_are_ranked_by_index_and_waiting_ones_are_not(
     backend: Backend, request: pytest.FixtureRequest

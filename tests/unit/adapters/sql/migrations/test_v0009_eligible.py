@@ -13,6 +13,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_a_verdict_that_was_stored_before_is_filled_by_the_next(
     backend: Backend, request: pytest.FixtureRequest

@@ -17,6 +17,7 @@ ROW = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_ledger_rows_of_an_older_database_belong_to_the_first_attempt(
     backend: Backend, request: pytest.FixtureRequest

@@ -10,12 +10,14 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend, apply_and_revert
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_a_reverted_migration_leaves_no_trace(backend: Backend, request: pytest.FixtureRequest) -> None:
     assert v0011_past_usage.revision == "0011"
     await apply_and_revert(backend.url(request), v0011_past_usage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_slots_that_are_held_before_the_migration_are_counted_after_it(
     backend: Backend, request: pytest.FixtureRequest

@@ -8,6 +8,7 @@ from sokovan.adapters.sql.migrations import v0013_port_leases
 from tests.unit.adapters.sql.migrations.stepping import Backend, apply_and_revert
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_a_reverted_migration_leaves_no_trace(backend: Backend, request: pytest.FixtureRequest) -> None:
     assert v0013_port_leases.revision == "0013"

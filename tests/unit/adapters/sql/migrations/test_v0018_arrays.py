@@ -10,6 +10,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend, apply_and_revert
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_a_reverted_migration_leaves_no_trace(backend: Backend, request: pytest.FixtureRequest) -> None:
     assert v0018_arrays.revision == "0018"

@@ -1,5 +1,7 @@
 """Probes of agents under faults; tests/scenario/test_failing_agents.py has the rules."""
 
+import pytest
+
 from sokovan.domain.cluster.agent_health import AgentFailure, AgentHealth
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.testing.acting_agents import ActingAgent, Fault
@@ -50,6 +52,7 @@ async def test_a_probe_that_hangs_has_failed_and_is_stopped(cluster: Orchestrate
     assert (agent.running(), cluster.telemetry.counted("orphans_total")) == ([], 1)
 
 
+@pytest.mark.slow
 async def test_an_agent_that_does_not_answer_is_asked_again_without_counting(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster, create=Fault.REQUEST_LOST)
     await cluster.pass_time(25)

@@ -76,6 +76,7 @@ async def test_only_the_groups_that_have_a_limit_withdraw_those_who_wait(cluster
     assert (await cluster.session("s")).cause == "pending-timeout"
 
 
+@pytest.mark.slow
 async def test_an_overdue_end_is_put_on_record_ever_more_rarely(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
@@ -90,6 +91,7 @@ async def test_an_overdue_end_is_put_on_record_ever_more_rarely(cluster: Orchest
     assert gaps == sorted(gaps)
 
 
+@pytest.mark.slow
 async def test_termination_is_not_overdue_while_the_agent_is_lost(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -102,6 +104,7 @@ async def test_termination_is_not_overdue_while_the_agent_is_lost(cluster: Orche
     assert lines == []
 
 
+@pytest.mark.slow
 async def test_an_end_is_late_only_after_the_grace_that_was_asked_for(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
@@ -127,6 +130,7 @@ async def test_who_runs_and_would_grow_may_wait_for_that(cluster: OrchestratedCl
     assert (await cluster.status("s"), await cluster.status("late")) == ("running", "cancelled")
 
 
+@pytest.mark.slow
 async def test_the_pending_time_out_counts_from_the_start_time(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     starts_at_ms = cluster.clock.now_ms() + 100_000
@@ -137,6 +141,7 @@ async def test_the_pending_time_out_counts_from_the_start_time(cluster: Orchestr
     assert (await cluster.session("s")).cause == "pending-timeout"
 
 
+@pytest.mark.slow
 async def test_the_pending_time_out_counts_from_the_end_of_the_dependencies(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     agent = await cluster.agent("a1", slots=ONE_CPU)
@@ -152,6 +157,7 @@ async def test_the_pending_time_out_counts_from_the_end_of_the_dependencies(clus
     assert (await cluster.session("s")).cause == "pending-timeout"
 
 
+@pytest.mark.slow
 async def test_the_pending_time_out_starts_anew_when_a_quota_has_held_the_session(cluster: OrchestratedCluster) -> None:
     large, small = (ResourcePolicy("quota", slots_max=SlotLimits({"cpu": amount})) for amount in (9000, 2500))
     await cluster.stored.put(large, Domain("default"), User("default", "default", policy="quota"))

@@ -1,5 +1,7 @@
 """Orphan kernels are stopped and old ended ones forgotten, and nothing else."""
 
+import pytest
+
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import EndPolicy
 from sokovan.orchestrator.sessions.config import Retention, Timing
@@ -30,6 +32,7 @@ async def test_a_kernel_that_waits_for_the_others_of_its_session_is_not_forgotte
         assert agent.machine == {}
 
 
+@pytest.mark.slow
 async def test_a_forced_session_whose_kernel_lingers_is_no_orphan(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -44,6 +47,7 @@ async def test_a_forced_session_whose_kernel_lingers_is_no_orphan(cluster: Orche
     assert await cluster.used("a1") == {}
 
 
+@pytest.mark.slow
 async def test_ended_kernels_are_forgotten_at_the_rate_of_their_arrival() -> None:
     timing = Timing(retention=Retention(kernels_max=5))
     async with OrchestratedCluster.open(timing=timing) as cluster:

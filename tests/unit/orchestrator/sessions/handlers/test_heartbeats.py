@@ -1,5 +1,7 @@
 """Heartbeat timeouts count from the last report, on this process's clock."""
 
+import pytest
+
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
@@ -21,6 +23,7 @@ async def test_the_time_of_day_may_jump_without_harm(cluster: OrchestratedCluste
     assert await status(cluster) is AgentStatus.ALIVE
 
 
+@pytest.mark.slow
 async def test_an_agent_without_any_report_becomes_suspect(cluster: OrchestratedCluster) -> None:
     await cluster.stored.agent("ghost")
     await cluster.pass_time(17)
@@ -88,6 +91,7 @@ async def test_a_heartbeat_that_came_during_a_cycle_counts_in_it(cluster: Orches
     assert await status(cluster) is AgentStatus.ALIVE
 
 
+@pytest.mark.slow
 async def test_flapping_makes_a_suspect_and_never_a_loss(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

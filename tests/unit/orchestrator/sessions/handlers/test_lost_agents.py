@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import SessionRecord
@@ -85,6 +87,7 @@ async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
         assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
 
 
+@pytest.mark.slow
 async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were() -> None:
     timing = Timing(heartbeats=QUICK.heartbeats, session_lost_s=4, mass_failures=MassFailureGuard(hold_s=120))
     async with OrchestratedCluster.open(timing=timing) as cluster:
@@ -186,6 +189,7 @@ async def session_on(cluster: OrchestratedCluster, agent: str) -> SessionRecord:
     return await cluster.session(kernel.session_id)
 
 
+@pytest.mark.slow
 async def test_sessions_of_a_removed_agent_end_at_once_even_in_a_mass_loss() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         await all_lost(cluster)

@@ -1,5 +1,7 @@
 """Kernels are stopped, and freed with a proof."""
 
+import pytest
+
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.testing.acting_agents import Fault
@@ -48,6 +50,7 @@ async def test_a_new_incarnation_that_does_not_know_it_is_a_proof(cluster: Orche
     assert await proofs(cluster, "s.0") == {FreeProof.INCARNATION_FENCED}
 
 
+@pytest.mark.slow
 async def test_a_missing_heartbeat_proves_nothing(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

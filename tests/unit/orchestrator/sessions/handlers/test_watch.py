@@ -1,5 +1,7 @@
 """Kernels are moved along what was seen of them, and by nothing else."""
 
+import pytest
+
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.session import EndPolicy
 from sokovan.ports.agent_states import AgentState, KernelReport
@@ -84,6 +86,7 @@ async def test_a_late_report_of_an_earlier_incarnation_moves_nothing(cluster: Or
     assert await cluster.status("s") == "running"
 
 
+@pytest.mark.slow
 async def test_ended_kernels_are_noted_once_per_count(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", kernels=3, ends_with=EndPolicy.ALL)

@@ -7,6 +7,7 @@ tables of its own, and stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -58,8 +59,7 @@ _OF_SESSIONS = (SESSIONS.c.session_id, SESSION_HISTORY.c.object_id)
 
 async def remove_older(transaction: Transaction, before_ms: int) -> int:
     """Remove sessions that ended before a time, the oldest first; how many."""
-    chosen = _candidates().where(SESSIONS.c.ended_ms < before_ms, _unrequested()).order_by(SESSIONS.c.ended_ms)
-    return await _remove(transaction, await transaction.fetch(chosen.limit(SESSIONS_AT_ONCE)))
+    return await _remove(transaction, await transaction.fetch(_older(), {"before_ms": before_ms}))
 
 
 async def remove_surplus(transaction: Transaction, user: str, most: int) -> int:
@@ -80,6 +80,14 @@ async def users_beyond(transaction: Transaction, most: int, *, limit: int) -> li
     return [row.user for row in await transaction.fetch(crowded.order_by(SESSIONS.c.user).limit(limit))]
 
 
+@cache
+def _older() -> sa.Select[Any]:
+    """The oldest sessions that ended before the parameter `before_ms`."""
+    before = SESSIONS.c.ended_ms < sa.bindparam("before_ms")
+    return _candidates().where(before, _unrequested()).order_by(SESSIONS.c.ended_ms).limit(SESSIONS_AT_ONCE)
+
+
+@cache
 def _candidates() -> sa.Select[Any]:
     """Ended sessions that nothing living refers to, with their numbers of kernels."""
     dependent, member, waiting, better = (SESSIONS.alias(name) for name in ("dependent", "member", "waiting", "better"))

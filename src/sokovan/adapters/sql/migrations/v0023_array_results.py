@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0022"
-down_revision: str | None = "0021"
+revision = "0023"
+down_revision: str | None = "0022"
 
 _NAME = "ix_sessions_array_id_status"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0021_sealed_secrets
+from sokovan.adapters.sql.migrations import v0022_sealed_secrets
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
@@ -15,7 +15,7 @@ async def test_sessions_stored_before_have_no_secrets(backend: Backend, request:
     async with StoredCluster.open(backend.url(request)) as cluster:
         database, name = cluster.store.database, cluster.new("s")
         await cluster.submit(name)
-        await migration.downgrade(database, v0021_sealed_secrets.down_revision or "base")
+        await migration.downgrade(database, v0022_sealed_secrets.down_revision or "base")
         await migration.upgrade(database)
 
         assert (await cluster.session(name)).sealed == ""

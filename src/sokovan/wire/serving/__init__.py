@@ -1,0 +1,1 @@
+"""Messages between the manager and its proxies."""
