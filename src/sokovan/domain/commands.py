@@ -38,7 +38,7 @@ def require_command(command: object, *, what: str) -> None:
 def require_environment(environment: object, *, what: str, field: str = "environment") -> None:
     """Require valid variables of bounded size, none of them set by the system.
 
-    No error quotes a value: it may be secret.
+    No error quotes the value of a secret.
     """
     if not isinstance(environment, Mapping):
         raise InvalidSpec(what=what, field=field, value=type(environment).__name__, problem="must be a mapping")
@@ -49,7 +49,8 @@ def require_environment(environment: object, *, what: str, field: str = "environ
             raise InvalidSpec(what=what, field=field, value=name, problem=problem)
         if not isinstance(value, str) or not _is_text(value):
             problem = "must be a text without NUL"
-            raise InvalidSpec(what=what, field=f"{field}.{name}", value="(hidden)", problem=problem)
+            shown = value if field == "environment" else "(hidden)"
+            raise InvalidSpec(what=what, field=f"{field}.{name}", value=shown, problem=problem)
         size += len(name) + _size(value)
     if size > ENVIRONMENT_BYTES_MAX:
         problem = f"is more than {ENVIRONMENT_BYTES_MAX} bytes"

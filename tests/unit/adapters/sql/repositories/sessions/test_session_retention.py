@@ -118,7 +118,7 @@ async def test_an_array_keeps_its_result_as_long_as_it_exists(
     async def remove_one(unit: SqlUnitOfWork) -> int:
         return await session_retention.remove_older(unit.transaction, cluster.clock.now_ms())
 
-    monkeypatch.setattr(session_retention, "SESSIONS_AT_ONCE", 1)
+    monkeypatch.setattr(session_retention, "KERNELS_AT_ONCE", 1)
     array_id, failed, first, last = await array(cluster.stored, size=3)
     for session, code in ((failed, 1), (first, 0), (last, 0)):
         await end_member(cluster.stored, session, code)
