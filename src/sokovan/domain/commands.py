@@ -20,6 +20,7 @@ SCRATCH_FOLDERS = frozenset({"tmp", "var"})
 # Set by the system for every kernel; users may not set them.
 RESERVED_PREFIX = "SOKOVAN_"
 
+_HIDDEN = "(hidden)"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
@@ -40,8 +41,10 @@ def require_environment(environment: object, *, what: str, field: str = "environ
 
     No error quotes the value of a secret.
     """
+    is_open = field == "environment"
     if not isinstance(environment, Mapping):
-        raise InvalidSpec(what=what, field=field, value=type(environment).__name__, problem="must be a mapping")
+        shown = environment if is_open else _HIDDEN
+        raise InvalidSpec(what=what, field=field, value=shown, problem="must be a mapping")
     size = 0
     for name, value in environment.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or name.startswith(RESERVED_PREFIX):
@@ -49,7 +52,7 @@ def require_environment(environment: object, *, what: str, field: str = "environ
             raise InvalidSpec(what=what, field=field, value=name, problem=problem)
         if not isinstance(value, str) or not _is_text(value):
             problem = "must be a text without NUL"
-            shown = value if field == "environment" else "(hidden)"
+            shown = value if is_open else _HIDDEN
             raise InvalidSpec(what=what, field=f"{field}.{name}", value=shown, problem=problem)
         size += len(name) + _size(value)
     if size > ENVIRONMENT_BYTES_MAX:

@@ -270,6 +270,7 @@ class SessionSpec(SessionOptions):
     `array_dependencies`, every session must succeed. With `owns_folders` it names folders of
     agents as the only user of the system; with `isolated_network` its kernels have no network.
     `secrets` are the names of its secret variables; their values are not part of the spec.
+    `kernel_disk_max` is the limit of a policy for the disk space of each kernel.
     """
 
     session_id: SessionId
@@ -286,6 +287,7 @@ class SessionSpec(SessionOptions):
     owns_folders: bool = False
     isolated_network: bool = False
     secrets: tuple[str, ...] = ()
+    kernel_disk_max: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")
@@ -355,6 +357,8 @@ class SessionSpec(SessionOptions):
             anti_affinity=self.anti_affinity,
         )
         require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
+        if self.kernel_disk_max is not None:
+            require_int(self.kernel_disk_max, what=what, field="kernel_disk_max", least=0, most=2**60)
         require_tuple(self.secrets, str, what=what, field="secrets")
         if self.secrets:
             require_secret_names(self.secrets, [kernel.environment for kernel in self.kernels], what=what)

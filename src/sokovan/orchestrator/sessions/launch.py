@@ -89,12 +89,13 @@ def _opened(session: SessionRecord, secrets: SecretBox | None) -> Mapping[str, s
 
 
 def _output_terms(session: SessionRecord, limits: OutputLimits) -> OutputTerms:
+    of_policy = session.spec.kernel_disk_max
     return OutputTerms(
         owner=owner_key(session.spec.owner.user),
         retention_s=limits.retention_s,
         session_bytes_max=limits.session_bytes_max,
         owner_bytes_max=limits.owner_bytes_max,
-        kernel_disk_max=limits.kernel_disk_max,
+        kernel_disk_max=limits.kernel_disk_max if of_policy is None else of_policy,
         owner_disk_max=limits.owner_disk_max,
     )
 

@@ -15,6 +15,7 @@ from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.serving.engine import SERVICE_PORT
 from sokovan.domain.session import MASTER_LEASE, KernelSpec, Mount, SessionSpec, SessionType
@@ -284,3 +285,11 @@ def test_the_words_of_other_sessions_stay_as_they_are() -> None:
     placed = session("a", kernel={"command": ("awk", "{port}")}, session_type=SessionType.BATCH)
     leased = replace(placed, kernels=(replace(placed.kernels[0], host_ports={SERVICE_PORT: 20_001}),))
     assert launches(leased, ADDRESSES)[0].command == ("awk", "{port}")
+
+
+def test_the_disk_space_of_a_kernel_is_that_of_the_policy_before_that_of_the_settings() -> None:
+    limits = OutputLimits(kernel_disk_max=7, owner_disk_max=9)
+    for most, expected in ((None, 7), (5, 5), (0, 0)):
+        (launch,) = launches(session("a", kernel_disk_max=most), ADDRESSES, limits)
+        assert launch.output is not None
+        assert (launch.output.kernel_disk_max, launch.output.owner_disk_max) == (expected, 9)

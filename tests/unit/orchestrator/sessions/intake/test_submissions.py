@@ -361,3 +361,10 @@ async def test_secrets_are_stored_sealed_and_a_repeated_request_is_recognized() 
         assert first.spec.secrets == ("TOKEN",)
         for one in (first, stored):
             assert on.cluster.secrets.open(one.sealed, owner="alice") == {"TOKEN": "known"}
+
+
+async def test_the_disk_space_of_kernels_is_the_least_that_a_policy_of_the_owner_says() -> None:
+    async with controller_harness() as on:
+        assert (await on.submit()).spec.kernel_disk_max is None
+        await on.cluster.put(ResourcePolicy("small", kernel_disk_max=5), User("alice", "lab", ("vision",), "small"))
+        assert (await on.submit()).spec.kernel_disk_max == 5
