@@ -46,9 +46,9 @@ from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferre
 from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
+from sokovan.entrypoints.embedded.secret_keys import secret_box
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
-from sokovan.entrypoints.secret_keys import secret_box
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
     connection_limits_of,
