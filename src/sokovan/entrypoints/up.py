@@ -46,7 +46,6 @@ from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferre
 from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
-from sokovan.entrypoints.embedded.secret_keys import secret_box
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.settings.component_options import (
@@ -59,6 +58,7 @@ from sokovan.entrypoints.settings.component_options import (
 )
 from sokovan.entrypoints.settings.effective_settings import effective_settings
 from sokovan.entrypoints.settings.live_settings import LiveSettings
+from sokovan.entrypoints.settings.secret_keys import secret_box
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import SettingSources, sources_of
 from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups

@@ -9,7 +9,7 @@ from sokovan.cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, 
 from sokovan.cli.output import as_json, print_data, print_error, print_status
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.entrypoints.database import SchemaState, checked, store_address, upgraded
-from sokovan.entrypoints.embedded.secret_keys import rotate_secret_key
+from sokovan.entrypoints.settings.secret_keys import rotate_secret_key
 
 # Exit codes by error code of the store; `sokovan audit --help` documents them.
 _STATUSES = {"store-missing": NOT_FOUND, "schema-mismatch": REFUSED, "store-unavailable": UNREACHABLE}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.secret_box import SecretKeysUnusable
-from sokovan.entrypoints.embedded.secret_keys import KEY_FILE, rotate_secret_key, secret_box
+from sokovan.entrypoints.settings.secret_keys import KEY_FILE, rotate_secret_key, secret_box
 
 pytest.importorskip("cryptography")
 
