@@ -17,6 +17,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
+from sokovan.entrypoints.serving import serving_controllers
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.wire.frames import Hello, HelloRefused
@@ -52,9 +53,13 @@ def openapi_document() -> dict[str, Any]:
     store = SqlStore(Database(DatabaseSettings("sqlite://"), clock=clock), ids=ids)
     box = AesSecretBox(lambda: [SecretKey.new()])
     submissions = Submissions(store, ids=ids, clock=clock, names=lambda: "unused", secrets=box)
+    controller = SchedulingController(store, submissions, hints=hints)
+    deployments, routes = serving_controllers(store, controller, hints=hints, ids=ids, pepper=bytes(32))
     parts = ApiDependencies(
         store=store,
-        controller=SchedulingController(store, submissions, hints=hints),
+        controller=controller,
+        deployments=deployments,
+        routes=routes,
         hints=hints,
         events=InProcessEventBus(clock),
         agents=InProcessAgentStates(clock),
