@@ -9,6 +9,7 @@ from sokovan.cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, 
 from sokovan.cli.output import as_json, print_data, print_error, print_status
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.entrypoints.database import SchemaState, checked, store_address, upgraded
+from sokovan.entrypoints.embedded.data_folder import data_home
 from sokovan.entrypoints.settings.secret_keys import rotate_secret_key
 
 # Exit codes by error code of the store; `sokovan audit --help` documents them.
@@ -42,7 +43,7 @@ def check(store: str | None, *, json: bool) -> int:
 def rotate_key(data: str | None) -> int:
     """Add a key for secret variables and return the exit code."""
     try:
-        path, name = rotate_secret_key(None if data is None else Path(data), os.environ)
+        path, name = rotate_secret_key(data_home(os.environ) if data is None else Path(data))
     except SokovanError as error:
         print_error(error, as_object=False)
         return FAILED

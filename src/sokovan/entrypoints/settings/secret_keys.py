@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from sokovan.adapters.local.secret_box import AesSecretBox, SecretKeyFile
-from sokovan.entrypoints.embedded.data_folder import data_home
 
 KEY_FILE = "secret-keys"
 
@@ -22,10 +20,10 @@ def secret_box(folder: Path, *, create: bool = False) -> AesSecretBox:
     return AesSecretBox(file.keys)
 
 
-def rotate_secret_key(data: Path | None, environment: Mapping[str, str]) -> tuple[Path, str]:
+def rotate_secret_key(folder: Path) -> tuple[Path, str]:
     """Add a key to those of a data folder; the file, and the key's name.
 
     A running server uses it from the next session on. Raises SecretKeysUnusable.
     """
-    path = (data or data_home(environment)) / KEY_FILE
+    path = folder / KEY_FILE
     return path, SecretKeyFile(path).rotate()

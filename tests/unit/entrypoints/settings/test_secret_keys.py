@@ -21,7 +21,7 @@ def test_a_box_of_the_same_folder_opens_what_another_sealed(tmp_path: Path) -> N
 def test_a_new_key_is_used_without_a_restart(tmp_path: Path) -> None:
     box = secret_box(tmp_path, create=True)
     sealed = box.seal({"A": "1"}, owner="u")
-    path, name = rotate_secret_key(tmp_path, {})
+    path, name = rotate_secret_key(tmp_path)
 
     assert path == tmp_path / KEY_FILE
     assert box.seal({}, owner="u").split(".")[1] == name
@@ -30,4 +30,4 @@ def test_a_new_key_is_used_without_a_restart(tmp_path: Path) -> None:
 
 def test_only_the_keys_of_a_server_are_rotated(tmp_path: Path) -> None:
     with pytest.raises(SecretKeysUnusable):
-        rotate_secret_key(None, {"XDG_DATA_HOME": str(tmp_path)})
+        rotate_secret_key(tmp_path)
