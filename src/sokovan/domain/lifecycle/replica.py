@@ -5,9 +5,32 @@ A replica that failed or is gone is never started again: its place gets a new at
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum, auto
 
+from sokovan.domain.checks import require_int
+from sokovan.domain.ids import DeploymentId, checked_name
 from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlace:
+    """The place of a session in a deployment; unique, so that creation is idempotent."""
+
+    deployment_id: DeploymentId
+    revision: int
+    ordinal: int
+    attempt: int
+
+    def __post_init__(self) -> None:
+        checked_name(self.deployment_id, what="deployment")
+        for field, least in (("revision", 1), ("ordinal", 0), ("attempt", 1)):
+            require_int(getattr(self, field), what="replica", field=field, least=least)
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of its session."""
+        return f"replica/{self.deployment_id}/{self.revision}/{self.ordinal}/{self.attempt}"
 
 
 class ReplicaStatus(StrEnum):

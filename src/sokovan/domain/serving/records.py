@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from sokovan.domain.ids import DeploymentId, ReplicaId, SessionId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
-from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.serving.deployment import DeploymentSpec
-from sokovan.domain.serving.replica import Endpoint, ReplicaPlace
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.domain.serving.rollout import RolloutStrategy
 from sokovan.domain.serving.route import RouteSpec

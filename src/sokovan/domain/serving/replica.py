@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.checks import require_int
-from sokovan.domain.ids import AgentId, DeploymentId, KernelId, checked_name
+from sokovan.domain.ids import AgentId, KernelId, checked_name
 from sokovan.domain.lifecycle.retry import RetryDelay
 
 PORT_RANGE = (1, 65_535)
@@ -14,26 +14,6 @@ PORT_RANGE = (1, 65_535)
 RESTART_DELAY = RetryDelay(first_ms=10_000, most_ms=300_000)
 # So many failures of a revision within the window stop further attempts until one of them is older.
 CRASHES_MAX, CRASH_WINDOW_MS = 3, 600_000
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaPlace:
-    """The place of a session in a deployment; unique, so that creation is idempotent."""
-
-    deployment_id: DeploymentId
-    revision: int
-    ordinal: int
-    attempt: int
-
-    def __post_init__(self) -> None:
-        checked_name(self.deployment_id, what="deployment")
-        for field, least in (("revision", 1), ("ordinal", 0), ("attempt", 1)):
-            require_int(getattr(self, field), what="replica", field=field, least=least)
-
-    @property
-    def key(self) -> str:
-        """The idempotency key of its session."""
-        return f"replica/{self.deployment_id}/{self.revision}/{self.ordinal}/{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from sokovan.domain.ids import DeploymentId, ReplicaId, SessionId
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
-from sokovan.domain.lifecycle.replica import ReplicaTrigger
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaTrigger
 from sokovan.domain.lifecycle.rollout import RolloutTrigger
 from sokovan.domain.records import Change, HistoryEntry
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, RevisionRecord, RolloutRecord
-from sokovan.domain.serving.replica import Endpoint, ReplicaPlace
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.ports.repositories.sessions import RequestKey
 

@@ -7,13 +7,13 @@ from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, ReplicaId, Rout
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.route import RouteTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Keypair, Owner, User
 from sokovan.domain.records import Change, Device
 from sokovan.domain.serving.deployment import DeploymentSpec
-from sokovan.domain.serving.replica import ReplicaPlace
 from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.domain.serving.route import RouteSpec
 from sokovan.domain.session import SessionType

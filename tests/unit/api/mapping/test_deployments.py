@@ -27,7 +27,7 @@ from sokovan.domain.ids import (
     SessionId,
 )
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
-from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.serving.engine import EngineRequest
@@ -38,7 +38,7 @@ from sokovan.domain.serving.records import (
     RevisionRecord,
     RolloutRecord,
 )
-from sokovan.domain.serving.replica import Endpoint, ReplicaPlace
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.rollout import RolloutStrategy
 from sokovan.orchestrator.deployments.generators.registry import GeneratorRegistry
 from sokovan.wire.api.deployments import (

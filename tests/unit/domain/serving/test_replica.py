@@ -6,7 +6,8 @@ import pytest
 
 from sokovan.domain.errors import InvalidName, InvalidSpec
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId
-from sokovan.domain.serving.replica import Endpoint, ReplicaPlace, is_crash_loop, restart_due_ms
+from sokovan.domain.lifecycle.replica import ReplicaPlace
+from sokovan.domain.serving.replica import Endpoint, is_crash_loop, restart_due_ms
 
 
 def test_a_place_has_one_key_per_attempt() -> None:

@@ -19,14 +19,14 @@ from sokovan.domain.errors import (
 )
 from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, ReplicaId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus, DeploymentTrigger
-from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, HistoryEntry
 from sokovan.domain.serving.deployment import DeploymentAccess, DeploymentSpec
 from sokovan.domain.serving.engine import Probe, RoutingPolicy
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, RolloutRecord
-from sokovan.domain.serving.replica import Endpoint, ReplicaPlace
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.revision import RequestLimits, RevisionSpec
 from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
 from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy

@@ -17,11 +17,11 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import Conflict
 from sokovan.domain.events import ReplicaMoved
 from sokovan.domain.ids import DeploymentId, ReplicaId, SessionId
-from sokovan.domain.lifecycle.replica import REPLICA, ReplicaStatus, ReplicaTrigger
+from sokovan.domain.lifecycle.replica import REPLICA, ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.domain.records import Change, HistoryEntry
 from sokovan.domain.serving.records import ReplicaRecord
-from sokovan.domain.serving.replica import Endpoint, ReplicaPlace
+from sokovan.domain.serving.replica import Endpoint
 
 _TABLE = SERVING.replicas
 _PLACE = (_TABLE.c.deployment_id, _TABLE.c.revision, _TABLE.c.ordinal, _TABLE.c.attempt)
