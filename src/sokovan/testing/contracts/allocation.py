@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -16,7 +15,7 @@ from sokovan.domain.events import KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.session import ServicePort
+from sokovan.domain.session import KernelSpec, ServicePort, SessionSpec
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import (
     AllocationContext,
@@ -114,14 +113,17 @@ async def a_known_session_is_allocated_as_if_it_was_read(cluster: StoredCluster)
 
 async def _in_zone(cluster: StoredCluster, zone: str) -> str:
     """A session of three kernels, two of them at least, with a port, for agents of a zone."""
-    spec = session_spec(cluster.new("s"), kernels=3, slots=ONE_CPU, min_kernels=2, ports=(ServicePort("web"),))
-    spec = replace(spec, kernels=tuple(replace(one, require={"zone": zone}) for one in spec.kernels))
+    name = cluster.new("s")
+    kernels = tuple(
+        KernelSpec(KernelId(f"{name}.{index}"), ResourceSlot(ONE_CPU), require={"zone": zone}) for index in range(3)
+    )
+    spec = SessionSpec(SessionId(name), kernels, min_kernels=2, ports=(ServicePort("web"),))
     await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
-    return spec.session_id
+    return name
 
 
 async def a_known_session_that_has_changed_is_read_again(cluster: StoredCluster) -> None:
-    """What was known of it does not count."""
+    """Its earlier state does not count."""
     [agent] = await agents(cluster, 1, {"cpu": 9000})
     [name] = await sessions(cluster, 1, ONE_CPU)
     context = AllocationContext(known={SessionId(name): await cluster.session(name)})

@@ -300,7 +300,7 @@ def require_text(require: Mapping[str, str]) -> str:
 
 
 def requested_ports_text(spec: SessionSpec, index: int) -> str:
-    """The stored form of the ports that a kernel requests: the first kernel is the one that serves."""
+    """The stored form of the ports that a kernel requests; the first kernel serves."""
     return ports_text({} if index else {one.name: one.port for one in spec.ports})
 
 
