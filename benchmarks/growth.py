@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -43,14 +44,20 @@ def copy_finished(file: Path, *, until: int) -> int:
             connection.execute("BEGIN IMMEDIATE")
             for table, ids in TABLES.items():
                 columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-                # The ids of copies begin with another letter, so that they are not copied again.
-                values = ", ".join(f"'c{copy}-' || {name}" if name in ids else f'"{name}"' for name in columns)
+                values = ", ".join(_copied(name, ids, copy) for name in columns)
                 names = ", ".join(f'"{name}"' for name in columns)
                 originals = f"FROM {table} WHERE {ids[0]} NOT LIKE 'c%'"  # our own tables
                 connection.execute(f"INSERT INTO {table} ({names}) SELECT {values} {originals}")
             connection.execute("COMMIT")
         [(after,)] = connection.execute("SELECT count(*) FROM sessions WHERE ended_ms IS NOT NULL")
         return int(after)
+
+
+def _copied(name: str, ids: Sequence[str], copy: int) -> str:
+    """The value of a column in a copy: with other ids, and submitted long before."""
+    if name in ids:
+        return f"'c{copy}-' || {name}"  # another first letter, so that copies are not copied again
+    return f"place - {copy}000000000000" if name == "place" else f'"{name}"'
 
 
 def measure(started: Server) -> float:
