@@ -24,6 +24,10 @@ from sokovan.domain.slots import ResourceSlot, total
 
 _CHANGED = sa.select(AGENTS).where(AGENTS.c.stamp >= sa.bindparam("since"))
 
+# As the index of kernels by agent has it, word by word: SQLite does not derive it from another condition, and would
+# read all kernels that ever were.
+ON_AGENT = sa.text("kernels.status NOT IN ('pending', 'cancelled', 'terminated')")
+
 
 async def read_infos(transaction: Transaction, *, since: int = 0) -> list[AgentInfo]:
     """The agents written since a stamp, with slots and taken ports."""
@@ -71,6 +75,7 @@ async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dic
 def _terminating(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
     """Selects the TERMINATING kernels of agents."""
     return sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
+        ON_AGENT,
         KERNELS.c.status == KernelStatus.TERMINATING.value,
         KERNELS.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)),
     )

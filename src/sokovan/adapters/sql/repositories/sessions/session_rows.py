@@ -231,7 +231,7 @@ def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of
     return sa.select(*KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted), first).order_by(KERNELS.c.index)
 
 
-async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[KernelRecord]:
+async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool] | sa.TextClause) -> list[KernelRecord]:
     """The kernels that match all conditions, ordered by id."""
     statement = sa.select(*KERNEL_COLUMNS).where(*where).order_by(KERNELS.c.kernel_id)
     return [kernel_record(row) for row in await transaction.fetch(statement)]
