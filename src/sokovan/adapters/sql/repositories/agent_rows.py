@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.agent_labels import labels_of
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import ON_AGENT, slots_of
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS, AGENTS, HELD_PORTS, KERNELS, PORT_REST_MS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
@@ -23,10 +23,6 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.slots import ResourceSlot, total
 
 _CHANGED = sa.select(AGENTS).where(AGENTS.c.stamp >= sa.bindparam("since"))
-
-# As the index of kernels by agent has it, word by word: SQLite does not derive it from another condition, and would
-# read all kernels that ever were.
-ON_AGENT = sa.text("kernels.status NOT IN ('pending', 'cancelled', 'terminated')")
 
 
 async def read_infos(transaction: Transaction, *, since: int = 0) -> list[AgentInfo]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.agent_rows import ON_AGENT
 from sokovan.adapters.sql.repositories.past_usage import read_usage
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
+    ON_AGENT,
     KernelRow,
     SessionRow,
     lock_sessions,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sokovan.adapters.sql.repositories.agent_rows import (
-    ON_AGENT,
     health_of,
     health_text,
     read_infos,
     releasing_kernels,
 )
+from sokovan.adapters.sql.repositories.sessions.session_rows import ON_AGENT
 from sokovan.adapters.sql.schema.tables import KERNELS
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth

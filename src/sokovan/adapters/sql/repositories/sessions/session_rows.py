@@ -180,6 +180,9 @@ async def lock_sessions(
     return states
 
 
+# As the index of kernels by agent has it, word by word: SQLite does not derive it from another condition, and would
+# read all kernels that ever were.
+ON_AGENT = sa.text("kernels.status NOT IN ('pending', 'cancelled', 'terminated')")
 # Built once: building a statement costs more than running it.
 BY_ID = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("the_session_id"))
 
