@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
-
 from sokovan import __version__
 from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
@@ -166,7 +164,8 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
-        app = _app(store, ports, _api_settings(settings, folder, at), live, telemetry=telemetry, uploads=uploads)
+        parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+        app = make_app(parts, _api_settings(settings, folder, at))
         connections = Connections(limits, clock, telemetry=telemetry, log=log)
         serving = await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
@@ -334,15 +333,15 @@ def _manager_options(
     )
 
 
-def _app(
+def _dependencies(
     store: SqlStore,
     ports: ManagerPorts,
-    api: ApiSettings,
+    folder: DataFolder,
     live: LiveSettings,
     *,
     telemetry: PrometheusTelemetry,
     uploads: LocalUploads,
-) -> FastAPI:
+) -> ApiDependencies:
     clock, settings = SystemClock(), live.current
     ids = SortableIds(clock)
     plugins = installed_plugins()
@@ -357,8 +356,9 @@ def _app(
     )
     if settings.api.allow_several_users_without_isolation:
         controller.allow_sharing()
-    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=api.pepper)
-    parts = ApiDependencies(
+    pepper = folder.secret(PEPPER_FILE).encode()
+    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper)
+    return ApiDependencies(
         store=notifying,
         leases=SqlLeases(store),
         controller=controller,
@@ -377,7 +377,6 @@ def _app(
         uploads=uploads,
         settings=partial(effective_settings, live),
     )
-    return make_app(parts, api)
 
 
 def _api_settings(settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> ApiSettings:
