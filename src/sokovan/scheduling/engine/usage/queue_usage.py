@@ -159,6 +159,13 @@ class QueueUsage:
                     share = max(share, used * ONE // deserved[column] if deserved[column] else ONE)
             above.share = share
 
+    def release(self, node: QueueNode, pairs: Pairs, times: int = 1) -> None:
+        """Take kernels off the usage of a queue and of those above it."""
+        for above in node.limiting_queues():
+            for column, amount in pairs:
+                above.allocated[column] -= amount * times
+            above.share = self._share(above)
+
     def unfit(self, node: QueueNode) -> tuple[Code, str] | None:
         """Why a queue runs no session at all, if so."""
         if node.unfit is not None:
