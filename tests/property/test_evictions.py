@@ -1,4 +1,4 @@
-"""Evictions: the cheapest victims, proved, legal and none superfluous, as brute force finds them."""
+"""Evictions: the victims are those that brute force finds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def kernel(
 
 @st.composite
 def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5) -> Case:
-    """Up to four agents, some running sessions, and one session of one shape that waits."""
+    """Some agents, running sessions, and one session of one shape that waits."""
 
     def number(low: int, high: int) -> int:
         return draw(st.integers(low, high))
@@ -129,7 +129,7 @@ CASES = st.one_of(cases("preempt"), cases("reclaim", queues=2), cases("reclaim",
 
 
 def check_same(case: Case) -> None:
-    """The plan evicts what brute force finds, or nothing where it finds nothing or nothing is needed."""
+    """The plan evicts the set that brute force finds, or nothing."""
     plan, reference = case.plan(), case.reference
     if reference.tier_with([]) is not None:
         assert evicted(plan) == frozenset()
@@ -147,7 +147,7 @@ def test_the_victims_are_those_of_brute_force(case: Case) -> None:
 
 
 def check_legal(case: Case, plan: SchedulingPlan) -> None:
-    """Every set is legal, enough and irreducible, and the taker holds its whole minimum."""
+    """A set is legal and irreducible, and the taker holds its whole minimum."""
     gone, reference = evicted(plan), case.reference
     if not gone:
         return

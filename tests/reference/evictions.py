@@ -36,7 +36,7 @@ class EvictionReference:
     def best(self) -> tuple[Key, frozenset[str]] | None:
         """The cheapest legal set that is enough, with its key."""
         sets = [one for one in self._subsets(self.candidates()) if self.legal(one)]
-        found = []
+        found: list[tuple[Key, frozenset[str]]] = []
         for victims in sorted(sets, key=self._cost):
             if found and self._cost(victims)[:-2] > found[0][0][:-2]:
                 break
@@ -44,7 +44,7 @@ class EvictionReference:
             if tier is not None:
                 cost = self._cost(victims)
                 found.append(((*cost[:-2], tier, *cost[-2:]), frozenset(str(k.kernel_id) for k in victims)))
-        return min(found, default=None)
+        return min(found, key=lambda item: item[0], default=None)
 
     def irreducible(self, victims: Collection[str]) -> bool:
         """Whether no legal proper subset is enough."""

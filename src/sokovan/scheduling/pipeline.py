@@ -175,7 +175,7 @@ class SchedulingCycle:
         return EvictingEngine(self._context, self._table, self._ledger, allocate, backfill)
 
     def pending_sessions(self) -> list[PendingSession]:
-        """The sessions with waiting kernels, in the sequencer's order; computes the shares of their queues."""
+        """The sessions with waiting kernels, in order; computes the shares of queues."""
         nominations = _nominations(self._snapshot.reservations)
         batching = BatchingContext(self._table, nominations, self._kernel_key(), self._batch_equal())
         requested: Counter[tuple[str, Shape]] = Counter()

@@ -55,7 +55,7 @@ class Backfill:
             pending.reason = self._context.best_effort_limit(pending.session) if limited else _reason(pending, most)
 
     def fits_later(self, pending: PendingSession, statement: Statement) -> bool:
-        """Whether the session is ready with kernels that are placed, or wait for released room."""
+        """Whether the session is ready with kernels placed or waiting for released room."""
         return self._fits(pending, statement, later=True)[0]
 
     def _fits(self, pending: PendingSession, statement: Statement, *, later: bool) -> tuple[bool, int]:

@@ -96,7 +96,7 @@ class Statement:
         self.reserved.append((batch, kernel, agent))
 
     def evict(self, shape: Shape, agent: int) -> None:
-        """Count a running kernel as being released; one on an unknown agent releases nothing."""
+        """Count a running kernel as being released; on an unknown agent, nothing is."""
         if agent >= 0:
             self._workspace.free_soon(agent, shape.released)
             shape.count_placed(agent, -1)

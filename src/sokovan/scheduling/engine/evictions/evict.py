@@ -151,7 +151,7 @@ class Evictions:
         pending.reason = reason._replace(code=Code.VICTIMS_PROTECTED, text=text, refusal=None)
 
     def _memo(self, action: str, pending: PendingSession) -> Memo | None:
-        """What decides the search of a plain taker; one that failed fails for lower priority as well."""
+        """The facts that decide the search of a plain taker; one that failed fails for lower priority as well."""
         session = pending.session
         plain = len(pending.batches) == 1 and not (
             session.group_minimums or pending.kernel_groups or pending.best_effort or pending.agents or session.topology

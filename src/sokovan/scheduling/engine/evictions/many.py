@@ -1,4 +1,4 @@
-"""ManyCandidates: proposes sets of victims by columns, where there are too many for all sets.
+"""ManyCandidates: proposes sets of victims by columns.
 
 Takes the candidates of one taker. Gives, for the cheapest HyperNodes, sets that are enough.
 The candidates are put in an order: surplus kernels, then whole gangs as bundles, each by
@@ -30,7 +30,7 @@ class ManyCandidates:
         self._rules, self._table, self._seats, self._fits = taker
 
     def proposals(self) -> Iterator[list[int]]:
-        """Sets that are enough: one by each order of the candidates, in the first HyperNode where it holds."""
+        """Sets that are enough, one by each order of the candidates."""
         for largest_first in (False, True):
             for agents in self._cheapest_domains(largest_first=largest_first):
                 rows = self._in_domain(agents, largest_first=largest_first)

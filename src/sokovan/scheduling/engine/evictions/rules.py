@@ -28,7 +28,7 @@ Row = list[int]
 
 
 class VictimKey(NamedTuple):
-    """What a set of victims costs, in the order in which costs are compared."""
+    """The costs of a set of victims, in the order in which they are compared."""
 
     gangs_ended: int
     distance: int
@@ -80,7 +80,7 @@ class EvictionRules:
         self.candidates, self.protected = self._candidates()
 
     def _asked(self) -> Row:
-        """What the taker needs to start, by column."""
+        """The amounts that the taker needs to start, by column."""
         row = [0] * len(self._queues.total)
         for shape, count in self.demand:
             for column, amount in shape.slot_pairs:
@@ -163,8 +163,9 @@ class EvictionRules:
         return self._relevant[key]
 
     def leaves_shares(self, rows: Collection[int]) -> bool:
-        """Whether a set may be reclaimed: each unit while its queue is above its share, none below guarantee.
+        """Whether a set may be reclaimed from its queues.
 
+        Each unit is taken while its queue is above its share, and none leaves it below its guarantee.
         A unit is a surplus kernel or a whole gang. An order in which every unit may be taken
         is sought from its end: the unit that may be last is the one that may go after all others.
         """
@@ -234,7 +235,7 @@ class EvictionRules:
         return bool(self._guaranteed)
 
     def distance(self, node: QueueNode) -> int:
-        """The number of steps in the queue tree from the taker's queue to another; 0 for preempt."""
+        """The number of steps in the queue tree from the taker's queue to another."""
         if self.action == PREEMPT:
             return 0
         mine, theirs = self._pending.node.path(), node.path()
@@ -242,7 +243,7 @@ class EvictionRules:
         return len(mine) + len(theirs) - 2 * shared
 
     def key(self, rows: Collection[int]) -> VictimKey:
-        """What a set costs."""
+        """The key of a set."""
         table = self._table
         sessions = table.by_session(rows)
         victims = [table.sessions[number] for number in sessions]

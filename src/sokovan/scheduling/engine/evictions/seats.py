@@ -94,16 +94,16 @@ class SeatCounter:
         return seats
 
     def enough_in(self, rows: Ints, agents: range) -> bool:
-        """Whether the seats on these agents and the queues would be enough with these rows gone."""
+        """Whether the seats on these agents, and the queues, would be enough."""
         seats = all(
             int(self.seats(shape, rows)[agents.start : agents.stop].sum()) >= count for shape, count in self.demand
         )
         return seats and self.queues_have(rows)
 
     def running(self, shape: Shape, rows: Ints) -> Ints:
-        """The seats of each row's agent once it and the rows before it on this agent are gone.
+        """The seats of each row's agent once it is gone.
 
-        The rows are sorted by agent.
+        The rows are sorted by agent; those before it on the agent are gone as well.
         """
         agents, released = self._table.agent[rows], self._table.released[rows]
         total = np.cumsum(released, axis=0)
@@ -128,7 +128,7 @@ class SeatCounter:
         return all((self.released_below(name, rows) >= lacking).all() for name, lacking in self._short_columns.items())
 
     def released_below(self, name: str, rows: Ints) -> Ints:
-        """What these rows release in a queue and those below it."""
+        """The amounts that these rows release in a queue and those below it."""
         below = [any(node.name == name for node in one.limiting_queues()) for one in self._table.queues]
         inside = rows[np.array(below, bool)[self._table.queue[rows]]]
         return np.asarray(self._table.released[inside][:, : self._workspace.slot_count].sum(axis=0), np.int64)
@@ -154,7 +154,7 @@ class SeatLedger:
         self._change(rows, 1)
 
     def take_back(self, rows: Sequence[int]) -> bool:
-        """Count these rows as running again, if the seats are still enough; else change nothing."""
+        """Count these rows as running again, if the seats are still enough."""
         self._change(rows, -1)
         if self._spare >= 0:
             return True

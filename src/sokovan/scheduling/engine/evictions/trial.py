@@ -38,14 +38,14 @@ class EvictingEngine(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """A trial that succeeded: the tier of the taker's HyperNode, and whether all of its room is idle now."""
+    """A trial that succeeded: the taker's tier, and whether all its room is idle."""
 
     tier: int
     idle: bool
 
 
 class UsageTakenOff:
-    """The usage of queues and owners without some victims; `restore` puts it back exactly."""
+    """The usage of queues and owners without some victims."""
 
     def __init__(self, context: CycleContext, ledger: OwnerLedger, table: VictimTable, rows: Sequence[int]) -> None:
         self._context = context
@@ -78,7 +78,7 @@ class UsageTakenOff:
     def _take_from_queue(self, node: QueueNode, shape: Shape, count: int) -> None:
         for above in node.limiting_queues():
             self._nodes.setdefault(above.name, (above, list(above.allocated), above.share, above.unused_column))
-        self._context.queue_usage.release(node, shape.slot_pairs, count)
+        self._context.queue_usage.charge(node, shape.slot_pairs, -count)
 
     def restore(self) -> None:
         """Put every amount back as it was."""

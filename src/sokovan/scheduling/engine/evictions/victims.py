@@ -25,7 +25,7 @@ ASSUMED_CHECKPOINT_S = 600
 
 
 def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> bool:
-    """Whether a session may run with these kernels: minimum, group minimums, whole groups."""
+    """Whether a session has its minimum, group minimums and whole groups."""
     if len(kernels) < session.gang_size:
         return False
     groups = Counter(kernel.group for kernel in kernels)
@@ -59,7 +59,7 @@ class VictimSession:
         self.allowance = len(kernels) if self.broken else len(kernels) + len(self._waiting) - session.gang_size
 
     def keeps_gang(self, gone: Collection[int]) -> bool:
-        """Whether the session may run on without these rows; any part of a broken one may go."""
+        """Whether these rows may go; any part of a broken session may."""
         if self.broken or not gone:
             return True
         if self.plain:
@@ -179,7 +179,7 @@ class VictimTable:
 
 
 def loss_slots(slots: ResourceSlot) -> int:
-    """Thousandths of the slots in which lost work is counted: accelerators, or cpu where there are none."""
+    """Thousandths of accelerators, or of cpu where there are none."""
     devices = sum(
         amount if slot.endswith(".shares") else amount * 1000 for slot, amount in slots.items() if is_accelerator(slot)
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.evictions.rules import Protected, demand_of
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
-from tests.unit.scheduling.little_cluster import kernel, parse_slots, session, slot_limits
+from tests.unit.scheduling.little_cluster import kernel, session, slot_limits
 
 
 def queue(name: str, deserved: str, **more: object) -> Queue:
-    return Queue(name=QueueName(name), deserved=slot_limits(deserved), **more)  # type: ignore[arg-type]
+    return Queue(name=QueueName(name), deserved=slot_limits(deserved), **more)  # type: ignore[arg-type]  # any keyword of a queue
 
 
 def test_preempt_takes_lower_kernels_of_the_same_queue_only() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sokovan.domain.owners.policy import Scope
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.snapshot import OwnerUsage
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
-from tests.unit.scheduling.little_cluster import limits, parse_slots, session
+from tests.unit.scheduling.little_cluster import limits, session
 
 
 def numbers(made: TakerParts) -> tuple[Any, ...]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from sokovan.domain.session import Partition
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.evictions.victims import gang_holds, loss_slots
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
-from tests.unit.scheduling.little_cluster import kernel, parse_slots, session
+from tests.unit.scheduling.little_cluster import kernel, session
 
 
 def parts(*sessions: object, **more: object) -> TakerParts:
     waiting = session("taker", "cpu=1", priority=9)
-    return TakerParts(cluster(*sessions, waiting, **more))  # type: ignore[arg-type]
+    return TakerParts(cluster(*sessions, waiting, **more))  # type: ignore[arg-type]  # any keyword of a snapshot
 
 
 def test_a_gang_holds_with_its_minimum_its_group_minimums_and_whole_groups() -> None:
