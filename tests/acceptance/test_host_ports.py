@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.embedded import SOKOVAN, Embedded, until
 from tests.acceptance.endings import ended_well
 
 # Binds the port as a service does; a second kernel with the same one would fail.
@@ -80,3 +84,47 @@ def test_the_ports_of_a_machine_are_shown_and_a_wrong_range_is_refused(machine: 
     assert done.returncode == 2
     assert "'80-90' is not a range of ports" in done.stderr
     assert "use FIRST-LAST" in done.stderr
+
+
+ECHOES = """
+import os, socket
+with socket.create_server(("127.0.0.1", int(os.environ["SOKOVAN_PORT_WEB"]))) as door:
+    print("serves", flush=True)
+    while True:
+        visitor, _ = door.accept()
+        with visitor:
+            heard = b""
+            while piece := visitor.recv(65536):
+                heard += piece
+            visitor.sendall(heard.upper())
+"""
+
+
+def test_a_port_of_a_session_is_reached_from_this_machine(machine: Embedded) -> None:
+    small = ("--cpus", "0.2", "--mem", "64MiB")
+    command = ("--", sys.executable, "-c", ECHOES)
+    assert machine.cli("run", "--detach", "--name", "echo", "--port", "web", *small, *command).returncode == 0
+    machine.says("echo", "serves")
+    forward = subprocess.Popen(
+        [SOKOVAN, "port-forward", "echo", "web"],
+        env=machine.environment,
+        cwd=machine.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert forward.stderr is not None
+        host, port = forward.stderr.readline().partition(" -> ")[0].split(":")
+        assert forward.stderr.readline() == "Ctrl-C ends it\n"
+        for text in (b"once", b"x" * 300_000):
+            with socket.create_connection((host, int(port))) as visit:
+                visit.sendall(text)
+                visit.shutdown(socket.SHUT_WR)
+                assert b"".join(iter(partial(visit.recv, 65536), b"")) == text.upper()
+    finally:
+        forward.send_signal(signal.SIGINT)
+        rest = forward.communicate(timeout=60)[1]
+    assert (forward.returncode, rest) == (0, "")
+    refused = machine.cli("port-forward", "echo", "smtp")
+    assert (refused.returncode, "its ports are web" in refused.stderr) == (2, True)
+    machine.end("echo")

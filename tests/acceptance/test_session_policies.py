@@ -69,7 +69,7 @@ def test_system_sessions_are_for_operators_and_use_no_quota(server: Embedded) ->
     done(server.cli("quota", "set", "group:default", "cpu=1000"))
 
 
-def test_an_inference_session_is_refused_until_deployments_run(server: Embedded) -> None:
+def test_an_inference_session_without_a_deployment_is_refused(server: Embedded) -> None:
     before = len(server.sessions())
     refused = server.cli("run", "--detach", "--type", "inference", *SLEEPS)
     assert refused.returncode == 2

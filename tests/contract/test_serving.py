@@ -1,4 +1,4 @@
-"""Contract of deployments and routes, on all databases."""
+"""Contract of deployments, replicas and rollouts, on all databases."""
 
 import inspect
 

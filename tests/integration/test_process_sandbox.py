@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import sokovan
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
@@ -22,6 +23,8 @@ from sokovan.adapters.process.launch.launch_plan import plan_of
 from sokovan.adapters.process.layout import KernelLayout, open_lock
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
+from sokovan.domain.serving.engine import EngineRequest
+from sokovan.orchestrator.deployments.generators.toy import ToyGenerator
 from sokovan.ports.runtime import PathUnavailable, ProgramNotFound, SandboxFailed
 from sokovan.wire.frames import MountEntry
 from tests.kernels import SLEEP, ended, kill, launch, needs_sandbox, output, place, relatives, runtime_in, said
@@ -116,11 +119,10 @@ async def test_a_kernel_sees_no_secrets_of_the_machine(runtime: ProcessRuntime, 
     assert found["kernels"] == [place(root, "tries").name]
     assert found["control"] == "absent"
     assert found["others"] == "absent"
-    # The interpreter may be installed below the home folder; nothing else of it is there.
-    interpreters = [
-        Path(prefix) for prefix in (sys.prefix, sys.base_prefix) if Path(prefix).is_relative_to(Path.home())
-    ]
-    shown = {prefix.relative_to(Path.home()).parts[0] for prefix in interpreters}
+    # The interpreter and the package may be installed below the home folder; nothing else of it is there.
+    installed = (sys.prefix, sys.base_prefix, Path(sokovan.__file__).parent)
+    below = [Path(place) for place in installed if Path(place).is_relative_to(Path.home())]
+    shown = {place.relative_to(Path.home()).parts[0] for place in below}
     assert found["home"] == "FileNotFoundError" if not shown else set(found["home"]) == shown, found["home"]
 
 
@@ -338,3 +340,9 @@ async def test_folders_of_the_machine_that_are_not_for_sessions_are_not_mounted(
         assert refused.value.code == "path-unavailable"
     assert await runtime.observe() == []
     assert relatives(root) == []
+
+
+async def test_the_toy_engine_runs_inside_a_kernel(runtime: ProcessRuntime) -> None:
+    command = ToyGenerator().define(EngineRequest(variant="toy", served_name="m", port="0")).command
+    await runtime.create(launch("toy", *command, "--exit-code", "7"))
+    assert (await ended(runtime, "toy")).exit_code == 7

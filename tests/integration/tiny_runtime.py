@@ -137,6 +137,9 @@ class TinyRuntime:
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         raise RuntimeFailure(f"{kernel_id} ({attempt}) runs no further commands, not even {command} ({terminal=})")
 
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        raise RuntimeFailure(f"{kernel_id} ({attempt}) does not listen on {port}")
+
     def processes(self) -> list[int]:
         """The kernels that live, by process id."""
         return [

@@ -26,7 +26,6 @@ from sokovan.domain.ids import (
     DeploymentId,
     KernelId,
     QueueName,
-    RouteId,
     ScalingGroupName,
     SessionId,
     checked_name,
@@ -36,8 +35,10 @@ from sokovan.domain.lifecycle.session import SessionIntent
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.engine import Probe
 from sokovan.domain.serving.health import HealthPolicy
-from sokovan.domain.serving.route import Endpoint, RouteSpec
+from sokovan.domain.serving.replica import Endpoint
+from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.domain.session import KernelSpec, Partition, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_amount, parse_slots, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
@@ -57,9 +58,9 @@ RACK = HyperNode("r1", 1, ("a1",))
 QUEUE = Queue(QueueName("q1"))
 AGENT = AgentInfo(AgentId("a1"), CPU)
 POLICY = ResourcePolicy("small")
-DEPLOYMENT = DeploymentSpec(DeploymentId("d1"), "vllm", "llama", CPU)
-ENDPOINT = Endpoint(KernelId("k1"), AgentId("a1"), 8000)
-ROUTE = RouteSpec(RouteId("r1"), DeploymentId("d1"), (ENDPOINT,))
+DEPLOYMENT = DeploymentSpec(deployment_id=DeploymentId("d1"), name="chat")
+REVISION = RevisionSpec(variant="vllm", model="llama")
+ENDPOINT = Endpoint(KernelId("k1"), 1, AgentId("a1"), 8000)
 POOL = ScalingGroup(ScalingGroupName("default"))
 IMAGE = Image("python:3.12")
 USER = User("alice", "research")
@@ -67,7 +68,7 @@ KEYPAIR = Keypair(AccessKey("AK1"), "alice")
 HEALTH, RETRY, INTENT, OWNER = HealthPolicy(), RetryPolicy(), SessionIntent(), Owner()
 
 EVERY_SPEC: list[Any] = [
-    KERNEL, SESSION, PARTITION, CLOSE, RACK, QUEUE, AGENT, POLICY, DEPLOYMENT, ENDPOINT, ROUTE, POOL, IMAGE, USER,
+    KERNEL, SESSION, PARTITION, CLOSE, RACK, QUEUE, AGENT, POLICY, DEPLOYMENT, REVISION, ENDPOINT, POOL, IMAGE, USER,
     KEYPAIR, HEALTH, RETRY, INTENT, OWNER, Domain("research"), Group("nlp", "research"),
 ]  # fmt: skip
 
@@ -276,16 +277,13 @@ OTHER_SPECS: list[Case] = [
     ("policy: limit below zero", lambda: but(POLICY, sessions_max=-1), "invalid-spec", "sessions_max = -1"),
     ("policy: limit with a part", lambda: but(POLICY, priority_max=1.5), "invalid-spec", "priority_max = 1.5"),
     ("policy: slots for limits", lambda: but(POLICY, slots_max=CPU), "invalid-spec", "ResourceSlot(cpu=1000)"),
-    ("deployment: too many", lambda: but(DEPLOYMENT, replicas_desired=10_001), "invalid-spec", "= 10001"),
-    ("deployment: port 0", lambda: but(DEPLOYMENT, port=0), "invalid-spec", "port = 0"),
-    ("deployment: other host", lambda: but(DEPLOYMENT, health_path="//evil"), "invalid-spec", "'//evil'"),
-    ("deployment: environment", lambda: but(DEPLOYMENT, environment={"N": 1}), "invalid-spec", "environment = 1"),
+    ("deployment: too many", lambda: but(DEPLOYMENT, replicas_max=10_001), "invalid-spec", "= 10001"),
+    ("deployment: bounds in disorder", lambda: but(DEPLOYMENT, replicas_min=2), "invalid-spec", "replicas_max = 1"),
+    ("revision: other host", lambda: Probe(path="//evil"), "invalid-spec", "'//evil'"),
+    ("revision: environment", lambda: but(REVISION, environment={"N": 1}), "invalid-spec", "environment.N = 1"),
     ("deployment: owner as a name", lambda: but(DEPLOYMENT, owner="alice"), "invalid-spec", "owner = 'alice'"),
     ("endpoint: port 65536", lambda: but(ENDPOINT, port=65_536), "invalid-spec", "port = 65536"),
-    ("endpoint: weight 1001", lambda: but(ENDPOINT, weight=1001), "invalid-spec", "weight = 1001"),
-    ("endpoint: health as a text", lambda: but(ENDPOINT, health="healthy"), "invalid-spec", "health = 'healthy'"),
-    ("route: one address twice", lambda: but(ROUTE, endpoints=(ENDPOINT,) * 2), "invalid-spec", "'a1:8000'"),
-    ("route: endpoints left out", lambda: but(ROUTE, endpoints=None), "invalid-spec", "endpoints = None"),
+    ("endpoint: attempt 0", lambda: but(ENDPOINT, attempt=0), "invalid-spec", "attempt = 0"),
     ("scaling group: options", lambda: but(POOL, scheduler_opts="a=1"), "invalid-spec", "scheduler_opts = 'a=1'"),
     ("scaling group: slots as one text", lambda: but(POOL, known_slots="cpu"), "invalid-spec", "known_slots = 'cpu'"),
     ("scaling group: slot name", lambda: but(POOL, slot_priority=("GPU",)), "invalid-slots", "'GPU'"),

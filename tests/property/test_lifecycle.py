@@ -13,18 +13,22 @@ from sokovan.domain.errors import ForbiddenCause, IllegalTransition
 from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.replica import REPLICA
+from sokovan.domain.lifecycle.rollout import ROLLOUT
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.lifecycle.transition_table import Cause, TransitionTable
 
 Table = TransitionTable[Any, Any]
 
-TABLES: list[Table] = [SESSION, KERNEL, AGENT, DEPLOYMENT, ROUTE]
+TABLES: list[Table] = [SESSION, KERNEL, AGENT, DEPLOYMENT, REPLICA, ROLLOUT, ROUTE]
 FINAL = {
     "session": {"terminated", "cancelled"},
     "kernel": {"terminated", "cancelled"},
     "agent": {"terminated"},
     "deployment": {"terminated"},
+    "replica": {"failed", "gone"},
+    "rollout": {"completed", "rolled_back"},
     "route": {"terminated"},
 }
 

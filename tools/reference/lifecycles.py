@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.replica import REPLICA
+from sokovan.domain.lifecycle.rollout import ROLLOUT
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.lifecycle.transition_table import Cause, S, T, TransitionTable
@@ -14,16 +16,17 @@ from sokovan.domain.lifecycle.transition_table import Cause, S, T, TransitionTab
 INTRODUCTION = """\
 # Lifecycles
 
-All transitions of sessions, kernels, agents, deployments and routes. A transition that is not in its table is refused
-with `illegal-transition`, one with a forbidden cause with `forbidden-cause`. A *controller* accepts requests and
-only writes intent; a *coordinator* does the work; an *agent report* is an observation of an agent.
+All transitions of sessions, kernels, agents, deployments, replicas, rollouts and routes. A transition that is not in
+its table is refused with `illegal-transition`, one with a forbidden cause with `forbidden-cause`. A *controller*
+accepts requests and only writes intent; a *coordinator* does the work; an *agent report* is an observation of an agent
+or of a proxy.
 """
 
 
 def page() -> str:
-    """The page of all five lifecycles."""
-    sections = [_section(SESSION), _section(KERNEL), _section(AGENT), _section(DEPLOYMENT), _section(ROUTE)]
-    return "\n".join([INTRODUCTION, *sections])
+    """The page of all lifecycles."""
+    serving = [_section(DEPLOYMENT), _section(REPLICA), _section(ROLLOUT), _section(ROUTE)]
+    return "\n".join([INTRODUCTION, _section(SESSION), _section(KERNEL), _section(AGENT), *serving])
 
 
 def _section(table: TransitionTable[S, T]) -> str:

@@ -10,7 +10,10 @@ from tools.tidy.tree import PACKAGE, TESTS, TOOLS, Tree
 DEPTH = 4
 FOLDER_FILES = 3
 FOLDER_MODULES = 14
-PLUGIN_FOLDERS = tuple(PACKAGE / "scheduling" / kind for kind in ("validators", "sequencers", "selectors"))
+PLUGIN_FOLDERS = (
+    *(PACKAGE / "scheduling" / kind for kind in ("validators", "sequencers", "selectors")),
+    PACKAGE / "orchestrator" / "deployments" / "generators",
+)
 FORBIDDEN_NAMES = frozenset({"utils", "helpers", "common", "misc", "types", "manager", "data", "impl"})
 
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*|__init__|__main__")

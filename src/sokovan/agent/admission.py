@@ -7,6 +7,7 @@ last of four guards against overcommitting a machine.
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import NamedTuple
 
 from sokovan.agent.journal_records import KernelKey
@@ -78,7 +79,7 @@ def _insufficient_slots(table: KernelTable, launch: CreateKernel) -> AdmissionRe
     if table.kernels_max is not None and count >= table.kernels_max:
         return AdmissionRefusal("no-room", f"{count} kernels run here, the limit is {table.kernels_max}")
     try:
-        requested = ResourceSlot(launch.slots)
+        requested = slots_of(launch)
     except InvalidSlots as problem:
         return AdmissionRefusal("invalid-slots", problem.message)
     used, capacity = used_slots(table), table.capacity
@@ -91,7 +92,19 @@ def _insufficient_slots(table: KernelTable, launch: CreateKernel) -> AdmissionRe
     return AdmissionRefusal("no-room", f"not enough {', '.join(missing)}") if missing else None
 
 
+def slots_of(launch: CreateKernel) -> ResourceSlot:
+    """The requested slots; alike kernels share one object. Raises InvalidSlots."""
+    return _shared_slots(tuple(launch.slots.items()))
+
+
+@lru_cache(maxsize=1_000)
+def _shared_slots(amounts: tuple[tuple[str, int], ...]) -> ResourceSlot:
+    return ResourceSlot(dict(amounts))
+
+
 def _unavailable_device(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
+    if not launch.devices:
+        return None
     taken = Counter(device for _, kernel in table.live() for ids in kernel.devices.values() for device in ids)
     requested = [device for ids in launch.devices.values() for device in ids]
     if len(set(requested)) < len(requested):

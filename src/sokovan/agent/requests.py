@@ -11,7 +11,13 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from sokovan.agent.admission import AdmissionRefusal, admission_refusal, superseded_attempt, wrong_incarnation
+from sokovan.agent.admission import (
+    AdmissionRefusal,
+    admission_refusal,
+    slots_of,
+    superseded_attempt,
+    wrong_incarnation,
+)
 from sokovan.agent.journal_records import (
     JournalRecord,
     KernelEntombed,
@@ -35,7 +41,6 @@ from sokovan.agent.messages import (
     StopInstruction,
     StopRequested,
 )
-from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import GoneProof, ImageState
 
 
@@ -70,9 +75,7 @@ def _create_new(table: KernelTable, event: CreateRequested, key: KernelKey) -> A
     launch = event.launch
     devices = {slot: tuple(ids) for slot, ids in launch.devices.items()}
     record = KernelRequested(key, dict(launch.slots), devices, table.boot)
-    kernel = ManagedKernel(
-        slots=ResourceSlot(launch.slots), phase=KernelPhase.REQUESTED, devices=devices, waiting=(event.token,)
-    )
+    kernel = ManagedKernel(slots=slots_of(launch), phase=KernelPhase.REQUESTED, devices=devices, waiting=(event.token,))
     if key not in table.orphans:
         return AgentStep(with_kernel(table, key, kernel), (record,), (StartInstruction(launch),))
     # It runs already, from an agent whose journal was lost: adopt it.

@@ -122,6 +122,13 @@ class ExecFailed(SokovanError):
     hint = "check that the program exists inside the kernel and that the kernel is running"
 
 
+class PortUnreachable(SokovanError):
+    """The agent could not connect to the port of the kernel."""
+
+    code = "port-unreachable"
+    hint = "the program in the session must listen on 127.0.0.1 and the port in SOKOVAN_PORT_NAME"
+
+
 class AmbiguousName(Conflict):
     """The text is a prefix of more than one name."""
 

@@ -13,6 +13,7 @@ from sokovan import __version__
 from sokovan.api.middleware import OPEN_PATH
 from sokovan.api.operations import EVENT_STREAM, SCHEMAS, OperationRoute
 from sokovan.api.routes.streams.exec import PATH as EXEC_PATH
+from sokovan.api.routes.streams.ports import PORT_PATH
 from sokovan.wire.api.system import ProblemView
 
 SECURITY = "bearer"
@@ -24,6 +25,10 @@ _EXEC = (
     "A WebSocket. First message: JSON {command, terminal, rows, columns}; then binary frames are input (an empty one "
     "ends it) and text frames {resize: [rows, columns]}. Binary frames back are output, the last text is {exit_code} "
     "or a problem."
+)
+_PORT = (
+    "A WebSocket to a leased port of a kernel, by its name or number. Binary frames are the bytes of the connection; "
+    "an empty one from the client ends its side. The last text is {exit_code: 0} or a problem."
 )
 
 
@@ -44,7 +49,8 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     components["securitySchemes"] = {SECURITY: {"type": "http", "scheme": "bearer"}}
     schema["security"] = [{SECURITY: []}]
     schema["paths"][OPEN_PATH]["get"]["security"] = []
-    schema["x-websockets"] = {EXEC_PATH.replace(":int", ""): {"description": _EXEC}}
+    sockets = {EXEC_PATH: _EXEC, PORT_PATH: _PORT}
+    schema["x-websockets"] = {path.replace(":int", ""): {"description": text} for path, text in sockets.items()}
     return schema
 
 

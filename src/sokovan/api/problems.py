@@ -70,6 +70,7 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     errors.MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
     errors.LogGone: HTTPStatus.GONE,
     errors.ExecFailed: HTTPStatus.CONFLICT,
+    errors.PortUnreachable: HTTPStatus.CONFLICT,
     errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,

@@ -54,6 +54,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": (f"{_SESSIONS}.plan:plan", "Show how a session would be scheduled (dry run)."),
     "logs": (f"{_SESSIONS}.logs:logs", "Print the output of a session."),
     "exec": (f"{_SESSIONS}.execute:execute", "Run a command inside a running session."),
+    "port-forward": (
+        f"{_COMMANDS}.serving.port_forward:port_forward",
+        "Make ports of a session available on this machine.",
+    ),
     "cp": (f"{_COMMANDS}.session_files:cp", "Copy files between this machine and a session."),
     "shell": (f"{_SESSIONS}.shell:shell", "Open a shell in a new or a running session."),
     "wait": (f"{_SESSIONS}.lifecycle:wait", "Wait until sessions reach a state."),
@@ -92,6 +96,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config server": (f"{_LOCAL}.server_settings:server", "Show the settings of the server, or check a file."),
     "config show": (f"{_COMMANDS}.config:show", "Show the effective settings and their origin."),
     "whoami": (f"{_COMMANDS}.whoami:whoami", "Show the authenticated user."),
+    "proxy": (f"{_LOCAL}.proxy:proxy", "Run a proxy, which forwards requests to deployments."),
     "doctor": (f"{_LOCAL}.doctor:doctor", "Check what this machine provides and what is missing."),
     "simulate": (f"{_LOCAL}.maintenance:simulate", "Simulate scheduling on scenario files."),
     "audit": (f"{_LOCAL}.maintenance:audit", "Check the invariants of the database."),
@@ -107,12 +112,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # The order of `sokovan --help`; tests check that every first word is listed.
 SECTIONS = {
     "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
-    "Sessions": ("ps", "why", "plan", "logs", "exec", "cp", "wait", "stop", "cancel", "session"),
+    "Sessions": ("ps", "why", "plan", "logs", "exec", "cp", "port-forward", "wait", "stop", "cancel", "session"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
-    "Operations": ("simulate", "audit", "db"),
+    "Operations": ("proxy", "simulate", "audit", "db"),
 }  # fmt: skip
 
 # Topics of `sokovan help` besides the commands.

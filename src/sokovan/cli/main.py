@@ -18,6 +18,23 @@ _NEGATIVE = re.compile(r"-[0-9].*")
 _DEFAULT_VALUES = {"--upload": ".", "--hold": "user"}
 
 
+def _complete(words: list[str]) -> int:
+    from sokovan.cli.completion.candidates import complete  # noqa: PLC0415  # loads only here
+
+    return complete(words)
+
+
+def _toy_engine(words: list[str]) -> int:
+    from sokovan.engines.toy import main as serve  # noqa: PLC0415  # loads only here
+
+    return serve(words)
+
+
+# Called by programs, not in the help, and without the parser: by the shell's completion script at every Tab, and as the
+# engine of replicas.
+_FOR_PROGRAMS = {"__complete": _complete, "__toy-engine": _toy_engine}
+
+
 def main() -> None:
     """Entry point of the console script."""
     try:
@@ -51,10 +68,8 @@ def run(words: list[str]) -> int:
     if words == ["--version"]:
         print_data(__version__)
         return OK
-    if words[0] == "__complete":  # called by the shell's completion script at every Tab; not in the help
-        from sokovan.cli.completion.candidates import complete  # noqa: PLC0415  # loads only here
-
-        return complete(words[1:])
+    if words[0] in _FOR_PROGRAMS:
+        return _FOR_PROGRAMS[words[0]](words[1:])
     if words[0] not in first_words() and not words[0].startswith("-"):
         print_error(_unknown_command(words[0]), as_object=wants_json(words))
         return USAGE

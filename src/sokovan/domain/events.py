@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId, SessionId
+from sokovan.domain.ids import AgentId, DeploymentId, KernelId, ReplicaId, RouteId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.plain_values import InvalidDocument, from_plain, to_plain
@@ -91,6 +93,28 @@ class RouteMoved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaMoved(Event):
+    """A replica changed its status."""
+
+    replica_id: ReplicaId
+    deployment_id: DeploymentId
+    before: ReplicaStatus
+    after: ReplicaStatus
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutMoved(Event):
+    """A rollout changed its status."""
+
+    rollout_id: str
+    deployment_id: DeploymentId
+    before: RolloutStatus
+    after: RolloutStatus
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentScaled(Event):
     """The desired number of replicas changed."""
 
@@ -125,6 +149,8 @@ KINDS: dict[str, type[Event]] = {
         AgentMoved,
         DeploymentMoved,
         RouteMoved,
+        ReplicaMoved,
+        RolloutMoved,
         DeploymentScaled,
         AgentEnrolled,
         NoticeIssued,

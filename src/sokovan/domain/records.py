@@ -14,14 +14,10 @@ from enum import StrEnum, auto
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
-from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelStatus, KernelTrigger
-from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.serving.deployment import DeploymentSpec
-from sokovan.domain.serving.route import RouteSpec
 from sokovan.domain.session import SessionSpec, SessionType
 from sokovan.domain.slots import ResourceSlot
 
@@ -282,24 +278,6 @@ class HeldPort:
     port: int
     session_id: SessionId
     until_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentRecord:
-    """One deployment: the desired state is in the spec; each change raises `version`."""
-
-    spec: DeploymentSpec
-    status: DeploymentStatus
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class RouteRecord:
-    """One route with its endpoints."""
-
-    spec: RouteSpec
-    status: RouteStatus
-    version: int
 
 
 def is_retried(status: SessionStatus, goal: Goal, cause: str | None) -> bool:

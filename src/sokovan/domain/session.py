@@ -28,6 +28,7 @@ from sokovan.domain.ids import (
     SessionId,
     checked_name,
 )
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.owners.uploads import is_digest
@@ -232,7 +233,8 @@ class SessionOptions:
 
     `preemptible` says whether others may evict it, `preemption` whether it may evict others.
     `gates` are the closed scheduling gates: the session waits until all are open. A release
-    removes them; nothing adds one later.
+    removes them; nothing adds one later. `replica` is its place in a deployment; inference
+    sessions have one, and no user can set it.
     """
 
     name: str = ""
@@ -259,6 +261,7 @@ class SessionOptions:
     gates: tuple[str, ...] = ()
     partitions: tuple[Partition, ...] = ()
     preemption: Preemption = Preemption.ALWAYS
+    replica: ReplicaPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +332,8 @@ class SessionSpec(SessionOptions):
         for name in ("preemptible", "owns_folders", "isolated_network"):
             require_kind(getattr(self, name), bool, what=what, field=name)
         require_kind(self.preemption, Preemption, what=what, field="preemption")
+        if self.replica is not None:
+            require_kind(self.replica, ReplicaPlace, what=what, field="replica")
         require_tuple(self.kernels, KernelSpec, what=what, field="kernels")
         require_tuple(self.partitions, Partition, what=what, field="partitions")
         require_tuple(self.dependencies, str, what=what, field="dependencies")

@@ -275,6 +275,7 @@ def _manager_options(
         allocator=settings.scheduler.allocator,
         heartbeat_s=settings.orchestrator.heartbeat_ms / 1000,
         audit_s=settings.storage.audit_s,
+        several_users=settings.api.allow_several_users_without_isolation,
     )
 
 

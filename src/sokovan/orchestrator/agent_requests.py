@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.retry import RetryDelay
-from sokovan.orchestrator.handler import within
+from sokovan.orchestrator.request_deadlines import RequestDeadlines
 from sokovan.ports.environment import Clock
 
 # A request whose effect was not reported is repeated after this.
@@ -137,6 +137,7 @@ class AgentRequests:
         self.backoff = RequestBackoff(clock, self.limits.retry)
         self._semaphore = asyncio.Semaphore(self.limits.concurrent_max)
         self._agent_semaphores: dict[AgentId, asyncio.Semaphore] = {}
+        self._deadlines = RequestDeadlines(clock, self.limits.timeout_s)
         self._under_way: dict[AgentRequestKey, asyncio.Task[None]] = {}
         self._replies: dict[str, list[AgentReply]] = {}
         self._settling = 0
@@ -222,7 +223,7 @@ class AgentRequests:
 
     async def _send(self, key: AgentRequestKey, work: Callable[[], Awaitable[Any]]) -> AgentReply:
         try:
-            value = await within(work(), self.limits.timeout_s, clock=self._clock)
+            value = await self._deadlines.awaited(work())
         except Exception as error:  # noqa: BLE001  # the caller decides what the error means
             self.backoff.failed(key)
             return AgentReply(key, error=error)

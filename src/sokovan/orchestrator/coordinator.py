@@ -18,6 +18,8 @@ from sokovan.ports.storage import Fence
 LEASE_TTL_S = 10.0
 # Set when sessions need a cycle.
 SESSIONS_HINT = "sessions"
+# Set when deployments or their replicas need a cycle, and when routes do.
+DEPLOYMENTS_HINT, ROUTES_HINT = "deployments", "routes"
 
 
 class Coordinator(Protocol):

@@ -107,5 +107,11 @@ class AgentGateway(Protocol):
         Raises AgentUnreachable, AgentRefused on entry.
         """
 
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Connect to a port of the agent that a running kernel listens on.
+
+        Raises AgentUnreachable, AgentRefused on entry.
+        """
+
     def connected(self, agent_id: AgentId) -> bool:
         """Whether the agent is connected to this manager now."""

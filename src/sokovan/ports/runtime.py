@@ -122,7 +122,23 @@ class RemainsRuntime(Protocol):
         """
 
 
-class KernelRuntime(RemainsRuntime, Protocol):
+class KernelStreams(Protocol):
+    """Opens commands in kernels, and connections to their ports."""
+
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
+        """Run another command inside a running kernel.
+
+        Raises RuntimeFailure on entry.
+        """
+
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Connect to a port of this machine that a running kernel listens on.
+
+        Raises RuntimeFailure on entry, also if something else listens there.
+        """
+
+
+class KernelRuntime(RemainsRuntime, KernelStreams, Protocol):
     """Runs kernels. Every call is idempotent."""
 
     async def has_image(self, image: str) -> bool:
@@ -165,15 +181,13 @@ class KernelRuntime(RemainsRuntime, Protocol):
         forgotten kernel.
         """
 
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
-        """Run another command inside a running kernel.
-
-        Raises RuntimeFailure on entry.
-        """
-
 
 class KernelExecution(Protocol):
-    """A command that runs inside a kernel; an asynchronous context manager."""
+    """A command that runs inside a kernel; an asynchronous context manager.
+
+    A connection to a port of the kernel is one, too: its output is what the port sends, and
+    its exit code is 0.
+    """
 
     async def __aenter__(self) -> Self:
         """Start the command."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
@@ -19,14 +21,25 @@ class SnapshotSource(Protocol):
     each row.
     """
 
-    async def refresh(self) -> bool:
-        """Read what was committed since the last call; whether anything changed."""
+    async def refresh(self, *, sessions: bool = True) -> bool:
+        """Read what was committed since the last call; whether anything changed.
+
+        Without `sessions`, which cost the most, they and what their kernels release stay as
+        they were: no snapshot may be taken until the next refresh with them, which misses
+        nothing. The first refresh always reads them.
+        """
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         """The state as of the last refresh. Raises ObjectNotFound."""
 
     def scaling_groups(self) -> Sequence[ScalingGroupName]:
+        """The name of every scaling group as of the last refresh, in order."""
+
+    def groups(self) -> Sequence[ScalingGroup]:
         """Every scaling group as of the last refresh, by name."""
+
+    def agents(self) -> Mapping[AgentId, AgentInfo]:
+        """Every agent as of the last refresh, without what its kernels release."""
 
     def incarnation(self, agent_id: AgentId) -> int | None:
         """The incarnation of an agent as of the last refresh."""

@@ -13,7 +13,8 @@ from sokovan.ports.repositories.audit import AuditTrail
 from sokovan.ports.repositories.catalog import CatalogRepository
 from sokovan.ports.repositories.credentials import CredentialRepository
 from sokovan.ports.repositories.ledger import Ledger
-from sokovan.ports.repositories.serving import DeploymentRepository, RouteRepository
+from sokovan.ports.repositories.routes import EndpointTokenRepository, ProxyRepository, RouteRepository
+from sokovan.ports.repositories.serving import DeploymentRepository, ReplicaRepository, RolloutRepository
 from sokovan.ports.repositories.sessions import SessionRepository
 from sokovan.ports.repositories.verdicts import VerdictRepository
 
@@ -80,7 +81,23 @@ class UnitOfWork(Protocol):
 
     @property
     def routes(self) -> RouteRepository:
-        """Routes and their endpoints."""
+        """Routes and the table of proxies."""
+
+    @property
+    def replicas(self) -> ReplicaRepository:
+        """Replicas of deployments."""
+
+    @property
+    def rollouts(self) -> RolloutRepository:
+        """Rollouts of deployments."""
+
+    @property
+    def endpoint_tokens(self) -> EndpointTokenRepository:
+        """Tokens for the gateway."""
+
+    @property
+    def proxies(self) -> ProxyRepository:
+        """Reports of proxies, and usage."""
 
     @property
     def audit(self) -> AuditTrail:

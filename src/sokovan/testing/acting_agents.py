@@ -342,6 +342,10 @@ class ActingAgents:
         """Acting agents run no commands."""
         raise AgentRefused(agent_id=agent_id, problem=f"{kernel_id}/{attempt} takes no command {command} {terminal}")
 
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Acting agents have no ports."""
+        raise AgentRefused(agent_id=agent_id, problem=f"{kernel_id}/{attempt} does not listen on {port}")
+
     def connected(self, agent_id: AgentId) -> bool:
         """See the port."""
         return agent_id in self.all and self.all[agent_id].linked

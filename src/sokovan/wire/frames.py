@@ -168,14 +168,16 @@ class PlaceUpload(Struct, frozen=True, kw_only=True, tag="place-upload"):
 class OpenStream(Struct, frozen=True, kw_only=True, tag="open-stream"):
     """Run a further command in a kernel, over a separate connection of the agent.
 
-    `stream_id` is valid for one connection of this agent.
+    `stream_id` is valid for one connection of this agent. With `port` it is a connection to
+    this port of the kernel, and no command.
     """
 
     stream_id: ShortText
     kernel_id: ShortText
     attempt: Count
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()
     terminal: bool = False
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 0
 
 
 class Done(Struct, frozen=True, tag="done"):

@@ -105,3 +105,7 @@ class FakeAgents:
     ) -> EchoExecution:
         self.executions.append(EchoExecution((agent_id, kernel_id, attempt), command, terminal=terminal))
         return self.executions[-1]
+
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> EchoExecution:
+        self.executions.append(EchoExecution((agent_id, kernel_id, attempt), [f"port {port}"], terminal=False))
+        return self.executions[-1]

@@ -15,6 +15,8 @@ from sokovan.domain.events import (
     DeploymentScaled,
     Event,
     KernelMoved,
+    ReplicaMoved,
+    RolloutMoved,
     RouteMoved,
     SessionMoved,
 )
@@ -22,6 +24,8 @@ from sokovan.domain.ids import AgentId, DeploymentId, SessionId
 from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.replica import REPLICA
+from sokovan.domain.lifecycle.rollout import ROLLOUT
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger
 from sokovan.domain.lifecycle.transition_table import TransitionTable
@@ -44,6 +48,8 @@ EVERY_EVENT = Event.__subclasses__()
         (AgentMoved, AGENT),
         (DeploymentMoved, DEPLOYMENT),
         (RouteMoved, ROUTE),
+        (ReplicaMoved, REPLICA),
+        (RolloutMoved, ROLLOUT),
     ],
 )
 def test_every_lifecycle_has_an_event_for_its_transitions(event: type[Event], table: TransitionTable[Any, Any]) -> None:

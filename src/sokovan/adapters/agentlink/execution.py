@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Self
 
 from sokovan.adapters.agentlink.duplex import Stream
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.wire.exec_messages import (
     CHUNK_BYTES_MAX,
@@ -19,6 +20,7 @@ from sokovan.wire.exec_messages import (
     decode_message,
     encode_message,
 )
+from sokovan.wire.frames import OpenStream
 from sokovan.wire.link_codec import MalformedFrame
 
 # Unread chunks of output; a command that writes more is blocked.
@@ -105,3 +107,25 @@ class LinkedExecution:
         if content is None:
             raise ConnectionError("the stream of the command was interrupted")
         return content
+
+
+class LinkedStreams(ABC):
+    """Commands in kernels, and connections to their ports, over streams of agents."""
+
+    def execute(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
+    ) -> LinkedExecution:
+        """See the port."""
+        request = OpenStream(
+            stream_id="", kernel_id=kernel_id, attempt=attempt, command=tuple(command), terminal=terminal
+        )
+        return LinkedExecution(agent_id, self._stream(agent_id, request))
+
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> LinkedExecution:
+        """See the port."""
+        request = OpenStream(stream_id="", kernel_id=kernel_id, attempt=attempt, port=port)
+        return LinkedExecution(agent_id, self._stream(agent_id, request))
+
+    @abstractmethod
+    def _stream(self, agent_id: AgentId, command: OpenStream) -> AbstractAsyncContextManager[Stream]:
+        """A stream that the agent opens on request."""

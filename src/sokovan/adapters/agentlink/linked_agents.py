@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias, TypeVar
 
@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from sokovan.adapters.agentlink import translation
 from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
 from sokovan.adapters.agentlink.duplex import Duplex, Stream
-from sokovan.adapters.agentlink.execution import LinkedExecution
+from sokovan.adapters.agentlink.execution import LinkedStreams
 from sokovan.adapters.agentlink.linked_files import LinkedFiles
 from sokovan.adapters.agentlink.streams import PendingStreams
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.ports.runtime import LogPart
 from sokovan.ports.uploads import UploadStore
 from sokovan.wire import frames
 from sokovan.wire.frames import SUPERSEDED, CreateKernel
@@ -40,7 +40,7 @@ def _discard(_line: str) -> None:
     """The default log: discards lines."""
 
 
-class LinkedAgents:
+class LinkedAgents(LinkedStreams):
     """The AgentGateway port over the links that agents have opened to this manager.
 
     `streams` are the connections that agents were requested to open, `files` the files of
@@ -123,15 +123,6 @@ class LinkedAgents:
         """See the port."""
         command = frames.ReadLog(kernel_id, attempt, offset, limit)
         return translation.log_of(await self._request(agent_id, 0, command, frames.LogData))
-
-    def execute(
-        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> KernelExecution:
-        """See the port."""
-        request = frames.OpenStream(
-            stream_id="", kernel_id=kernel_id, attempt=attempt, command=tuple(command), terminal=terminal
-        )
-        return LinkedExecution(agent_id, self._stream(agent_id, request))
 
     @asynccontextmanager
     async def _stream(self, agent_id: AgentId, command: frames.OpenStream) -> AsyncIterator[Stream]:

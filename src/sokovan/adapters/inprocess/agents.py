@@ -32,7 +32,8 @@ class InProcessAgentStates:
     async def fresh(self) -> Mapping[AgentId, AgentState]:
         """All agents whose state is not stale; removes stale states."""
         now_ms = self._clock.monotonic_ms()
-        self._known = {agent_id: entry for agent_id, entry in self._known.items() if entry[1] > now_ms}
+        for agent_id in [agent_id for agent_id, (_, stale_at_ms) in self._known.items() if stale_at_ms <= now_ms]:
+            del self._known[agent_id]
         return {agent_id: state for agent_id, (state, _) in self._known.items()}
 
     async def drop(self, agent_id: AgentId) -> None:

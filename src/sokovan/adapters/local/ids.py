@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Callable
 
+from sokovan.adapters.local.random_source import random_bits
 from sokovan.domain.ids import checked_name
 from sokovan.ports.environment import Clock
 
@@ -25,7 +25,7 @@ class SortableIds:
     clock was set back: then the last id is incremented.
     """
 
-    def __init__(self, clock: Clock, *, random_bits: Callable[[int], int] = secrets.randbits) -> None:
+    def __init__(self, clock: Clock, *, random_bits: Callable[[int], int] = random_bits) -> None:
         self._clock, self._random_bits = clock, random_bits
         self._lock = threading.Lock()
         self._last_ms, self._last_random = -1, 0

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.exit_watcher import ExitWatcher
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
@@ -15,20 +14,21 @@ from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.observer import Observer
+from sokovan.adapters.process.port_connection import ProcessStreams
 from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.stopper import RemainsEnder, Stopper
 from sokovan.adapters.process.threads import Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation, RuntimeFailure
+from sokovan.ports.runtime import KernelState, LogPart, Observation, RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
 TOMBSTONE_AGE_MS = 7 * 24 * 3600 * 1000
 COLLECT_EVERY_MS = 60 * 1000
 
 
-class ProcessRuntime(RemainsEnder):
+class ProcessRuntime(RemainsEnder, ProcessStreams):
     """KernelRuntime port on processes, each kernel under its own shim.
 
     All state is below `root`; several runtimes on one root share the same kernels.
@@ -152,12 +152,6 @@ class ProcessRuntime(RemainsEnder):
         ):
             at, piece, total = read_from(log, max(0, offset), max(0, limit))
         return LogPart(at, piece, end=ended and at + len(piece) >= total)
-
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
-        """Run a further command inside a running kernel."""
-        folder = self._layout.folder(kernel_id, attempt)
-        presence = self._observer.command(folder.name)
-        return ProcessExecution(folder, command, terminal=terminal, threads=self._threads, presence=presence)
 
     def close(self) -> None:
         """Stop the threads; kernels keep running."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from sokovan.adapters.sql.compiled_statements import run
 from sokovan.adapters.sql.database import Database, is_connection_loss, is_retryable
+from sokovan.adapters.sql.rows import WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import OUTBOX
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import KINDS, Event
@@ -18,10 +21,15 @@ from sokovan.domain.events import KINDS, Event
 _PENDING = (
     sa.select(OUTBOX.c.sequence, OUTBOX.c.events)
     .order_by(OUTBOX.c.sequence)
-    .limit(sa.bindparam("limit"))
+    .limit(sa.bindparam("limit", type_=WHOLE))
     .with_for_update(skip_locked=True)
 )
-_REMOVE = sa.delete(OUTBOX).where(OUTBOX.c.sequence.in_(sa.bindparam("sequences", expanding=True)))
+
+
+@cache
+def _remove(postgresql: bool) -> tuple[sa.Delete, Rows]:  # noqa: FBT001  # a key of the cache
+    taken = Rows("taken", {"sequence": WHOLE}, postgresql=postgresql)
+    return sa.delete(OUTBOX).where(OUTBOX.c.sequence.in_(sa.select(taken.c.sequence))), taken
 
 
 class SqlOutbox:
@@ -44,7 +52,7 @@ class SqlOutbox:
     async def _publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], limit: int) -> int:
         # Not durable: after a crash the events are published again, which is allowed.
         async with self._database.writing(durable=False) as connection:
-            rows = (await connection.execute(_PENDING, {"limit": limit})).all()
+            rows = (await run(connection, _PENDING, {"limit": limit})).rows
             if not rows:
                 return 0
             try:
@@ -52,7 +60,8 @@ class SqlOutbox:
             except Exception as error:
                 raise _NotPublished(error) from error
             # Removed after publishing: at-least-once delivery.
-            await connection.execute(_REMOVE, {"sequences": [row.sequence for row in rows]})
+            remove, taken = _remove(self._database.is_postgresql)
+            await run(connection, remove, taken.bind([(row.sequence,) for row in rows]))
             await connection.commit()
             return len(rows)
 

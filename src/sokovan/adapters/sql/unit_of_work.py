@@ -10,7 +10,11 @@ from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
 from sokovan.adapters.sql.repositories.catalog import SqlCatalog
 from sokovan.adapters.sql.repositories.credentials import SqlCredentials
 from sokovan.adapters.sql.repositories.ledger import SqlLedger
-from sokovan.adapters.sql.repositories.serving import SqlDeployments, SqlRoutes
+from sokovan.adapters.sql.repositories.serving.deployments import SqlDeployments
+from sokovan.adapters.sql.repositories.serving.proxies import SqlProxies
+from sokovan.adapters.sql.repositories.serving.replicas import SqlReplicas
+from sokovan.adapters.sql.repositories.serving.rollouts import SqlRollouts
+from sokovan.adapters.sql.repositories.serving.routes import SqlEndpointTokens, SqlRoutes
 from sokovan.adapters.sql.repositories.sessions.arrays import SqlArrays
 from sokovan.adapters.sql.repositories.sessions.repository import SqlSessions
 from sokovan.adapters.sql.repositories.verdicts import SqlVerdicts
@@ -63,6 +67,26 @@ class SqlUnitOfWork:
     def routes(self) -> SqlRoutes:
         """See the port."""
         return SqlRoutes(self.transaction)
+
+    @cached_property
+    def replicas(self) -> SqlReplicas:
+        """See the port."""
+        return SqlReplicas(self.transaction)
+
+    @cached_property
+    def rollouts(self) -> SqlRollouts:
+        """See the port."""
+        return SqlRollouts(self.transaction)
+
+    @cached_property
+    def endpoint_tokens(self) -> SqlEndpointTokens:
+        """See the port."""
+        return SqlEndpointTokens(self.transaction)
+
+    @cached_property
+    def proxies(self) -> SqlProxies:
+        """See the port."""
+        return SqlProxies(self.transaction)
 
     @cached_property
     def audit(self) -> SqlAuditTrail:

@@ -21,7 +21,7 @@ from sokovan.agent.messages import CreateRequested, Event, ForgetRequested, Stop
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.records import Device
-from sokovan.ports.agent_gateway import AgentUnreachable, GoneProof, ImageReport
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelExecution, LogPart
@@ -120,6 +120,10 @@ class FakeFleet:
         del terminal  # input is echoed either way
         find = partial(self._running, agent_id, KernelKey(kernel_id, attempt))
         return FakeExecution(find, self._clock, command, notice=self._timing.output(agent_id, command))
+
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Fake kernels listen on no port."""
+        raise AgentRefused(agent_id=agent_id, problem=f"fake kernel {kernel_id} ({attempt}) does not listen on {port}")
 
     def _running(self, agent_id: AgentId, key: KernelKey) -> FakeKernel:
         return self._admitted(agent_id).running(key)

@@ -50,5 +50,9 @@ class GatewaySwitch:
         """See the port."""
         return self._of(agent_id).execute(agent_id, kernel_id, attempt, command, terminal=terminal)
 
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """See the port."""
+        return self._of(agent_id).connect(agent_id, kernel_id, attempt, port)
+
     def _of(self, agent_id: AgentId) -> AgentGateway:
         return self._first if self._first.connected(agent_id) else self._second

@@ -68,15 +68,22 @@ class CommandStreams:
             raise StreamUnavailable(f"{self._open} commands run through this agent, the limit is {STREAMS_MAX}")
         self._open += 1
         try:
-            kernel_id = KernelId(request.kernel_id)
-            execution = self._runtime.execute(kernel_id, request.attempt, request.command, terminal=request.terminal)
-            async with execution, dialled(address, STREAM_PATH + request.stream_id) as socket:
+            async with (
+                self._requested(request) as execution,
+                dialled(address, STREAM_PATH + request.stream_id) as socket,
+            ):
                 opened()
                 await self._pump(execution, socket)
         except (OSError, TimeoutError, WebSocketException) as problem:
             raise StreamUnavailable(f"{address.url}: {str(problem) or type(problem).__name__}") from problem
         finally:
             self._open -= 1
+
+    def _requested(self, request: OpenStream) -> KernelExecution:
+        kernel_id = KernelId(request.kernel_id)
+        if request.port:
+            return self._runtime.connect(kernel_id, request.attempt, request.port)
+        return self._runtime.execute(kernel_id, request.attempt, request.command, terminal=request.terminal)
 
     async def _pump(self, execution: KernelExecution, socket: ClientConnection) -> None:
         """Copy in both directions until the command ends or the manager disconnects."""

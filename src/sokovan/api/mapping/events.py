@@ -11,6 +11,8 @@ from sokovan.domain.events import (
     Event,
     KernelMoved,
     NoticeIssued,
+    ReplicaMoved,
+    RolloutMoved,
     RouteMoved,
     SessionMoved,
     VerdictsChanged,
@@ -28,6 +30,8 @@ _MOVES: dict[type[Event], tuple[str, str]] = {
     AgentMoved: ("agent", "agent_id"),
     DeploymentMoved: ("deployment", "deployment_id"),
     RouteMoved: ("route", "route_id"),
+    ReplicaMoved: ("replica", "replica_id"),
+    RolloutMoved: ("rollout", "rollout_id"),
 }
 
 
@@ -57,7 +61,15 @@ def sessions_of(event: Event) -> tuple[SessionId, ...]:
 
 def _view_fields(event: Event) -> tuple[str, str, str | None, str, str]:
     match event:
-        case SessionMoved() | KernelMoved() | AgentMoved() | DeploymentMoved() | RouteMoved():
+        case (
+            SessionMoved()
+            | KernelMoved()
+            | AgentMoved()
+            | DeploymentMoved()
+            | RouteMoved()
+            | ReplicaMoved()
+            | RolloutMoved()
+        ):
             kind, name = _MOVES[type(event)]
             return kind, getattr(event, name), event.before, event.after, event.trigger
         case AgentEnrolled():

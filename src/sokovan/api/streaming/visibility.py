@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.api.access.lookup import visible_filter
 from sokovan.api.mapping.events import SHARED, event_view, session_of
+from sokovan.api.streaming.batch_reader import BatchReader
 from sokovan.domain.events import Event
 from sokovan.domain.ids import SessionId
+from sokovan.domain.owners.access import Ownership, session_scope
 from sokovan.domain.owners.tenancy import Role
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store
@@ -18,35 +19,51 @@ KNOWN_MAX = 10_000
 LOOKUP_BATCH = 200
 
 
-class EventVisibility:
-    """The events that one caller may see; the owner of a session is looked up once."""
+class SessionOwners:
+    """Whose sessions are; looked up once for all streams of this process."""
 
-    def __init__(self, store: Store, principal: AuthenticatedPrincipal) -> None:
-        self._store, self._principal = store, principal
-        self._known: OrderedDict[SessionId, bool] = OrderedDict()
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reads: BatchReader[SessionId, Ownership] = BatchReader(self._read, at_most=LOOKUP_BATCH)
+        self._known: OrderedDict[SessionId, Ownership | None] = OrderedDict()
+
+    async def of(self, session_ids: Iterable[SessionId]) -> Mapping[SessionId, Ownership | None]:
+        """The owners of sessions; None for one that does not exist."""
+        ids = list(session_ids)
+        found = {one: self._known[one] for one in ids if one in self._known}
+        if len(found) < len(ids):
+            unknown = await self._reads.get(one for one in ids if one not in found)
+            self._known.update(unknown)
+            found.update(unknown)
+            while len(self._known) > KNOWN_MAX:
+                self._known.popitem(last=False)
+        return found
+
+    async def _read(self, ids: Sequence[SessionId]) -> dict[SessionId, Ownership]:
+        wanted = SessionFilter(ids=ids)
+        found = await self._store.read(lambda unit: unit.sessions.page(wanted, limit=len(ids), kernels_max=0))
+        return {one.session_id: Ownership(user=one.spec.owner.user, domain=one.spec.owner.domain) for one in found}
+
+
+class EventVisibility:
+    """The events that one caller may see."""
+
+    def __init__(self, owners: SessionOwners, principal: AuthenticatedPrincipal) -> None:
+        self._owners = owners
+        self._sees_all = principal.subject.role is Role.ADMIN
+        self._scope = session_scope(principal.subject)
 
     async def of(self, events: Sequence[Event]) -> list[Event]:
         """The visible ones of these events."""
-        if self._principal.subject.role is Role.ADMIN:
+        if self._sees_all:
             return list(events)
-        about = {session_of(event) for event in events} - {None}
-        await self._lookup([one for one in about if one is not None and one not in self._known])
-        return [event for event in events if self._visible(event)]
+        about = dict.fromkeys(one for event in events if (one := session_of(event)) is not None)
+        owners = await self._owners.of(about)
+        return [event for event in events if self._visible(event, owners)]
 
-    def _visible(self, event: Event) -> bool:
+    def _visible(self, event: Event, owners: Mapping[SessionId, Ownership | None]) -> bool:
         about = session_of(event)
-        return event_view(event).object in SHARED if about is None else self._known.get(about, False)
-
-    async def _lookup(self, unknown: Sequence[SessionId]) -> None:
-        for start in range(0, len(unknown), LOOKUP_BATCH):
-            ids = unknown[start : start + LOOKUP_BATCH]
-            own = await self._own(visible_filter(self._principal, SessionFilter(ids=ids)))
-            self._known.update({one: one in own for one in ids})
-        while len(self._known) > KNOWN_MAX:
-            self._known.popitem(last=False)
-
-    async def _own(self, wanted: SessionFilter | None) -> set[SessionId]:
-        if wanted is None:
-            return set()
-        found = await self._store.read(lambda unit: unit.sessions.page(wanted, limit=LOOKUP_BATCH))
-        return {record.session_id for record in found}
+        if about is None:
+            return event_view(event).object in SHARED
+        owner, scope = owners[about], self._scope
+        return owner is not None and scope.user in {"", owner.user} and scope.domain in {"", owner.domain}

@@ -13,7 +13,7 @@ Flags = Mapping[str, str | None]
 # Kind of the positional arguments of a command.
 ARGUMENT_KINDS = {
     **dict.fromkeys(("logs", "why", "session show", "session history", "session why", "session files"), "session"),
-    **dict.fromkeys(("exec", "shell", "wait", "stop", "session stop"), "live-session"),
+    **dict.fromkeys(("exec", "shell", "port-forward", "wait", "stop", "session stop"), "live-session"),
     **dict.fromkeys(("cancel", "session release"), "waiting-session"),
     **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone", "label", "taint")},
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},

@@ -27,6 +27,8 @@ class DeploymentTrigger(StrEnum):
     REPLICAS_HEALTHY = auto()
     RETRIED = auto()
     SCALE_REQUESTED = auto()
+    SCALED = auto()
+    REVISION_ACTIVATED = auto()
     DELETE_REQUESTED = auto()
     REPLICAS_GONE = auto()
     FORCED = auto()
@@ -43,10 +45,15 @@ DEPLOYMENT = TransitionTable(
         (_S.PENDING,       _T.RETRIED,            _S.PENDING,       COORDINATOR),
         (_S.PROVISIONING,  _T.REPLICAS_HEALTHY,   _S.RUNNING,       COORDINATOR),
         (_S.PROVISIONING,  _T.RETRIED,            _S.PROVISIONING,  COORDINATOR),
-        # Scaling writes the desired number; the coordinator reconciles it in any state.
+        # Scaling requests set bounds; the coordinator writes the desired number between them in any state.
         (_S.PENDING,       _T.SCALE_REQUESTED,    _S.PENDING,       CONTROLLER),
         (_S.PROVISIONING,  _T.SCALE_REQUESTED,    _S.PROVISIONING,  CONTROLLER),
         (_S.RUNNING,       _T.SCALE_REQUESTED,    _S.RUNNING,       CONTROLLER),
+        (_S.PENDING,       _T.SCALED,             _S.PENDING,       COORDINATOR),
+        (_S.PROVISIONING,  _T.SCALED,             _S.PROVISIONING,  COORDINATOR),
+        (_S.RUNNING,       _T.SCALED,             _S.RUNNING,       COORDINATOR),
+        (_S.PROVISIONING,  _T.REVISION_ACTIVATED, _S.PROVISIONING,  COORDINATOR),
+        (_S.RUNNING,       _T.REVISION_ACTIVATED, _S.RUNNING,       COORDINATOR),
         (_S.PENDING,       _T.DELETE_REQUESTED,   _S.DESTROYING,    CONTROLLER),
         (_S.PROVISIONING,  _T.DELETE_REQUESTED,   _S.DESTROYING,    CONTROLLER),
         (_S.RUNNING,       _T.DELETE_REQUESTED,   _S.DESTROYING,    CONTROLLER),

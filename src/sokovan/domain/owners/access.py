@@ -16,6 +16,7 @@ class ObjectKind(StrEnum):
     """The kinds of objects that access rules exist for."""
 
     SESSION = auto()
+    DEPLOYMENT = auto()
     KEY = auto()
     USER = auto()
     GROUP = auto()
@@ -79,6 +80,7 @@ UNOWNED = Ownership()
 RULES: dict[ObjectKind, tuple[Requirement, Requirement]] = {
     # kind              to see              to change
     ObjectKind.SESSION:       (Requirement.OWN,         Requirement.OWN),
+    ObjectKind.DEPLOYMENT:    (Requirement.OWN,         Requirement.OWN),
     ObjectKind.KEY:           (Requirement.OWN,         Requirement.OWN),
     ObjectKind.USER:          (Requirement.OWN,         Requirement.DOMAIN_ADMIN),
     ObjectKind.GROUP:         (Requirement.MEMBER,      Requirement.DOMAIN_ADMIN),

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
-from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
-from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import (
-    DEFAULT_QUEUE,
-    DEFAULT_SCALING_GROUP,
-    DeploymentId,
-    QueueName,
-    ScalingGroupName,
-    checked_name,
-)
+from sokovan.domain.checks import require_int, require_kind, require_tuple
+from sokovan.domain.errors import InvalidName, InvalidSpec
+from sokovan.domain.ids import DEFAULT_QUEUE, DeploymentId, QueueName, ScalingGroupName, checked_name
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.serving.engine import RoutingPolicy
+from sokovan.domain.serving.rollout import RolloutPolicy
+from sokovan.domain.serving.scaling import ScalingPolicy
+from sokovan.domain.session import PRIORITY_RANGE
 
 REPLICAS_MAX = 10_000
-PORT_RANGE = (1, 65_535)
+MODEL_NAMES_MAX = 16
+# A part of URLs, and of the model names `project/name`; without a slash.
+DEPLOYMENT_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,62}$"
+_NAME = re.compile(DEPLOYMENT_NAME_PATTERN.strip("^$"), re.ASCII)
 
 
 class DeploymentHealth(StrEnum):
@@ -32,59 +31,65 @@ class DeploymentHealth(StrEnum):
     IDLE = auto()  # no replica is desired
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentSpec:
-    """The model, the desired replicas and the resources of a deployment.
+class DeploymentAccess(StrEnum):
+    """Whose keys may use a deployment, besides its own endpoint tokens."""
 
-    `replicas_desired` is intent: scaling writes the desired number, never a difference.
+    PRIVATE = auto()  # those of its owner
+    PROJECT = auto()  # those of the members of its project
+    PUBLIC = auto()  # none is needed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentSpec:
+    """A deployment as its owner wants it; what its replicas run is in revisions.
+
+    Owners set the bounds of the number of replicas. The number that is desired between them
+    has one writer, the scaling handler. Without a scaling group, one is chosen for each
+    replica.
     """
 
     deployment_id: DeploymentId
-    engine: str
-    model: str
-    slots: ResourceSlot
-    replicas_desired: int = 1
+    name: str
+    model_names: tuple[str, ...] = ()
     owner: Owner = field(default_factory=Owner)
-    scaling_group: ScalingGroupName = DEFAULT_SCALING_GROUP
+    access: DeploymentAccess = DeploymentAccess.PRIVATE
+    replicas_min: int = 1
+    replicas_max: int = 1
+    scaling: ScalingPolicy = field(default_factory=ScalingPolicy)
+    rollout: RolloutPolicy = field(default_factory=RolloutPolicy)
+    routing: RoutingPolicy | None = None
+    scaling_group: ScalingGroupName | None = None
     queue: QueueName = DEFAULT_QUEUE
-    port: int = 8000
-    health_path: str = "/health"
-    environment: Mapping[str, str] = field(default_factory=dict)
-    revision: int = 1
+    priority: int = 0
 
     def __post_init__(self) -> None:
         checked_name(self.deployment_id, what="deployment")
-        checked_name(self.engine, what="engine")
-        checked_name(self.model, what="model")
-        checked_name(self.scaling_group, what="scaling group")
+        if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
+            raise InvalidName(what="deployment", name=self.name)
         checked_name(self.queue, what="queue")
-        what = f"deployment {self.deployment_id}"
-        require_slots(self.slots, what=what)
+        if self.scaling_group is not None:
+            checked_name(self.scaling_group, what="scaling group")
+        what = f"deployment {self.name}"
+        require_tuple(self.model_names, str, what=what, field="model_names")
+        if len(self.model_names) > MODEL_NAMES_MAX:
+            problem = f"are more than {MODEL_NAMES_MAX}"
+            raise InvalidSpec(what=what, field="model_names", value=len(self.model_names), problem=problem)
+        for name in self.model_names:
+            checked_name(name, what="model")
         require_kind(self.owner, Owner, what=what, field="owner")
-        require_int(self.replicas_desired, what=what, field="replicas_desired", least=0, most=REPLICAS_MAX)
-        require_int(self.port, what=what, field="port", least=PORT_RANGE[0], most=PORT_RANGE[1])
-        require_int(self.revision, what=what, field="revision", least=1)
-        require_labels(self.environment, what=what, field="environment")
-        if not is_health_path(self.health_path):
-            raise InvalidSpec(
-                what=what,
-                field="health_path",
-                value=self.health_path,
-                problem="must begin with / and be a path of at most 256 plain characters",
-            )
+        require_kind(self.access, DeploymentAccess, what=what, field="access")
+        if self.routing is not None:
+            require_kind(self.routing, RoutingPolicy, what=what, field="routing")
+        require_kind(self.scaling, ScalingPolicy, what=what, field="scaling")
+        require_kind(self.rollout, RolloutPolicy, what=what, field="rollout")
+        require_int(self.replicas_min, what=what, field="replicas_min", least=0, most=REPLICAS_MAX)
+        require_int(self.replicas_max, what=what, field="replicas_max", least=self.replicas_min, most=REPLICAS_MAX)
+        require_int(self.priority, what=what, field="priority", least=PRIORITY_RANGE[0], most=PRIORITY_RANGE[1])
 
-
-def is_health_path(path: object) -> bool:
-    """Whether it is a plain path, so that a probe cannot be redirected."""
-    return (
-        isinstance(path, str)
-        and path.startswith("/")
-        and not path.startswith("//")
-        and len(path) <= 256
-        and path.isascii()
-        and path.isprintable()
-        and " " not in path
-    )
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        """The model names that it answers to; by default its own name."""
+        return self.model_names or (self.name,)
 
 
 def deployment_health(*, healthy: int, desired: int) -> DeploymentHealth:

@@ -67,3 +67,16 @@ def _verdict(counter: HealthCounter, policy: HealthPolicy) -> Health:
     if counter.failures >= policy.failures_needed:
         return Health.UNHEALTHY
     return counter.verdict
+
+
+def is_health_path(path: object) -> bool:
+    """Whether it is a plain path, so that a probe cannot be redirected."""
+    return (
+        isinstance(path, str)
+        and path.startswith("/")
+        and not path.startswith("//")
+        and len(path) <= 256
+        and path.isascii()
+        and path.isprintable()
+        and " " not in path
+    )

@@ -278,6 +278,10 @@ class GatewayProxy:
             self._proxy, lambda: self._gateway.execute(agent_id, kernel_id, attempt, command, terminal=terminal)
         )
 
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """See the port."""
+        return ExecutionProxy(self._proxy, lambda: self._gateway.connect(agent_id, kernel_id, attempt, port))
+
     def connected(self, agent_id: AgentId) -> bool:
         """See the port. Reads a dictionary, which is safe from any thread."""
         return self._gateway.connected(agent_id)

@@ -32,6 +32,7 @@ from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_prev
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.store_audit import StoreAuditor
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.serving import serving_coordinators
 from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
 from sokovan.orchestrator.agent_registry import AgentRegistry
 from sokovan.orchestrator.coordinator import Coordinator
@@ -56,7 +57,7 @@ class ManagerOptions:
 
     `agent` gives the options of the local agent for an address to connect to;
     `fake_agents` is the shape of the simulated fleet. `sole`: no other manager can use
-    the store.
+    the store. `several_users` may use agents that do not isolate their kernels.
     """
 
     database: DatabaseSettings
@@ -76,6 +77,7 @@ class ManagerOptions:
     allocator: str = RepositoryAllocator.name
     heartbeat_s: float = 2.0
     audit_s: float = 300.0
+    several_users: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +141,8 @@ async def start_manager(
     )
     coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), timing=options.timing)
     auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
-    coordinators = (coordinator, Publisher(store.outbox, events), auditor)
+    serving = serving_coordinators(parts, SqlSnapshots(store), holder=ids.new("serving"), shared=options.several_users)
+    coordinators = (coordinator, *serving, Publisher(store.outbox, events), auditor)
     await _start_orchestrator(options, stack, coordinators, hints=hints, fatal=fatal)
     agent = await _start_agent(options, stack, linked, listener.port, fatal=fatal)
     return ManagerRuntime(

@@ -46,7 +46,7 @@ class AgentReports:
         diff = ReportDiff()
         for agent_id, state in states.items():
             before = self._known.get(agent_id)
-            if before is not None and _mark(state) == _mark(before.state):
+            if before is not None and (state is before.state or _mark(state) == _mark(before.state)):
                 continue
             kernels = {(report.kernel_id, report.attempt): report for report in state.kernels}
             self._known[agent_id] = _Known(state, kernels, now_ms)

@@ -98,6 +98,10 @@ class SchedulingController:
         prepared = await self._submissions.prepared(request, caller)
         return planned_session(prepared.spec, await self._dry_runs.of_new(prepared.spec), why_group=prepared.why_group)
 
+    async def validate(self, request: SessionRequest, caller: Caller) -> None:
+        """Refuse a request that could not be stored. Raises InvalidRequest."""
+        await self._submissions.prepared(request, caller)
+
     async def mark_for_termination(
         self, session_id: SessionId, caller: Caller, *, forced: bool = False, reason: str = ""
     ) -> SessionRecord:

@@ -13,7 +13,8 @@ from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.records import SessionRecord
-from sokovan.orchestrator.coordinator import SESSIONS_HINT, Leadership
+from sokovan.domain.session import SessionType
+from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, SESSIONS_HINT, Leadership
 from sokovan.orchestrator.periodic_tasks import TaskSpec
 from sokovan.orchestrator.sessions.config import Dependencies, Timing, TimingInForce
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
@@ -61,6 +62,7 @@ class ScheduleCoordinator:
         )
         self.recheck_handlers: tuple[SessionHandler, ...] = (watch, terminate, self._dependents)
         self._long_cycle_ms: int | None = None
+        self._replicas_changed = False
 
     def tasks(self) -> Sequence[TaskSpec]:
         """The cycles, and the renewal of the lease while a cycle takes long."""
@@ -124,12 +126,17 @@ class ScheduleCoordinator:
         moved = await self._recheck(cycle)
         # 5. Quarantine sessions that could not be handled; give up those that failed too often.
         await self._quarantine_failures()
+        # 6. Let the coordinator of deployments see what became of their replicas.
+        if self._replicas_changed:
+            self._replicas_changed = False
+            await self._hints.set(DEPLOYMENTS_HINT)
         return moved or self._requests.waiting > 0 or bool(self._sessions.stale)
 
     async def _refresh(self) -> None:
         """Read committed changes; before the reports, so that a reported kernel is known."""
         await self._reader.refresh()
-        await self._scheduler.refresh()
+        # A large session takes long to read; sessions are refreshed when one of them waits.
+        await self._scheduler.refresh(sessions=False)
 
     async def _apply_reports(self) -> CycleInput:
         long = self._long_cycle_due_s() <= 0
@@ -144,7 +151,7 @@ class ScheduleCoordinator:
                 kernel.session_id for agent_id in diff.enrolled for kernel in self._sessions.kernels_on(agent_id)
             )
             await self._reader.refresh()
-        return CycleInput(long=long, diff=diff, agents=await self._scheduler.agents())
+        return CycleInput(long=long, diff=diff, agents=self._scheduler.agents())
 
     async def _recheck(self, cycle: CycleInput) -> bool:
         """Handle reports that came during the cycle; whether a session moved."""
@@ -186,6 +193,7 @@ class ScheduleCoordinator:
     def _session_changed(self, before: SessionRecord | None, after: SessionRecord) -> None:
         self._dependents.session_changed(after)
         self._sweep.session_changed(before, after)
+        self._replicas_changed |= after.spec.session_type is SessionType.INFERENCE
         if before is None or before.status is after.status:
             return
         lasted_s = (after.since_ms - before.since_ms) / 1000

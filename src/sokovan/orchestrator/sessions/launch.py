@@ -21,7 +21,8 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.owners.uploads import owner_key, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.session import MASTER_LEASE, MASTER_PORT, SessionSpec
+from sokovan.domain.serving.engine import SERVICE_PORT, with_port
+from sokovan.domain.session import MASTER_LEASE, MASTER_PORT, KernelSpec, SessionSpec, SessionType
 from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 
 # Relative to the working folder; the runtime turns it into an absolute path.
@@ -113,13 +114,14 @@ class _Neighbours:
 
 def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours, output: OutputTerms) -> CreateKernel:
     spec = session.spec.kernels[kernel.index]
+    command, environment = _with_service_port(session.spec, spec, kernel)
     return CreateKernel(
         kernel_id=kernel.kernel_id,
         attempt=kernel.attempt,
         session_id=session.session_id,
         image=spec.image,
-        command=spec.command,
-        environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
+        command=command,
+        environment={**environment, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile},
         workdir=session.spec.workdir,
         upload=upload_reference(session.spec.owner.user, session.spec.upload) if session.spec.upload else "",
@@ -131,6 +133,20 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         owns_folders=session.spec.owns_folders,
         isolated_network=session.spec.isolated_network,
     )
+
+
+def _with_service_port(
+    session: SessionSpec, spec: KernelSpec, kernel: KernelRecord
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """Command and variables with the leased port of a replica, which is known only now.
+
+    Commands of other sessions are the user's own words and stay as they are.
+    """
+    port = kernel.host_ports.get(SERVICE_PORT)
+    if port is None or session.session_type is not SessionType.INFERENCE:
+        return spec.command, spec.environment
+    command = tuple(with_port(word, port) for word in spec.command)
+    return command, {name: with_port(value, port) for name, value in spec.environment.items()}
 
 
 def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> dict[str, str]:

@@ -74,21 +74,17 @@ class Scheduler:
         self._due_ms: int | None = None
         self._failed_groups: dict[ScalingGroupName, str] = {}
 
-    async def refresh(self) -> None:
-        """Read what was committed since the last refresh."""
-        self._changed |= await self._snapshots.refresh()
+    async def refresh(self, *, sessions: bool = True) -> None:
+        """Read what was committed since the last refresh; sessions only if needed."""
+        self._changed |= await self._snapshots.refresh(sessions=sessions)
 
-    async def agents(self) -> Mapping[AgentId, AgentInfo]:
+    def agents(self) -> Mapping[AgentId, AgentInfo]:
         """All agents, as of the last refresh."""
-        found: dict[AgentId, AgentInfo] = {}
-        for group in self._snapshots.scaling_groups():
-            found.update({one.agent_id: one for one in (await self._snapshots.snapshot(group)).agents})
-        return found
+        return self._snapshots.agents()
 
-    async def scaling_groups(self) -> Sequence[ScalingGroup]:
+    def scaling_groups(self) -> Sequence[ScalingGroup]:
         """All scaling groups, as of the last refresh."""
-        groups = self._snapshots.scaling_groups()
-        return [(await self._snapshots.snapshot(group)).scaling_group for group in groups]
+        return self._snapshots.groups()
 
     def is_eligible(self, group: ScalingGroupName, session_id: SessionId) -> bool:
         """Whether the last cycle of this term found that the session may start, but waits."""
@@ -107,7 +103,8 @@ class Scheduler:
     async def run(self, *, fence: Fence | None, always: bool, pending: bool = True) -> CycleReport:
         """Run a cycle if something changed, one is due, or `always` is set.
 
-        `pending` says whether any session waits. Works on the state of the last `refresh`.
+        `pending` says whether any session waits. Works on the state of the last `refresh`,
+        which included sessions if one waits.
         Raises FencedOut, StoreUnavailable.
         """
         report = CycleReport()

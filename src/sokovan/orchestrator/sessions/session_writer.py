@@ -178,21 +178,13 @@ class SessionWriter:
 
 
 async def _take_steps(unit: UnitOfWork, plans: Sequence[SessionMoves]) -> Sequence[SessionRecord]:
-    now = {plan.session.session_id: plan.session for plan in plans}
+    """Write the steps of all plans; sessions that changed concurrently are skipped."""
+    steps: list[tuple[Change, list[KernelMove]]] = []
     for number in range(max(len(plan.steps) for plan in plans)):
         moves: dict[Change, list[KernelMove]] = {}
         for plan in plans:
-            session = now.get(plan.session.session_id)
-            if session is not None and number < len(plan.steps):
+            if number < len(plan.steps):
                 step = plan.steps[number]
-                moves.setdefault(step.change, []).extend(step.moves(session))
-        attempted = {move.kernel.session_id for group in moves.values() for move in group}
-        done = [
-            record
-            for change, group in moves.items()
-            for record in await unit.sessions.move_many(group, change, known=now)
-        ]
-        # Skips sessions that changed concurrently.
-        now = {one: session for one, session in now.items() if one not in attempted}
-        now |= {record.session_id: record for record in done}
-    return list(now.values())
+                moves.setdefault(step.change, []).extend(step.moves(plan.session))
+        steps += moves.items()
+    return await unit.sessions.move_in_steps(steps, known={plan.session.session_id: plan.session for plan in plans})

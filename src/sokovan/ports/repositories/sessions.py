@@ -130,6 +130,18 @@ class SessionRepository(Protocol):
         not read again. Raises IllegalTransition, ForbiddenCause, StaleVersion.
         """
 
+    async def move_in_steps(
+        self,
+        steps: Sequence[tuple[Change, Sequence[KernelMove]]],
+        *,
+        known: Mapping[SessionId, SessionRecord] | None = None,
+    ) -> Sequence[SessionRecord]:
+        """Like `move_many` for several moves of each kernel, with a reason for each step.
+
+        All moves name kernels as they were before the first step. The history has every
+        step; the sessions and kernels themselves are written once.
+        """
+
     async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
         """Raise the goal to STOP or FORCE; does nothing if it is already reached.
 

@@ -80,14 +80,22 @@ class AsyncExecution:
                 raise connection_lost(self._endpoint, error) from error
 
 
+async def connect_port(endpoint: ServerEndpoint, ref: str, port: str, *, kernel: int = 0) -> AsyncExecution:
+    """Connect to a port of a kernel."""
+    return await _opened(endpoint, session_calls.port(ref, kernel, port))
+
+
 async def execute(
     endpoint: ServerEndpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
 ) -> AsyncExecution:
     """Start a command in a kernel."""
-    resources = AsyncExitStack()
-    address = endpoint.socket_url + session_calls.execution(ref, kernel)
-    with connecting(endpoint):
-        socket = await resources.enter_async_context(connect(address, **socket_options(endpoint)))
-    execution = AsyncExecution(endpoint, socket, resources)
+    execution = await _opened(endpoint, session_calls.execution(ref, kernel))
     await execution.send_frame(exec_frames.opening(command, terminal))
     return execution
+
+
+async def _opened(endpoint: ServerEndpoint, path: str) -> AsyncExecution:
+    resources = AsyncExitStack()
+    with connecting(endpoint):
+        socket = await resources.enter_async_context(connect(endpoint.socket_url + path, **socket_options(endpoint)))
+    return AsyncExecution(endpoint, socket, resources)

@@ -157,3 +157,12 @@ class AsyncKernels:
         from sokovan.sdk.aio.execution import execute  # noqa: PLC0415  # websockets loads only here
 
         return await execute(self._connection.endpoint, ref, command, kernel=kernel, terminal=terminal)
+
+    async def connect(self, ref: str, port: str | int, *, kernel: int = 0) -> AsyncExecution:
+        """Connect to a leased port of a running kernel, by its name or number.
+
+        Iterate over what the port sends, and write to it.
+        """
+        from sokovan.sdk.aio.execution import connect_port  # noqa: PLC0415  # websockets loads only here
+
+        return await connect_port(self._connection.endpoint, ref, str(port), kernel=kernel)

@@ -139,6 +139,11 @@ def follow_log(
     )
 
 
+def port(ref: str, kernel: int, name: str) -> str:
+    """Path of the WebSocket to a port of a kernel."""
+    return api_path("sessions", ref, "kernels", str(kernel), "ports", name)
+
+
 def execution(ref: str, kernel: int) -> str:
     """Path of the WebSocket that runs a command in a kernel."""
     return api_path("sessions", ref, "kernels", str(kernel), "exec")

@@ -81,14 +81,22 @@ class Execution:
                 raise connection_lost(self._endpoint, error) from error
 
 
+def connect_port(endpoint: ServerEndpoint, ref: str, port: str, *, kernel: int = 0) -> Execution:
+    """Connect to a port of a kernel."""
+    return _opened(endpoint, session_calls.port(ref, kernel, port))
+
+
 def execute(
     endpoint: ServerEndpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
 ) -> Execution:
     """Start a command in a kernel."""
-    resources = ExitStack()
-    address = endpoint.socket_url + session_calls.execution(ref, kernel)
-    with connecting(endpoint):
-        socket = resources.enter_context(connect(address, **socket_options(endpoint)))
-    execution = Execution(endpoint, socket, resources)
+    execution = _opened(endpoint, session_calls.execution(ref, kernel))
     execution.send_frame(exec_frames.opening(command, terminal))
     return execution
+
+
+def _opened(endpoint: ServerEndpoint, path: str) -> Execution:
+    resources = ExitStack()
+    with connecting(endpoint):
+        socket = resources.enter_context(connect(endpoint.socket_url + path, **socket_options(endpoint)))
+    return Execution(endpoint, socket, resources)

@@ -153,3 +153,12 @@ class Kernels:
         from sokovan.sdk.sync.execution import execute  # noqa: PLC0415  # websockets loads only here
 
         return execute(self._connection.endpoint, ref, command, kernel=kernel, terminal=terminal)
+
+    def connect(self, ref: str, port: str | int, *, kernel: int = 0) -> Execution:
+        """Connect to a leased port of a running kernel, by its name or number.
+
+        Iterate over what the port sends, and write to it.
+        """
+        from sokovan.sdk.sync.execution import connect_port  # noqa: PLC0415  # websockets loads only here
+
+        return connect_port(self._connection.endpoint, ref, str(port), kernel=kernel)

@@ -1,14 +1,29 @@
-"""Contract of `ports.runtime.KernelRuntime` for further commands."""
+"""Contract of `ports.runtime.KernelRuntime` for further commands and connections."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import KernelState, RuntimeFailure
+from sokovan.ports.runtime import KernelRuntime, KernelState, RuntimeFailure
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.runtime import DEAF, LIMIT_S, SLEEP, RuntimeSubject, ended, output, seen
+
+# Prints its port, and answers each connection with what it received, in capitals.
+ECHOING = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            received = b""
+            while piece := connection.recv(65536):
+                received += piece
+            connection.sendall(received.upper())
+"""
 
 
 async def a_further_command_runs_inside_the_kernel(subject: RuntimeSubject) -> None:
@@ -101,10 +116,66 @@ async def a_further_command_needs_a_running_kernel(subject: RuntimeSubject) -> N
     await ended(subject, runtime, "there")
 
 
+async def a_port_of_a_kernel_is_reached(subject: RuntimeSubject) -> None:
+    """Bytes travel in both directions, and the end of one side is seen by the other."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("serves", ECHOING))
+    port = await _listening_port(subject, runtime, "serves")
+    async with runtime.connect(KernelId("serves"), 1, port) as connection:
+        await connection.write(b"abc")
+        await connection.write(b"")
+        received = b"".join([piece async for piece in connection.output()])
+        expect(received == b"ABC", f"the port sent {received!r}")
+        expect(await connection.wait() == 0, "the connection has an exit code")
+    await runtime.stop(KernelId("serves"), 1, grace_s=0)
+    await ended(subject, runtime, "serves")
+
+
+async def a_port_of_another_is_not_reached(subject: RuntimeSubject) -> None:
+    """RuntimeFailure if the kernel does not listen there, or has ended."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("serves", ECHOING))
+    await runtime.create(subject.launch("other", SLEEP))
+    await runtime.create(subject.launch("over", "pass"))
+    await ended(subject, runtime, "over")
+    port = await _listening_port(subject, runtime, "serves")
+    for name, number in (("other", port), ("over", port), ("nobody", port), ("serves", _free_port())):
+        try:
+            async with runtime.connect(KernelId(name), 1, number):
+                pass
+        except RuntimeFailure:
+            continue
+        raise AssertionError(f"port {number} was reached as one of {name}")
+    for name in ("serves", "other"):
+        await runtime.stop(KernelId(name), 1, grace_s=0)
+        await ended(subject, runtime, name)
+
+
+async def _listening_port(subject: RuntimeSubject, runtime: KernelRuntime, name: str) -> int:
+    """The port that an ECHOING kernel has printed."""
+    printed = b""
+
+    async def has_printed() -> bool:
+        nonlocal printed
+        printed = await output(runtime, name)
+        return b"\n" in printed
+
+    await until(has_printed, elapse=subject.elapse, limit_s=LIMIT_S)
+    return int(printed)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 CHECKS = (
     a_further_command_runs_inside_the_kernel,
     a_further_command_may_have_a_terminal,
     a_further_command_ends_with_its_kernel,
     a_further_command_ends_when_its_context_exits,
     a_further_command_needs_a_running_kernel,
+    a_port_of_a_kernel_is_reached,
+    a_port_of_another_is_not_reached,
 )

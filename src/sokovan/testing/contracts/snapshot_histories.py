@@ -56,6 +56,7 @@ async def run_history(cluster: StoredCluster, seed: str) -> None:
     await history.administration.begin()
     for step in range(STEPS):
         await history.step()
+        await source.refresh(sessions=False)
         if step % STEPS_PER_LOOK == 0:
             await same_as_fresh(cluster, source, after=f"{seed}, step {step}, {', '.join(history.done[-8:])}")
     for finding in await audit(cluster.store):

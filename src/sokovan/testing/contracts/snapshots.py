@@ -85,6 +85,19 @@ async def an_unchanged_store_has_nothing_new(cluster: StoredCluster) -> None:
     await settled(source)
 
 
+async def sessions_that_were_left_out_are_read_later(cluster: StoredCluster) -> None:
+    """Even if nothing else has changed since."""
+    await cluster.agent("a1")
+    source = SqlSnapshots(cluster.store)
+    expect(await source.refresh(sessions=False), "the first refresh reports no change")
+    await settled(source)
+    await cluster.submit(cluster.new("s"))
+    expect(await source.refresh(sessions=False), "a refresh without sessions hides that there is something new")
+    expect([one.name for one in source.groups()] == list(source.scaling_groups()), "the scaling groups differ")
+    expect(list(source.agents()) == ["a1"], f"the agents are {list(source.agents())}")
+    await same_as_fresh(cluster, source, after="a refresh without sessions")
+
+
 async def reasons_and_leases_are_not_changes(cluster: StoredCluster) -> None:
     """Otherwise a writer of pending reasons would wake itself forever."""
     session = await cluster.submit(cluster.new("s"))
@@ -370,6 +383,7 @@ async def recording_an_equal_plan_writes_nothing(cluster: StoredCluster) -> None
 
 CHECKS: tuple[Check, ...] = (
     an_unchanged_store_has_nothing_new,
+    sessions_that_were_left_out_are_read_later,
     reasons_and_leases_are_not_changes,
     pending_kernels_of_a_terminating_session_are_omitted,
     a_snapshot_does_not_change_until_it_is_refreshed,

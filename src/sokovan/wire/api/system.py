@@ -8,6 +8,7 @@ from typing import Any
 # The port of the API, and that of the agent link.
 DEFAULT_PORT = 7646
 LINK_PORT = 7647
+GATEWAY_PORT = 7648
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, RouteId, SessionId
+from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, ReplicaId, RouteId, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.route import RouteTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Keypair, Owner, User
 from sokovan.domain.records import Change, Device
 from sokovan.domain.serving.deployment import DeploymentSpec
-from sokovan.domain.serving.route import Endpoint, RouteSpec
+from sokovan.domain.serving.revision import RevisionSpec
+from sokovan.domain.serving.route import RouteSpec
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.ports.allocation import AllocationContext
@@ -156,23 +158,25 @@ async def _leaders(cluster: StoredCluster) -> None:
 
 
 async def _serving(cluster: StoredCluster) -> None:
-    await _deploy(cluster, "chat", port=9000)
-    await _deploy(cluster, "code", port=9001)
-    await _deploy(cluster, "old", port=9002)
+    for name in ("chat", "code", "old"):
+        await _deploy(cluster, name)
     chat = await cluster.store.read(lambda unit: unit.deployments.get(DeploymentId("chat")))
-    await cluster.store.run(lambda unit: unit.deployments.scale(chat, 3, BY_USER))
+    await cluster.store.run(lambda unit: unit.deployments.scale(chat, 3, BY_COORDINATOR))
     await _move_deployment(cluster, "old", DeploymentTrigger.DELETE_REQUESTED, BY_USER)
     await _move_deployment(cluster, "old", DeploymentTrigger.REPLICAS_GONE, BY_COORDINATOR)
     for trigger in (RouteTrigger.CONFIGURED, RouteTrigger.DELETE_REQUESTED, RouteTrigger.CONFIGURATION_REMOVED):
         await _move_route(cluster, "old-route", trigger)
 
 
-async def _deploy(cluster: StoredCluster, name: str, *, port: int) -> None:
-    spec = DeploymentSpec(DeploymentId(name), engine="vllm", model="m", slots=ResourceSlot({"cpu": 1}))
-    endpoint = Endpoint(KernelId("running.0"), AgentId("a1"), port)
-    route = RouteSpec(RouteId(f"{name}-route"), DeploymentId(name), (endpoint,))
-    await cluster.store.run(lambda unit: unit.deployments.create(spec, BY_USER))
+async def _deploy(cluster: StoredCluster, name: str) -> None:
+    spec = DeploymentSpec(deployment_id=DeploymentId(name), name=name)
+    route = RouteSpec(RouteId(f"{name}-route"), DeploymentId(name))
+    await cluster.store.run(lambda unit: unit.deployments.create(spec, RevisionSpec(variant="vllm"), BY_USER))
     await cluster.store.run(lambda unit: unit.routes.create(route, BY_USER))
+    if name == "old":
+        return
+    place = ReplicaPlace(DeploymentId(name), 1, 0, 1)
+    await cluster.store.run(lambda unit: unit.replicas.create(ReplicaId(f"{name}-1"), place, "secret", BY_COORDINATOR))
 
 
 async def _record(cluster: StoredCluster, target: str) -> None:

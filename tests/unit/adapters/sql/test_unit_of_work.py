@@ -4,7 +4,21 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.contracts.storage import notice
 from sokovan.testing.stored_cluster import StoredCluster
 
-NAMES = ("sessions", "fleet", "ledger", "catalog", "deployments", "routes", "audit", "verdicts", "credentials")
+NAMES = (
+    "sessions",
+    "fleet",
+    "ledger",
+    "catalog",
+    "deployments",
+    "routes",
+    "replicas",
+    "rollouts",
+    "endpoint_tokens",
+    "proxies",
+    "audit",
+    "verdicts",
+    "credentials",
+)
 
 
 async def test_its_repositories_are_made_once_and_work_on_its_transaction() -> None:

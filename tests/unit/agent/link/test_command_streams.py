@@ -89,6 +89,10 @@ class Runtime(TinyRuntime):
         self.asked.append((kernel_id, attempt, tuple(command), terminal))
         return self.command
 
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        self.asked.append((kernel_id, attempt, (f"port {port}",), False))
+        return self.command
+
 
 class Rig:
     """A manager that takes streams, and an agent's half of them."""
@@ -143,6 +147,12 @@ async def test_the_agent_connects_with_its_credential_and_the_stream_id(rig: Rig
     assert socket.request.path == f"{STREAM_PATH}once"
     assert socket.request.headers["Authorization"] == "Bearer secret"
     assert rig.runtime.asked == [("k1", 1, ("cat",), True)]
+
+
+async def test_a_request_with_a_port_is_a_connection_and_no_command(rig: Rig) -> None:
+    rig.runs(OpenStream(stream_id="once", kernel_id="k1", attempt=2, port=8080))
+    await rig.socket()
+    assert rig.runtime.asked == [("k1", 2, ("port 8080",), False)]
 
 
 async def test_input_and_messages_reach_the_command_and_its_output_comes_back(rig: Rig) -> None:

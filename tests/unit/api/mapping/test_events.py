@@ -14,14 +14,18 @@ from sokovan.domain.events import (
     Event,
     KernelMoved,
     NoticeIssued,
+    ReplicaMoved,
+    RolloutMoved,
     RouteMoved,
     SessionMoved,
     VerdictsChanged,
 )
-from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId, SessionId
+from sokovan.domain.ids import AgentId, DeploymentId, KernelId, ReplicaId, RouteId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 
@@ -68,6 +72,28 @@ VIEWS: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
     (
         RouteMoved(at_ms=0, route_id=RouteId("r"), before=ROUTE[0], after=ROUTE[1], trigger="t"),
         ("route", "r", ROUTE[0].value, ROUTE[1].value, "t"),
+    ),
+    (
+        ReplicaMoved(
+            at_ms=0,
+            replica_id=ReplicaId("p"),
+            deployment_id=DeploymentId("d"),
+            before=ReplicaStatus.WARMING,
+            after=ReplicaStatus.ACTIVE,
+            trigger="t",
+        ),
+        ("replica", "p", "warming", "active", "t"),
+    ),
+    (
+        RolloutMoved(
+            at_ms=0,
+            rollout_id="o",
+            deployment_id=DeploymentId("d"),
+            before=RolloutStatus.PLANNING,
+            after=RolloutStatus.PROGRESSING,
+            trigger="t",
+        ),
+        ("rollout", "o", "planning", "progressing", "t"),
     ),
     (
         VerdictsChanged(at_ms=0, session_ids=(SessionId("s"), SessionId("t")), code="NEVER_FITS"),

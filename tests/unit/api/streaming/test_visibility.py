@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.api.streaming.visibility import EventVisibility
+from sokovan.api.streaming import visibility
+from sokovan.api.streaming.visibility import EventVisibility, SessionOwners
 from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.owners.access import Ownership
 from sokovan.domain.owners.tenancy import Keypair, Owner, Role, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.stored_cluster import StoredCluster
@@ -55,7 +57,7 @@ async def test_events_of_sessions_and_kernels_are_visible_to_those_who_see_them(
         for name, user, domain in (("a", "alice", "north"), ("b", "bob", "north"), ("c", "carl", "south")):
             await cluster.submit(name, owner=Owner(user=user, domain=domain))
         events = [*about("a"), ENROLLED, *about("b"), *about("c"), *about("unknown")]
-        visible = await EventVisibility(cluster.store, who).of(events)
+        visible = await EventVisibility(SessionOwners(cluster.store), who).of(events)
         wanted = [
             one for name in (*seen, *(["unknown"] if who.subject.role is Role.ADMIN else [])) for one in about(name)
         ]
@@ -65,14 +67,27 @@ async def test_events_of_sessions_and_kernels_are_visible_to_those_who_see_them(
 
 async def test_events_with_texts_about_other_owners_are_for_administrators() -> None:
     async with StoredCluster.open() as cluster:
-        assert await EventVisibility(cluster.store, principal("alice")).of([NOTICE]) == []
-        assert await EventVisibility(cluster.store, principal("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
+        owners = SessionOwners(cluster.store)
+        assert await EventVisibility(owners, principal("alice")).of([NOTICE]) == []
+        assert await EventVisibility(owners, principal("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
 
 
-async def test_whose_a_session_is_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whose_a_session_is_is_looked_up_once_for_all_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("a", owner=Owner(user="alice", domain="north"))
-        visibility = EventVisibility(cluster.store, principal("alice"))
-        assert len(await visibility.of(about("a"))) == 2
+        owners = SessionOwners(cluster.store)
+        assert len(await EventVisibility(owners, principal("alice")).of(about("a"))) == 2
         monkeypatch.setattr(cluster.store, "read", None)
-        assert len(await visibility.of(about("a"))) == 2
+        assert len(await EventVisibility(owners, principal("alice")).of(about("a"))) == 2
+        assert await EventVisibility(owners, principal("bob")).of(about("a")) == []
+
+
+async def test_owners_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visibility, "KNOWN_MAX", 3)
+    async with StoredCluster.open() as cluster:
+        for number in range(5):
+            await cluster.submit(f"s{number}", owner=Owner(user="alice", domain="north"))
+        owners = SessionOwners(cluster.store)
+        wanted = [SessionId(f"s{number}") for number in range(5)]
+        assert await owners.of(wanted) == dict.fromkeys(wanted, Ownership(user="alice", domain="north"))
+        assert len(owners._known) == 3

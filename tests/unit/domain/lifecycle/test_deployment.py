@@ -64,6 +64,8 @@ def test_being_overdue_leads_to_another_try_and_in_the_end_to_force() -> None:
         (DeploymentTrigger.REPLICAS_HEALTHY, {Cause.COORDINATOR}),
         (DeploymentTrigger.RETRIED, {Cause.COORDINATOR}),
         (DeploymentTrigger.SCALE_REQUESTED, {Cause.CONTROLLER}),
+        (DeploymentTrigger.SCALED, {Cause.COORDINATOR}),
+        (DeploymentTrigger.REVISION_ACTIVATED, {Cause.COORDINATOR}),
         (DeploymentTrigger.DELETE_REQUESTED, {Cause.CONTROLLER}),
         (DeploymentTrigger.REPLICAS_GONE, {Cause.COORDINATOR}),
         (DeploymentTrigger.FORCED, {Cause.CONTROLLER, Cause.COORDINATOR}),

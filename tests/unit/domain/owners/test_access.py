@@ -153,7 +153,7 @@ def reference(subject: AccessSubject, act: Action, kind: ObjectKind, ownership: 
     if subject.role is Role.DOMAIN_ADMIN:
         return False
     own = bool(ownership.user) and ownership.user == subject.user
-    return own and (kind in {ObjectKind.SESSION, ObjectKind.KEY} or act is Action.SEE)
+    return own and (kind in {ObjectKind.SESSION, ObjectKind.DEPLOYMENT, ObjectKind.KEY} or act is Action.SEE)
 
 
 @given(STANDINGS, st.sampled_from(Action), st.sampled_from(ObjectKind), BELONGINGS)

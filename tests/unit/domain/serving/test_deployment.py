@@ -1,4 +1,4 @@
-"""Deployments: what is served, by how many, and how well."""
+"""Deployments: their names, bounds and health."""
 
 from __future__ import annotations
 
@@ -12,72 +12,63 @@ from sokovan.domain.serving.deployment import (
     DeploymentHealth,
     DeploymentSpec,
     deployment_health,
-    is_health_path,
 )
-from sokovan.domain.slots import ResourceSlot
-
-CPU = ResourceSlot({"cpu": 1000})
 
 
 def deployment(**fields: Any) -> DeploymentSpec:
-    return DeploymentSpec(**{"deployment_id": "d1", "engine": "vllm", "model": "org/llama-3", "slots": CPU} | fields)
+    return DeploymentSpec(**{"deployment_id": "d1", "name": "chat"} | fields)
 
 
-def test_a_deployment_is_one_replica_on_port_8000_by_default() -> None:
+def test_a_deployment_has_one_replica_and_serves_its_own_name_by_default() -> None:
     spec = deployment()
-    assert (spec.replicas_desired, spec.port, spec.health_path, spec.revision) == (1, 8000, "/health", 1)
+    assert (spec.replicas_min, spec.replicas_max, spec.served_names) == (1, 1, ("chat",))
 
 
-@pytest.mark.parametrize("port", [1, 65_535])
-def test_any_port_there_is_may_be_served_on(port: int) -> None:
-    assert deployment(port=port).port == port
+def test_model_names_replace_the_own_name() -> None:
+    assert deployment(model_names=("org/llama-3", "llama")).served_names == ("org/llama-3", "llama")
 
 
-@pytest.mark.parametrize("replicas", [0, 1, REPLICAS_MAX])
-def test_any_number_of_replicas_may_be_wanted_none_included(replicas: int) -> None:
-    assert deployment(replicas_desired=replicas).replicas_desired == replicas
+@pytest.mark.parametrize("bounds", [(0, 0), (0, REPLICAS_MAX), (3, 3)])
+def test_any_bounds_in_order_are_accepted(bounds: tuple[int, int]) -> None:
+    spec = deployment(replicas_min=bounds[0], replicas_max=bounds[1])
+    assert (spec.replicas_min, spec.replicas_max) == bounds
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("replicas_desired", -1), ("replicas_desired", REPLICAS_MAX + 1), ("port", 0), ("port", 65_536), ("revision", 0)],
+    [("replicas_min", -1), ("replicas_max", REPLICAS_MAX + 1), ("replicas_max", 0), ("priority", 10**7)],
 )
 def test_a_number_out_of_bounds_is_refused_by_the_name_of_its_field(field: str, value: int) -> None:
-    with pytest.raises(InvalidSpec, match=f"deployment d1: {field} = {value}"):
+    with pytest.raises(InvalidSpec, match=f"deployment chat: {field} = {value}"):
         deployment(**{field: value})
 
 
-@pytest.mark.parametrize("field", ["deployment_id", "engine", "model", "scaling_group", "queue"])
+@pytest.mark.parametrize("field", ["deployment_id", "name", "scaling_group", "queue"])
 def test_everything_a_deployment_names_has_a_name(field: str) -> None:
     with pytest.raises(InvalidName):
         deployment(**{field: "not a name"})
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/v1/models?ready=1", "/" + "x" * 255])
-def test_a_health_path_is_a_path(path: str) -> None:
-    assert is_health_path(path)
-    assert deployment(health_path=path).health_path == path
+@pytest.mark.parametrize("name", ["a/b", "", "x" * 64, "-a", 7])
+def test_a_name_is_a_part_of_a_path(name: Any) -> None:
+    with pytest.raises(InvalidName):
+        deployment(name=name)
 
 
 @pytest.mark.parametrize(
-    "path",
+    "fields",
     [
-        "",
-        "health",
-        "//evil.example",
-        "http://evil.example/",
-        "/a b",
-        "/a\r\nHost: evil",
-        "/é",
-        "/" + "x" * 256,
-        None,
-        7,
+        {"model_names": "llama"},
+        {"model_names": ("m",) * 17},
+        {"owner": "alice"},
+        {"access": "everyone"},
+        {"scaling": None},
+        {"rollout": None},
     ],
 )
-def test_a_probe_is_not_led_elsewhere_by_its_path(path: Any) -> None:
-    assert not is_health_path(path)
-    with pytest.raises(InvalidSpec, match="deployment d1: health_path"):
-        deployment(health_path=path)
+def test_fields_of_another_type_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpec, match=next(iter(fields))):
+        deployment(**fields)
 
 
 @pytest.mark.parametrize(

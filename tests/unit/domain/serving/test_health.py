@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
+from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy, is_health_path
 
 POLICY = HealthPolicy(successes_needed=2, failures_needed=3, ttl_ms=30_000)
 
@@ -71,3 +71,27 @@ def test_the_usual_policy_is_two_successes_three_failures_thirty_seconds() -> No
 def test_a_policy_may_be_stricter() -> None:
     strict = HealthPolicy(successes_needed=1, failures_needed=1, ttl_ms=1)
     assert HealthCounter().observe(ok=True, at_ms=0, policy=strict).verdict is Health.HEALTHY
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models?ready=1", "/" + "x" * 255])
+def test_a_health_path_is_a_path(path: str) -> None:
+    assert is_health_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "health",
+        "//evil.example",
+        "http://evil.example/",
+        "/a b",
+        "/a\r\nHost: evil",
+        "/é",
+        "/" + "x" * 256,
+        None,
+        7,
+    ],
+)
+def test_a_probe_is_not_led_elsewhere_by_its_path(path: object) -> None:
+    assert not is_health_path(path)

@@ -15,7 +15,8 @@ from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.session import MASTER_LEASE, KernelSpec, Mount, SessionSpec
+from sokovan.domain.serving.engine import SERVICE_PORT
+from sokovan.domain.session import MASTER_LEASE, KernelSpec, Mount, SessionSpec, SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.launch import (
     HOSTFILE,
@@ -253,3 +254,18 @@ def test_a_list_of_hosts_that_is_too_long_for_a_variable_is_in_the_host_file_onl
     assert len(few.environment["SOKOVAN_HOSTS"].split(",")) == 90
     assert "SOKOVAN_HOSTS" not in many.environment
     assert many.files[HOSTFILE].endswith(" slots=110\n")
+
+
+def test_a_replica_gets_its_leased_port_in_command_and_variables() -> None:
+    kernel = {"command": ("serve", "--port={port}", "{other}"), "environment": {"PORT": "{port}"}}
+    placed = session("a", kernel=kernel, session_type=SessionType.INFERENCE)
+    leased = replace(placed, kernels=(replace(placed.kernels[0], host_ports={SERVICE_PORT: 20_001}),))
+    (launch,) = launches(leased, ADDRESSES)
+    assert launch.command == ("serve", "--port=20001", "{other}")
+    assert values(launch.environment, "PORT", "SOKOVAN_PORT_SERVE") == ["20001", "20001"]
+
+
+def test_the_words_of_other_sessions_stay_as_they_are() -> None:
+    placed = session("a", kernel={"command": ("awk", "{port}")}, session_type=SessionType.BATCH)
+    leased = replace(placed, kernels=(replace(placed.kernels[0], host_ports={SERVICE_PORT: 20_001}),))
+    assert launches(leased, ADDRESSES)[0].command == ("awk", "{port}")

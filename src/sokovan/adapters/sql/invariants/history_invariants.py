@@ -16,12 +16,15 @@ from sokovan.adapters.sql.schema.tables import (
     LEASE_TERMS,
     LEASES,
     ROUTES,
+    SERVING,
     SESSION_HISTORY,
     SESSIONS,
 )
 from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.replica import REPLICA
+from sokovan.domain.lifecycle.rollout import ROLLOUT
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger
 from sokovan.domain.lifecycle.transition_table import TransitionTable
@@ -52,6 +55,8 @@ HISTORY_CHAINS = tuple(
         (KERNEL, KERNELS),
         (AGENT, AGENTS),
         (DEPLOYMENT, DEPLOYMENTS),
+        (REPLICA, SERVING.replicas),
+        (ROLLOUT, SERVING.rollouts),
         (ROUTE, ROUTES),
     )
 )

@@ -12,13 +12,13 @@ from sokovan.adapters.sql.schema.tables import (
     AGENT_DEVICES,
     AGENT_SLOTS,
     AGENTS,
-    ENDPOINTS,
     HELD_DEVICES,
     HELD_PORTS,
     HELD_SLOTS,
     KERNELS,
     OWNER_USAGE,
     PAST_USAGE,
+    SERVING,
     SESSIONS,
     SESSIONS_SLOT,
 )
@@ -35,6 +35,7 @@ OWNER_COLUMNS = {
     Scope.GROUP: SESSIONS.c.group,
     Scope.DOMAIN: SESSIONS.c.domain,
 }
+_REPLICAS = SERVING.replicas
 HOLDING = KERNELS.c.status.in_(sorted(status.value for status in HOLDS_SLOTS))
 # Sessions that count against the quotas of their owners.
 CHARGED = SESSIONS.c.session_type.in_([one.value for one in SessionType if one.is_charged])
@@ -208,15 +209,15 @@ DEVICE_EXCLUSIVITY: tuple[Check, ...] = (
 
 PORT_EXCLUSIVITY: tuple[Check, ...] = (
     no_row(
-        "a port of an agent belongs to more than one replica",
+        "a session with its port belongs to more than one replica",
         sa.select(
-            ENDPOINTS.c.agent_id,
-            ENDPOINTS.c.port,
+            _REPLICAS.c.session_id,
             sa.func.count().label("replicas"),
-            sa.func.min(ENDPOINTS.c.kernel_id).label("kernel_id"),
-            sa.func.max(ENDPOINTS.c.kernel_id).label("other"),
+            sa.func.min(_REPLICAS.c.replica_id).label("replica_id"),
+            sa.func.max(_REPLICAS.c.replica_id).label("other"),
         )
-        .group_by(ENDPOINTS.c.agent_id, ENDPOINTS.c.port)
+        .where(_REPLICAS.c.session_id.is_not(None))
+        .group_by(_REPLICAS.c.session_id)
         .having(sa.func.count() > 1),
     ),
     no_row(

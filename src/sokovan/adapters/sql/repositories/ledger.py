@@ -161,13 +161,7 @@ class SqlLedger:
 
     async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, sa.Row[Any]]:
         """Lock the agents in the order of their ids; proofs are checked against them."""
-        wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
-        statement = (
-            sa.select(AGENTS.c.agent_id, AGENTS.c.incarnation, AGENTS.c.status)
-            .where(AGENTS.c.agent_id.in_(wanted))
-            .order_by(AGENTS.c.agent_id)
-            .with_for_update()
-        )
+        statement = _lock_agents(self._transaction.postgresql)
         rows = await self._transaction.fetch(statement, bound_ids(self._transaction, ids))
         return {row.agent_id: row for row in rows}
 
@@ -217,6 +211,16 @@ def _proof_problem(kernel: KernelRow, agent: Any, proof: FreeProof) -> str:
     if proof is FreeProof.INCARNATION_FENCED:
         return "" if agent.incarnation > (kernel.incarnation or 0) else "the agent has not enrolled again"
     return "" if agent.status == AgentStatus.TERMINATED else f"the agent is {agent.status}, not declared gone"
+
+
+@cache
+def _lock_agents(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    return (
+        sa.select(AGENTS.c.agent_id, AGENTS.c.incarnation, AGENTS.c.status)
+        .where(AGENTS.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)))
+        .order_by(AGENTS.c.agent_id)
+        .with_for_update()
+    )
 
 
 @cache

@@ -7,7 +7,7 @@ counted exactly once. Two statements and a read per batch, however many kernels 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -69,10 +69,19 @@ def _key_of(row: Any) -> UsageKey:
 
 
 async def _half_lives(transaction: Transaction, groups: set[str]) -> dict[str, int]:
-    wanted = sa.select(ids_table(transaction.postgresql).c.id)
-    statement = sa.select(SCALING_GROUPS.c.name, SCALING_GROUPS.c.body).where(SCALING_GROUPS.c.name.in_(wanted))
-    rows = await transaction.fetch(statement, bound_ids(transaction, sorted(groups)))
-    return {row.name: item_of(ScalingGroup, row.body).usage_half_life_s for row in rows}
+    rows = await transaction.fetch(_groups(transaction.postgresql), bound_ids(transaction, sorted(groups)))
+    return {row.name: _half_life_of(row.body) for row in rows}
+
+
+@lru_cache(maxsize=1_000)
+def _half_life_of(body: str) -> int:
+    return item_of(ScalingGroup, body).usage_half_life_s
+
+
+@cache
+def _groups(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    wanted = sa.select(ids_table(postgresql).c.id)
+    return sa.select(SCALING_GROUPS.c.name, SCALING_GROUPS.c.body).where(SCALING_GROUPS.c.name.in_(wanted))
 
 
 async def _locked(transaction: Transaction, keys: Sequence[UsageKey]) -> Sequence[Any]:

@@ -144,8 +144,8 @@ async def read_owners(
 
 async def _lock_owners(transaction: Transaction, keys: Sequence[tuple[str, str, str]]) -> None:
     """Lock rows in key order, because the update that follows has no order."""
-    statement, table = _read_usage(transaction.postgresql)
-    await transaction.fetch(statement.with_for_update(of=OWNER_USAGE), table.bind(sorted(set(keys))))
+    statement, table = _lock_usage(transaction.postgresql)
+    await transaction.fetch(statement, table.bind(sorted(set(keys))))
 
 
 async def _owners(transaction: Transaction, delta: UsageDelta) -> dict[tuple[str, str, str], int]:
@@ -232,6 +232,12 @@ def _read_usage(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa: FBT00
     rows = Rows("wanted", {"scope": TEXT, "name": TEXT, "slot": TEXT}, postgresql=postgresql)
     statement = sa.select(*_OWNER_KEY, OWNER_USAGE.c.used).join(rows.table, _of_row(rows)).order_by(*_OWNER_KEY)
     return statement, rows
+
+
+@cache
+def _lock_usage(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa: FBT001  # a key of the cache
+    statement, rows = _read_usage(postgresql)
+    return statement.with_for_update(of=OWNER_USAGE), rows
 
 
 @cache

@@ -48,8 +48,7 @@ class SqlVerdicts:
 
     async def remove(self, session_ids: Sequence[SessionId]) -> None:
         """See the port."""
-        wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
-        statement = sa.delete(VERDICTS).where(VERDICTS.c.session_id.in_(wanted))
+        statement = _remove(self._transaction.postgresql)
         await self._transaction.execute(statement, bound_ids(self._transaction, session_ids))
 
     async def eligible_before(self, group: ScalingGroupName, until_ms: int, *, limit: int) -> Sequence[SessionId]:
@@ -88,6 +87,11 @@ def _of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cac
     wanted = sa.select(ids_table(postgresql).c.id)
     waiting = SESSIONS.c.session_id == VERDICTS.c.session_id
     return sa.select(VERDICTS).join(SESSIONS, waiting).where(VERDICTS.c.session_id.in_(wanted), _IS_PENDING)
+
+
+@cache
+def _remove(postgresql: bool) -> sa.Delete:  # noqa: FBT001  # a key of the cache
+    return sa.delete(VERDICTS).where(VERDICTS.c.session_id.in_(sa.select(ids_table(postgresql).c.id)))
 
 
 @cache

@@ -14,10 +14,9 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.schema.array_tables import array_tables
 from sokovan.adapters.sql.schema.columns import Amount, Identity, Name, status_check
 from sokovan.adapters.sql.schema.history_tables import follows_history, history_table
+from sokovan.adapters.sql.schema.serving_tables import serving_tables
 from sokovan.domain.lifecycle.agent import AGENT
-from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, FreeProof, KernelStatus
-from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import Scope
@@ -369,39 +368,10 @@ PAST_USAGE = sa.Table(
 )
 
 # ---------------------------------------------------------------------------------------------------------------
-# Deployments and routes.
+# Deployments, replicas, routes and proxies.
 
-DEPLOYMENT_HISTORY = history_table(METADATA, DEPLOYMENT)
-DEPLOYMENTS = sa.Table(
-    "deployments",
-    METADATA,
-    sa.Column("deployment_id", Name, primary_key=True),
-    *follows_history(DEPLOYMENT, "deployment_id"),
-    _refers("scaling_group", "scaling_groups.name"),
-    sa.Column("replicas_desired", Amount, nullable=False),
-    _body(),
-    sa.CheckConstraint("replicas_desired >= 0", name="replicas"),
-)
-ROUTE_HISTORY = history_table(METADATA, ROUTE)
-ROUTES = sa.Table(
-    "routes",
-    METADATA,
-    sa.Column("route_id", Name, primary_key=True),
-    sa.Column("deployment_id", Name, sa.ForeignKey("deployments.deployment_id"), nullable=False, index=True),
-    *follows_history(ROUTE, "route_id"),
-)
-ENDPOINTS = sa.Table(
-    "endpoints",
-    METADATA,
-    sa.Column("route_id", Name, sa.ForeignKey("routes.route_id"), primary_key=True),
-    sa.Column("kernel_id", Name, primary_key=True),
-    sa.Column("agent_id", Name, nullable=False),
-    sa.Column("port", Amount, nullable=False),
-    sa.Column("health", Name, nullable=False),
-    sa.Column("weight", Amount, nullable=False),
-    # A port of an agent belongs to one replica of one route.
-    sa.UniqueConstraint("agent_id", "port"),
-)
+SERVING = serving_tables(METADATA)
+DEPLOYMENTS, ROUTES = SERVING.deployments, SERVING.routes
 
 # ---------------------------------------------------------------------------------------------------------------
 # Safe writes: exactly once, by one leader, with an outbox for events.
@@ -491,7 +461,5 @@ HISTORIES = {
         (SESSION, SESSION_HISTORY),
         (KERNEL, KERNEL_HISTORY),
         (AGENT, AGENT_HISTORY),
-        (DEPLOYMENT, DEPLOYMENT_HISTORY),
-        (ROUTE, ROUTE_HISTORY),
     )
-}
+} | SERVING.histories

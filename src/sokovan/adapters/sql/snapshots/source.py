@@ -6,7 +6,7 @@ it. A refresh reads only rows with stamps that were not settled at the previous 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -31,6 +31,7 @@ from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology_rules import Topology
@@ -51,13 +52,15 @@ class SqlSnapshots:
         self._store = store
         self._view = SystemView()
         self._since: int | None = None
+        # Sessions may be behind the rest.
+        self._sessions_since: int | None = None
         self._marks: dict[str, int] = {}
 
-    async def refresh(self) -> bool:
+    async def refresh(self, *, sessions: bool = True) -> bool:
         """See the port."""
         # The first refresh reads everything; later ones read few rows.
         read = self._store.read_long if self._since is None else self._store.read
-        return await read(self._refresh)
+        return await read(lambda unit: self._refresh(unit, sessions=sessions or self._since is None))
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         """See the port."""
@@ -66,6 +69,14 @@ class SqlSnapshots:
     def scaling_groups(self) -> Sequence[ScalingGroupName]:
         """See the port."""
         return sorted(self._view.scaling_groups)
+
+    def groups(self) -> Sequence[ScalingGroup]:
+        """See the port."""
+        return [self._view.scaling_groups[name] for name in self.scaling_groups()]
+
+    def agents(self) -> Mapping[AgentId, AgentInfo]:
+        """See the port."""
+        return dict(self._view.agents)
 
     def incarnation(self, agent_id: AgentId) -> int | None:
         """See the port."""
@@ -92,9 +103,9 @@ class SqlSnapshots:
         await self._store.run_sql(work, fence=fence)
         self._view.carry(scaling_group, after)
 
-    async def _refresh(self, unit: SqlUnitOfWork) -> bool:
+    async def _refresh(self, unit: SqlUnitOfWork, *, sessions: bool) -> bool:
         transaction = unit.transaction
-        settled, changed = await self._progress(transaction)
+        settled, changed = await self._progress(transaction, since=self._sessions_since if sessions else self._since)
         if not changed:
             self._view.now_ms = transaction.now_ms
             return False
@@ -106,20 +117,22 @@ class SqlSnapshots:
             await transaction.execute(sa.text("SET LOCAL enable_seqscan = off"))
         marks = {row.kind: row.stamp for row in await transaction.fetch(_MARKS)}
         await self._refresh_catalog(unit, view, marks)
-        await refresh_sessions(transaction, view, since=self._since)
+        if sessions:
+            await refresh_sessions(transaction, view, since=self._sessions_since)
         await self._refresh_agents(transaction, view)
         await self._refresh_usage(transaction, view)
         await self._refresh_past_usage(transaction, view)
         view.changed()
         self._view, self._since, self._marks = view, settled, marks
+        self._sessions_since = settled if sessions else self._sessions_since
         return True
 
-    async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
-        """The stamp for the next refresh, and whether anything changed since the last one."""
+    async def _progress(self, transaction: Transaction, *, since: int | None) -> tuple[int, bool]:
+        """The stamp for the next refresh, and whether anything changed since a stamp."""
         row = await transaction.first(progress(transaction.postgresql))
         if row is None:
             raise LookupError("a query without a table returns one row")
-        return row.settled, self._since is None or row.latest >= self._since
+        return row.settled, since is None or row.latest >= since
 
     def _new(self) -> dict[str, int]:
         """The parameter for rows that are new: no row has a stamp below 0."""

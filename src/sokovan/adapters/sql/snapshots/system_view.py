@@ -70,27 +70,28 @@ class SystemView:
                 self.set_releasing(kernel.kernel_id, kernel.agent_id, slots_of(kernel.slots))
             else:
                 self._forget_releasing(kernel.kernel_id)
-        self._drop_session(session_id)
+        before = self._drop_session(session_id)
         if ended:
             if session_id in self._waiting_for:
                 self.outcomes[session_id] = row.result == SessionResult.SUCCESS.value
             if row.array_id in self._waiting_for:
                 self.unsettled.add(row.array_id)
             return
-        session = session_workload(row, kernels)
+        session = session_workload(row, kernels, before)
         self._group_of[session_id] = row.scaling_group
         self._sessions.setdefault(row.scaling_group, {})[session_id] = session
         self._waiting_for.update(session.dependencies)
         self.unsettled.update(session.dependencies)
 
-    def _drop_session(self, session_id: SessionId) -> None:
-        """Remove a session, and results of dependencies that no session waits for."""
+    def _drop_session(self, session_id: SessionId) -> SessionWorkload | None:
+        """Remove a session, and results of dependencies that no session waits for; returns it."""
         known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)
         for dependency in () if known is None else known.dependencies:
             self._waiting_for[dependency] -= 1
             if not self._waiting_for[dependency]:
                 del self._waiting_for[dependency]
                 self.outcomes.pop(dependency, None)
+        return known
 
     def set_releasing(self, kernel_id: str, agent_id: str, slots: ResourceSlot) -> None:
         """Record a TERMINATING kernel that still holds its slots."""

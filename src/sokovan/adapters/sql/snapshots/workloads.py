@@ -35,10 +35,14 @@ _CONSTRAINTS: Mapping[str, Any] = {
 _HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
 
 
-def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
-    """The workload of one session, from the rows that `changed_sessions` reads."""
-    spec = msgspec.json.decode(row.body)
+def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload | None = None) -> SessionWorkload:
+    """The workload of one session, from the rows that `changed_sessions` reads.
+
+    Kernels that are as they were `before` are taken from there.
+    """
+    spec = msgspec.json.decode(row.body) if len(row.body) <= _SMALL_TEXT else _large_spec(row.body)
     specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}
+    known = {} if before is None else {kernel.kernel_id: kernel for kernel in before.kernels}
     failed = failed_starts_of(row.failed_starts)
     elsewhere = spec.get("retry", {}).get("elsewhere", True)
     constraints = _constraints(row, spec)
@@ -51,7 +55,9 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
     return SessionWorkload(
         session_id=SessionId(row.session_id),
         kernels=tuple(
-            _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets)
+            same
+            if (same := known.get(kernel.kernel_id)) is not None and _is_same(same, kernel, avoid, meets=meets)
+            else _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets)
             for kernel in kernels
             if kernel.status not in (_ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED)
         ),
@@ -76,6 +82,18 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
         preemption=Preemption(spec["preemption"]),
         gates=tuple(spec.get("gates", ())),
     )
+
+
+def _is_same(known: KernelWorkload, row: Any, avoid: tuple[tuple[AgentId, int], ...], *, meets: bool) -> bool:
+    """Whether a kernel's workload follows from its row still; the rest of it never changes."""
+    if known.meets is not meets or known.releasing is not (row.status == KernelStatus.TERMINATING.value):
+        return False
+    return known.agent == row.agent_id if row.status in _HOLDING else known.agent is None and known.avoid == avoid
+
+
+# Specs of large sessions take much memory; few of them change at a time.
+_SMALL_TEXT = 65_536
+_large_spec = lru_cache(maxsize=4)(msgspec.json.decode)
 
 
 def _constraints(row: Any, spec: Mapping[str, Any]) -> PlacementConstraints | None:

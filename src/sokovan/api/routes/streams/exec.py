@@ -36,62 +36,24 @@ NORMAL = 1000
 TOO_BIG = 1009
 
 
-class ExecSocket:
-    """Runs commands for callers that may change the session."""
+class KernelSocket:
+    """A WebSocket to something in a running kernel."""
 
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._gateway = dependencies.store, dependencies.gateway
-        self._streams, self._auditor = context.streams, context.auditor
+        self._streams = context.streams
 
-    async def run(self, websocket: WebSocket) -> None:
-        """Run one command, from its request to its exit code."""
-        principal = principal_of(websocket.scope)
-        self._streams.hub.require_room(principal.user)
-        try:
-            found = await self._running(principal, websocket.path_params["ref"], websocket.path_params["index"])
-        except ObjectNotFound as error:
-            await self._auditor.denied(websocket, error)
-            raise
-        await websocket.accept()
-        try:
-            code = await self._executed(websocket, principal, *found)
-        except (WebSocketDisconnect, TimeoutError):
-            return
-        except BodyTooLarge as error:
-            await send_last(websocket, problem_of(error, principal.request_id), TOO_BIG)
-        except AgentRefused as error:
-            await send_last(websocket, problem_of(ExecFailed(error.message), principal.request_id), POLICY_VIOLATION)
-        except SokovanError as error:
-            await send_last(websocket, problem_of(error, principal.request_id), POLICY_VIOLATION)
-        else:
-            await send_last(websocket, {"exit_code": code}, NORMAL)
-
-    async def _running(self, principal: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
+    async def running(self, principal: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
+        """The kernel, which must run, and its agent. Raises ObjectNotFound, Conflict."""
         record = await read_session(self._store, ref, principal)
         kernel = kernel_at(record, index)
         if kernel.status is not KernelStatus.RUNNING or kernel.agent_id is None:
-            hint = "commands can run only in a running kernel"
+            hint = "commands and connections need a running kernel"
             raise Conflict(f"kernel {kernel.kernel_id} is {kernel.status}", hint=hint)
         return kernel, kernel.agent_id
 
-    async def _executed(
-        self, websocket: WebSocket, principal: AuthenticatedPrincipal, kernel: KernelRecord, agent_id: AgentId
-    ) -> int:
-        async with asyncio.timeout(FIRST_MESSAGE_S):
-            request = read_request(await next_message(websocket))
-        # Only the program: arguments may contain secrets.
-        entry = audit_entry(principal, "session.exec", kernel.kernel_id, program=request.command[0])
-        await self._store.run(lambda unit: unit.audit.append(entry))
-        execution = self._gateway.execute(
-            agent_id, kernel.kernel_id, kernel.attempt, request.command, terminal=request.terminal
-        )
-        async with execution:
-            if request.terminal:
-                await execution.resize(rows=request.rows, columns=request.columns)
-            return await self._relay(websocket, principal, execution)
-
-    async def _relay(self, websocket: WebSocket, principal: AuthenticatedPrincipal, execution: KernelExecution) -> int:
+    async def relay(self, websocket: WebSocket, principal: AuthenticatedPrincipal, execution: KernelExecution) -> int:
         """Relay input and output until the command ends or the client disconnects."""
         output = asyncio.create_task(_relay_output(websocket, execution))
         others = [asyncio.create_task(_relay_input(websocket, execution)), asyncio.create_task(self._guard(principal))]
@@ -115,6 +77,53 @@ class ExecSocket:
                 listener.take()
                 await self._streams.require_key(principal)
         raise StoreUnavailable("the server is stopping")
+
+
+class ExecSocket(KernelSocket):
+    """Runs commands for callers that may change the session."""
+
+    def __init__(self, context: ApiContext) -> None:
+        super().__init__(context)
+        self._auditor = context.auditor
+
+    async def run(self, websocket: WebSocket) -> None:
+        """Run one command, from its request to its exit code."""
+        principal = principal_of(websocket.scope)
+        self._streams.hub.require_room(principal.user)
+        try:
+            found = await self.running(principal, websocket.path_params["ref"], websocket.path_params["index"])
+        except ObjectNotFound as error:
+            await self._auditor.denied(websocket, error)
+            raise
+        await websocket.accept()
+        try:
+            code = await self._executed(websocket, principal, *found)
+        except (WebSocketDisconnect, TimeoutError):
+            return
+        except BodyTooLarge as error:
+            await send_last(websocket, problem_of(error, principal.request_id), TOO_BIG)
+        except AgentRefused as error:
+            await send_last(websocket, problem_of(ExecFailed(error.message), principal.request_id), POLICY_VIOLATION)
+        except SokovanError as error:
+            await send_last(websocket, problem_of(error, principal.request_id), POLICY_VIOLATION)
+        else:
+            await send_last(websocket, {"exit_code": code}, NORMAL)
+
+    async def _executed(
+        self, websocket: WebSocket, principal: AuthenticatedPrincipal, kernel: KernelRecord, agent_id: AgentId
+    ) -> int:
+        async with asyncio.timeout(FIRST_MESSAGE_S):
+            request = read_request(await next_message(websocket))
+        # Only the program: arguments may contain secrets.
+        entry = audit_entry(principal, "session.exec", kernel.kernel_id, program=request.command[0])
+        await self._store.run(lambda unit: unit.audit.append(entry))
+        execution = self._gateway.execute(
+            agent_id, kernel.kernel_id, kernel.attempt, request.command, terminal=request.terminal
+        )
+        async with execution:
+            if request.terminal:
+                await execution.resize(rows=request.rows, columns=request.columns)
+            return await self.relay(websocket, principal, execution)
 
 
 async def _relay_output(websocket: WebSocket, execution: KernelExecution) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
+from functools import lru_cache
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,23 +11,23 @@ from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_
 from sokovan.api.access.lookup import read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.events import event_view, missed_view
-from sokovan.api.mapping.sessions import KERNELS_SHOWN, is_final
 from sokovan.api.operations import EVENT_STREAM, ApiOperation
-from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.event_hub import EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, sse
-from sokovan.api.streaming.visibility import EventVisibility
+from sokovan.api.streaming.session_watch import WatchedSessions
+from sokovan.api.streaming.visibility import EventVisibility, SessionOwners
+from sokovan.domain.events import Event
 from sokovan.domain.ids import SessionId
-from sokovan.domain.records import SessionRecord
-from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.sessions import SessionView
 from sokovan.wire.api.system import EventView
 
 CONNECTED = b": connected\n\n"
 # The pause after a read of a session, as a multiple of the time that it took.
-_PAUSE_TIMES = 4
+_PAUSE_TIMES = 10
 _PAUSE_MAX_S = 0.5
+# Encoded events that are kept for other streams.
+_CHANGES_KEPT = 2_000
 
 
 class WatchRoutes:
@@ -35,6 +36,8 @@ class WatchRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._clock, self._streams = dependencies.store, dependencies.clock, context.streams
+        # Shared by all streams: an event costs at most one read, however many watch.
+        self._owners, self._watched = SessionOwners(self._store), WatchedSessions(self._store, self._clock)
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -69,33 +72,26 @@ class WatchRoutes:
         return self._streams.response(principal, lambda ear: self._events(ear, principal))
 
     async def _changes(self, listener: EventListener, session_id: SessionId) -> Source:
-        async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionView]:
-            record = await unit.sessions.get(session_id, kernels_max=KERNELS_SHOWN)
-            [view] = await session_views(unit, [record])
-            return record, view
-
-        last, read_ms = b"", 0
+        last = b""
         while True:
             # Cleared before the store is read, so that a concurrent change triggers another read.
             listener.take()
-            began_ms = self._clock.monotonic_ms()
-            record, view = await self._store.read(work)
-            text = msgspec.json.encode(view)
-            if text != last:
-                yield sse("session", view, event_id=str(record.version))
-                last = text
-            if is_final(record):
+            found = await self._watched.current(session_id)
+            if found.event != last:
+                yield found.event
+                last = found.event
+            if found.is_final:
                 return
             read_ms = self._clock.monotonic_ms()
-            if view.size > KERNELS_SHOWN:
-                # It changes often, and takes long to read: streams of it must not fill the loop.
-                await self._clock.sleep(min(_PAUSE_MAX_S, _PAUSE_TIMES * (read_ms - began_ms) / 1000))
+            if found.is_large:
+                # Its streams must not fill the loop.
+                await self._clock.sleep(min(_PAUSE_MAX_S, _PAUSE_TIMES * found.took_ms / 1000))
             due_ms = read_ms + self._streams.limits.reread_s * 1000
             while not listener.has_events and self._clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
 
     async def _events(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
-        visibility = EventVisibility(self._store, principal)
+        visibility = EventVisibility(self._owners, principal)
         # Confirms the connection: from here on nothing is missed unless `resync` is sent.
         yield CONNECTED
         while True:
@@ -103,6 +99,12 @@ class WatchRoutes:
             if lost:
                 yield sse("resync", missed_view(self._clock.now_ms()))
             for event in await visibility.of(events):
-                yield sse("change", event_view(event))
+                yield _change(event)
             if not listener.has_events:
                 yield UNTIL_WOKEN
+
+
+@lru_cache(maxsize=_CHANGES_KEPT)
+def _change(event: Event) -> bytes:
+    """An event as it is sent; encoded once for all streams, which get it at about the same time."""
+    return sse("change", event_view(event))

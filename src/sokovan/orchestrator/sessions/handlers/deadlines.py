@@ -47,7 +47,7 @@ class EnforceDeadlines:
     async def handle(self, cycle: CycleInput) -> bool:
         """Expire everything that is overdue."""
         sessions, writer = self._sessions, self._writer
-        self._groups = {group.name: group for group in await self._scheduler.scaling_groups()}
+        self._groups = {group.name: group for group in self._scheduler.scaling_groups()}
         checked = {one.session_id: one for need in _TRANSIENT for one in sessions.needing(need)}
         checked |= {one.session_id: one for one in self._running() if self._overtime(one) is not None}
         plans = writer.decide(self.name, checked.values(), lambda session: self._steps(session, cycle.agents))

@@ -29,17 +29,16 @@ class ScheduleSessions:
     def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._reader, self._writer = context.sessions, context.reader, context.writer
         self._batches, self._scheduler, self._telemetry = context.batches, context.scheduler, context.telemetry
-        self._on_failure, self._refreshed_at = context.on_failure, 0
+        self._on_failure = context.on_failure
 
     def clear(self) -> None:
-        """Nothing to reset: the transaction count goes on across terms."""
+        """Nothing to reset."""
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Run one scheduling cycle, and cache placed sessions for the next handlers."""
         pending = self._sessions.count(Need.SCHEDULING) > 0
-        if pending and self._batches.transactions != self._refreshed_at:
+        if pending:
             await self._scheduler.refresh()  # slots freed in this cycle can be used in it
-            self._refreshed_at = self._batches.transactions
         report = await self._scheduler.run(fence=self._batches.fence, always=cycle.long, pending=pending)
         if report.placed:
             self._telemetry.count("placements_total", report.placed)

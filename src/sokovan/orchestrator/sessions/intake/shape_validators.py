@@ -93,12 +93,11 @@ def partitions(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def session_type(query: IntakeQuery) -> Iterator[Problem]:
-    """System sessions are for administrators; inference sessions are refused."""
+    """System sessions are for administrators, inference sessions for deployments."""
     if query.request.session_type is SessionType.SYSTEM and query.caller.role is not Role.ADMIN:
         yield Problem("type", "system sessions are for administrators")
-    if query.request.session_type is SessionType.INFERENCE:
-        problem = "inference sessions belong to deployments, which this version cannot run yet; use batch with --port"
-        yield Problem("type", problem)
+    if query.request.session_type is SessionType.INFERENCE and query.request.replica is None:
+        yield Problem("type", "inference sessions belong to deployments: create one, or use batch with --port")
 
 
 def starting_time(query: IntakeQuery) -> Iterator[Problem]:

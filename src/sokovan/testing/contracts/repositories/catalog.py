@@ -16,6 +16,7 @@ from sokovan.domain.ids import AccessKey, DeploymentId, QueueName, ScalingGroupN
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.ports.repositories.catalog import CatalogItem
 from sokovan.testing.contracts import expect
@@ -276,8 +277,9 @@ async def a_scaling_group_in_use_cannot_be_removed(cluster: StoredCluster) -> No
     await cluster.put(*[ScalingGroup(name=group) for group in groups])
     await cluster.agent(cluster.new("a"), scaling_group=groups[0])
     await cluster.submit(cluster.new("s"), scaling_group=groups[1])
-    spec = DeploymentSpec(DeploymentId(cluster.new("d")), "vllm", "llama", ResourceSlot(), scaling_group=groups[2])
-    await cluster.store.run(lambda unit: unit.deployments.create(spec, BY_USER))
+    name = cluster.new("d")
+    spec = DeploymentSpec(deployment_id=DeploymentId(name), name=name, scaling_group=groups[2])
+    await cluster.store.run(lambda unit: unit.deployments.create(spec, RevisionSpec(variant="vllm"), BY_USER))
     for group in groups:
         await refusal(removed(cluster, ScalingGroup, group), Conflict)
 

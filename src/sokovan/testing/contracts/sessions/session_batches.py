@@ -98,6 +98,70 @@ async def _freed_known(session: SessionRecord, index: int, unit: UnitOfWork) -> 
     return await unit.ledger.free([session.kernels[index]], FreeProof.AGENT_TOMBSTONE, BY_COORDINATOR, known=known)
 
 
+_STEPS = (
+    (BY_COORDINATOR, KernelTrigger.IMAGE_READY),
+    (replace(BY_COORDINATOR, code="asked"), KernelTrigger.CREATION_REQUESTED),
+    (BY_AGENT, KernelTrigger.STARTED),
+    (BY_COORDINATOR, KernelTrigger.STOP_REQUESTED),
+)
+
+
+async def steps_at_once_are_as_if_one_after_the_other(cluster: StoredCluster) -> None:
+    """The same states, histories and events; each row is written once."""
+    single, at_once = [await placed(cluster, kernels=2) for _ in range(2)], [await placed(cluster, kernels=2)]
+    before = at_once[0]
+    await published(cluster)
+    for change, trigger in _STEPS:
+        single = list(await moved_many(cluster, moves_of(single, trigger), change))
+    one_by_one = await published(cluster)
+    steps = [(change, moves_of(at_once, trigger)) for change, trigger in _STEPS]
+    [after] = await cluster.store.run(
+        lambda unit: unit.sessions.move_in_steps(steps, known={before.session_id: before})
+    )
+    together = await published(cluster)
+    expect(after == await cluster.session(after.session_id), "the answer is not what the store has")
+    expect(after.version == before.version + 1, "the session was written more than once")
+    expect(
+        (after.status, after.cause, after.result) == (single[0].status, single[0].cause, single[0].result), "the end"
+    )
+    for kernel, same in zip(after.kernels, single[0].kernels, strict=True):
+        expect((kernel.status, kernel.sent) == (same.status, same.sent), f"{kernel} instead of {same}")
+    histories = [await _whole_history(cluster, one.session_id) for one in (after, single[0])]
+    expect(histories[0] == histories[1], f"the histories differ: {histories}")
+    expect(2 * len(together) == len(one_by_one), f"{len(together)} events instead of {len(one_by_one)} for two")
+
+
+async def _whole_history(cluster: StoredCluster, session_id: SessionId) -> list[tuple[object, ...]]:
+    """The history of a session and of its kernels, without ids and times."""
+    found = await cluster.store.read(lambda unit: unit.sessions.history(session_id, kernels=True))
+    return sorted(
+        (
+            name.removeprefix(session_id),
+            one.sequence,
+            str(one.before),
+            one.after,
+            one.trigger,
+            one.change.by,
+            one.change.code,
+        )
+        for name, one in found
+    )
+
+
+async def a_stale_session_takes_none_of_several_steps(cluster: StoredCluster) -> None:
+    """The others take all of theirs."""
+    sessions = [await placed(cluster) for _ in range(2)]
+    await moved_many(cluster, moves_of(sessions[:1], KernelTrigger.PREPARATION_STARTED))
+    before = await cluster.session(sessions[0].session_id)
+    steps = [(change, moves_of(sessions, trigger)) for change, trigger in _STEPS[:2]]
+    after = await cluster.store.run(lambda unit: unit.sessions.move_in_steps(steps))
+    expect([one.session_id for one in after] == [sessions[1].session_id], "the wrong sessions moved")
+    expect(after[0].status is SessionStatus.CREATING, f"it is {after[0].status}")
+    expect(await cluster.session(sessions[0].session_id) == before, "a session that was changed was moved")
+    none = await cluster.store.run(lambda unit: unit.sessions.move_in_steps([]))
+    expect(list(none) == [], "no steps moved something")
+
+
 async def each_move_is_published_once(cluster: StoredCluster) -> None:
     """Kernels and sessions, with the commit."""
     sessions = [await placed(cluster, kernels=2) for _ in range(3)]
@@ -327,6 +391,8 @@ def _in_session(move: KernelMove, session_id: str) -> KernelMove:
 CHECKS: tuple[Check, ...] = (
     every_session_is_moved_as_if_alone,
     a_known_session_is_written_as_if_it_was_read,
+    steps_at_once_are_as_if_one_after_the_other,
+    a_stale_session_takes_none_of_several_steps,
     each_move_is_published_once,
     a_concurrently_changed_session_is_skipped,
     missing_sessions_and_kernels_are_skipped,

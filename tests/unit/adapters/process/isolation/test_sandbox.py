@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import sokovan
 from sokovan.adapters.process.isolation import sandbox as module
 from sokovan.adapters.process.isolation.sandbox import Sandbox, bundled_bubblewrap, folders_of, probe_sandbox
 from sokovan.wire.frames import CreateKernel, MountEntry
@@ -111,6 +112,13 @@ def test_what_is_hidden_is_hidden_before_what_is_shown_and_sealed_at_the_end() -
 def test_the_interpreter_can_be_seen_wherever_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     assert ("--ro-bind", str(tmp_path)) in pairwise(options(launch("k", "pass")))
+
+
+def test_the_package_can_be_seen_so_that_the_toy_engine_runs_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "base_prefix", "/nowhere")
+    monkeypatch.setattr(sys, "prefix", "/nowhere")
+    package = str(Path(sokovan.__file__).parent)
+    assert ("--ro-bind", package) in pairwise(options(launch("k", "pass")))
 
 
 def test_folders_are_bound_by_descriptor_where_the_program_can() -> None:

@@ -122,9 +122,9 @@ BREAKS = [
     ),
     Break(
         "I6",
-        "two routes lead to one port",
-        (without_constraints("endpoints"), "UPDATE endpoints SET port = 9000"),
-        {"agent_id": "a1", "port": 9000, "replicas": 2, "kernel_id": "running.0"},
+        "two replicas have one session",
+        (without_constraints("replicas"), "UPDATE replicas SET session_id = 'running'"),
+        {"session_id": "running", "replicas": 2, "replica_id": "chat-1", "other": "code-1"},
     ),
     Break(
         "I6",

@@ -82,7 +82,9 @@ async def test_a_history_is_gapless_and_chained(row: dict[str, object], connecti
 
 async def test_a_status_is_that_of_the_last_line_it_points_at(connection: AsyncConnection) -> None:
     await insert_row(connection, DEPLOYMENT, sequence=1, after="pending")
-    values = {"deployment_id": "x", "scaling_group": "default", "replicas_desired": 0, "body": "{}", "version": 1}
+    texts = ("deployment_id", "name", "user", "group", "domain", "access_key", "body")
+    numbers = ("replicas_desired", "revision", "created_ms", "since_ms", "place", "version")
+    values = {**dict.fromkeys(texts, "x"), **dict.fromkeys(numbers, 1), "holding": False}
     table = sa.table("deployments", *[sa.column(name) for name in (*values, "status", "history_sequence")])
     for wrong in ({"status": "running", "history_sequence": 1}, {"status": "pending", "history_sequence": 2}):
         with pytest.raises(IntegrityError):

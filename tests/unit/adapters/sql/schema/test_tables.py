@@ -101,5 +101,5 @@ async def test_what_ended_cannot_go_on() -> None:
 
 
 def test_every_lifecycle_has_its_history() -> None:
-    assert sorted(HISTORIES) == ["agent", "deployment", "kernel", "route", "session"]
+    assert sorted(HISTORIES) == ["agent", "deployment", "kernel", "replica", "rollout", "route", "session"]
     assert all(history.name in METADATA.tables for history in HISTORIES.values())

@@ -61,6 +61,18 @@ async def test_a_refresh_reads_the_specs_of_what_changed_only(postgres_url: str)
             assert shown == {"s0", "s1", "s2", "s4"}
 
 
+async def test_a_refresh_without_sessions_reads_neither_them_nor_their_kernels() -> None:
+    async with StoredCluster.open() as cluster:
+        source = await a_busy_cluster(cluster)
+        await cluster.stop("s3")
+        await cluster.agent("a2")
+        with statements(cluster) as seen:
+            assert await source.refresh(sessions=False)
+        assert not any("FROM kernels" in statement or "FROM sessions WHERE" in statement for statement in seen), seen
+        assert set(source.agents()) == {"a1", "a2"}
+        assert [one.name for one in source.groups()] == [DEFAULT_GROUP]
+
+
 async def test_a_leader_that_was_replaced_leaves_nothing_to_the_next() -> None:
     async with StoredCluster.open() as cluster:
         source = SqlSnapshots(cluster.store)

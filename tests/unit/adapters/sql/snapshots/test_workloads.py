@@ -112,3 +112,16 @@ def test_kernels_that_are_over_are_left_out() -> None:
 def test_equal_owners_are_one_object() -> None:
     first, second = session_workload(*rows_of(RICH)), session_workload(*rows_of(RICH))
     assert first.owner is second.owner
+
+
+def test_kernels_that_are_as_they_were_are_taken_from_before() -> None:
+    states = ("pending", "scheduled", "running", "terminating", "terminated")
+    for first in states:
+        for second in states:
+            before = session_workload(*rows_of(RICH, first, first, "running"))
+            row, kernels = rows_of(RICH, second, first, "running")
+            after = session_workload(row, kernels, before)
+            assert after == session_workload(row, kernels)
+            known = {kernel.kernel_id: kernel for kernel in before.kernels}
+            same = [kernel for kernel in after.kernels if kernel is known.get(kernel.kernel_id)]
+            assert KERNELS[2].kernel_id in {kernel.kernel_id for kernel in same}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -80,6 +82,32 @@ async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: ApiHar
         event = await stream.event()
         assert event is not None
         assert (event[1]["reason"], event[1]["reason_detail"]) == ("NEVER_FITS", "too large")
+
+
+async def test_the_store_is_read_once_for_all_watchers_of_a_change(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.submit("popular", NORTH)
+    async with AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(api.stream("/sessions/popular/events", user=NORTH)) for _ in range(9)
+        ]
+        assert [await status_of(stream) for stream in streams] == ["pending"] * 9
+        await api.cluster.place("popular", "a1")
+        reads, read = [], api.cluster.store.read
+
+        async def counted(work: Any) -> Any:
+            reads.append(work)
+            return await read(work)
+
+        async def as_it_is(_stream: object) -> None:
+            """Keys are checked by reads as well."""
+
+        monkeypatch.setattr(api.cluster.store, "read", counted)
+        monkeypatch.setattr(api.app.state.context.streams, "require_key", as_it_is)
+        await api.flush()
+        assert [await status_of(stream) for stream in streams] == ["scheduled"] * 9
+        assert len(reads) == 1
 
 
 async def test_an_ended_session_is_sent_once(api: ApiHarness) -> None:

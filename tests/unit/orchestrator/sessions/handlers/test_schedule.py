@@ -15,6 +15,7 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Advice, Code, Verdict
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
+from tests.unit.adapters.sql.statements import recorded_statements
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
@@ -127,3 +128,16 @@ async def test_a_system_session_starts_first_and_counts_against_no_quota(cluster
     await cluster.stop("system")
     await cluster.settle()
     assert await cluster.status("early") == "running"
+
+
+async def test_sessions_are_read_for_a_decision_only_if_one_waits(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("gang", kernels=5)
+    await cluster.settle()
+    await agent.ends("gang.0", 0)
+    with recorded_statements(cluster.stored) as statements:
+        await cluster.tick()
+    assert not any("FROM kernels" in one and "kernels.slots" in one for one in statements), statements
+    await cluster.submit("next")
+    await cluster.settle()
+    assert await cluster.status("next") == "running"

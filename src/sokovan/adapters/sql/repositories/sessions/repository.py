@@ -170,7 +170,7 @@ class SqlSessions:
             raise InvalidSpec(what="moves", field="kernels", value=moves, problem="names no kernel")
         session = await self._locked(moves[0].kernel.session_id)
         for move in moves:
-            if not _is_current(session, move):
+            if not _is_current({session.session_id: session}, move):
                 raise _stale(session, move)
         transitions = Transitions(self._transaction, change)
         _move(transitions, session, moves)
@@ -181,21 +181,33 @@ class SqlSessions:
         self, moves: Sequence[KernelMove], change: Change, *, known: Mapping[SessionId, SessionRecord] | None = None
     ) -> Sequence[SessionRecord]:
         """See the port."""
-        by_session: dict[SessionId, list[KernelMove]] = {}
-        for move in moves:
-            by_session.setdefault(move.kernel.session_id, []).append(move)
-        wanted = frozenset(move.kernel.kernel_id for move in moves)
-        states = await lock_sessions(self._transaction, list(by_session), known=known, wanted=wanted) if moves else {}
-        current = [
-            state for state in states.values() if all(_is_current(state, move) for move in by_session[state.session_id])
-        ]
+        return await self.move_in_steps([(change, moves)], known=known)
+
+    async def move_in_steps(
+        self,
+        steps: Sequence[tuple[Change, Sequence[KernelMove]]],
+        *,
+        known: Mapping[SessionId, SessionRecord] | None = None,
+    ) -> Sequence[SessionRecord]:
+        """See the port."""
+        every = [move for _, moves in steps for move in moves]
+        ids, wanted = {one.kernel.session_id for one in every}, frozenset(one.kernel.kernel_id for one in every)
+        states = await lock_sessions(self._transaction, sorted(ids), known=known, wanted=wanted) if every else {}
+        stale = {one.kernel.session_id for one in every if not _is_current(states, one)}
+        current = {one: state for one, state in states.items() if one not in stale}
         if not current:
             return []
-        transitions = Transitions(self._transaction, change)
-        for state in current:
-            _move(transitions, state, by_session[state.session_id])
+        transitions = Transitions(self._transaction, steps[0][0])
+        for change, moves in steps:
+            transitions.change = change
+            by_session: dict[SessionId, list[KernelMove]] = {}
+            for move in moves:
+                by_session.setdefault(move.kernel.session_id, []).append(move)
+            for session_id, some in by_session.items():
+                if session_id in current:
+                    _move(transitions, current[session_id], some)
         await transitions.write()
-        return await transitions.records(current)
+        return await transitions.records(current.values())
 
     async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
         """See the port."""
@@ -281,8 +293,9 @@ def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelM
     transitions.settle(session, *_ended_by(moves))
 
 
-def _is_current(session: SessionRow, move: KernelMove) -> bool:
-    kernel = session.kernels.get(move.kernel.kernel_id)
+def _is_current(sessions: Mapping[str, SessionRow], move: KernelMove) -> bool:
+    session = sessions.get(move.kernel.session_id)
+    kernel = None if session is None else session.kernels.get(move.kernel.kernel_id)
     return kernel is not None and (kernel.status, kernel.version) == (move.kernel.status, move.kernel.version)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -63,16 +63,26 @@ class Ending:
     result: SessionResult
 
 
+class HistoryPart(NamedTuple):
+    """History rows with the same reason, in the order of the moves."""
+
+    change: Change
+    kernels: list[history.HistoryRow]
+    sessions: list[history.HistoryRow]
+
+
 @dataclass(slots=True)
 class Transitions:
-    """Collects the moves of one transaction in memory, then writes them together."""
+    """Collects the moves of one transaction in memory, then writes each row once.
+
+    `change` is the reason of the moves that follow.
+    """
 
     transaction: Transaction
     change: Change
     _kernels: dict[str, tuple[KernelRow, int]] = field(default_factory=dict)
     _sessions: dict[str, tuple[SessionRow, int]] = field(default_factory=dict)
-    _kernel_history: list[history.HistoryRow] = field(default_factory=list)
-    _session_history: list[history.HistoryRow] = field(default_factory=list)
+    _history: list[HistoryPart] = field(default_factory=list)
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
     _group_domains: dict[str, str] = field(default_factory=dict)
@@ -87,7 +97,7 @@ class Transitions:
         kernel.since_ms = self.transaction.now_ms
         kernel.sent = kernel.sent or after is KernelStatus.CREATING
         self._touch_kernel(kernel)
-        self._kernel_history.append(
+        self._history_part().kernels.append(
             history.HistoryRow(kernel.kernel_id, kernel.history_sequence, before, after, trigger)
         )
         self._events.append(
@@ -147,6 +157,11 @@ class Transitions:
             )
             session.failed_starts = [*session.failed_starts, failed][-_FAILED_STARTS_MAX:]
 
+    def _history_part(self) -> HistoryPart:
+        if not self._history or self._history[-1].change != self.change:
+            self._history.append(HistoryPart(self.change, [], []))
+        return self._history[-1]
+
     def _touch_kernel(self, kernel: KernelRow) -> None:
         if kernel.kernel_id not in self._kernels:
             self._kernels[kernel.kernel_id] = (kernel, kernel.version)
@@ -194,7 +209,7 @@ class Transitions:
         session.status = after
         session.since_ms = self.transaction.now_ms
         session.history_sequence += 1
-        self._session_history.append(
+        self._history_part().sessions.append(
             history.HistoryRow(session.session_id, session.history_sequence, before, after, session_trigger)
         )
         self._events.append(
@@ -209,8 +224,9 @@ class Transitions:
 
     async def write(self) -> None:
         """Write histories first, then the rows that reference them. Raises StaleVersion."""
-        await history.append(self.transaction, KERNEL.name, self._kernel_history, self.change)
-        await history.append(self.transaction, SESSION.name, self._session_history, self.change)
+        for part in self._history:
+            await history.append(self.transaction, KERNEL.name, part.kernels, part.change)
+            await history.append(self.transaction, SESSION.name, part.sessions, part.change)
         await self._write_kernels()
         await self._write_sessions()
         # Added after the writes, so that a failed block publishes no events.

@@ -85,7 +85,7 @@ async def settled(cluster: StoredCluster, *statuses: KernelStatus, goal: Goal, s
         transitions = Transitions(unit.transaction, BY_COORDINATOR)
         transitions.settle(session, KernelTrigger.STOP_REQUESTED)
         unit.transaction.events.clear()
-        return [line.trigger for line in transitions._session_history]
+        return [line.trigger for part in transitions._history for line in part.sessions]
 
     return await cluster.store.run_sql(work)
 

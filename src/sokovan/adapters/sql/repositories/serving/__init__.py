@@ -1,0 +1,1 @@
+"""Deployments, replicas, rollouts, routes, tokens and proxies on SQL."""

@@ -1,0 +1,103 @@
+"""Reports of proxies and the usage in them, on SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Row
+
+from sokovan.adapters.sql.schema.serving_tables import USAGE_COUNTS
+from sokovan.adapters.sql.schema.tables import SERVING
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.ids import DeploymentId
+from sokovan.domain.plain_values import from_plain, to_plain
+from sokovan.domain.serving.records import EndpointObservation, ProxyRecord, RouteDemand, UsageCount
+
+_TABLE, _USAGE = SERVING.proxies, SERVING.usage
+_USAGE_KEY = ("minute", "key_id", "deployment_id", "revision")
+
+
+class SqlProxies:
+    """Proxies on SQL."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    async def report(self, report: ProxyRecord, usage: Sequence[UsageCount] = ()) -> int:
+        """See the port."""
+        known = sa.select(_TABLE.c.usage_sequence).where(_TABLE.c.proxy_id == report.proxy_id).with_for_update()
+        row = await self._transaction.first(known)
+        ingested = 0 if row is None else row.usage_sequence
+        fresh = sorted((one for one in usage if one.sequence > ingested), key=lambda one: one.sequence)
+        for count in fresh:
+            await self._add(count)
+        last = fresh[-1].sequence if fresh else ingested
+        values = {
+            "incarnation": report.incarnation,
+            "epoch": report.epoch,
+            "version": report.version,
+            "reported_ms": self._transaction.now_ms,
+            "usage_sequence": last,
+            "body": _body(report),
+        }
+        insert = self._insert(_TABLE).values(proxy_id=report.proxy_id, **values)
+        await self._transaction.execute(insert.on_conflict_do_update(index_elements=["proxy_id"], set_=values))
+        return int(last)
+
+    async def live(self, *, since_ms: int) -> Sequence[ProxyRecord]:
+        """See the port."""
+        statement = sa.select(_TABLE).where(_TABLE.c.reported_ms >= since_ms).order_by(_TABLE.c.proxy_id)
+        return [_record(row) for row in await self._transaction.fetch(statement)]
+
+    async def usage(self, deployment_id: DeploymentId, *, since_minute: int) -> Sequence[UsageCount]:
+        """See the port."""
+        wanted = (_USAGE.c.deployment_id == deployment_id, _USAGE.c.minute >= since_minute)
+        statement = sa.select(_USAGE).where(*wanted).order_by(_USAGE.c.minute, _USAGE.c.key_id, _USAGE.c.revision)
+        return [_usage(row) for row in await self._transaction.fetch(statement)]
+
+    async def expire(self, *, before_ms: int) -> int:
+        """See the port."""
+        return await self._transaction.execute(sa.delete(_TABLE).where(_TABLE.c.reported_ms < before_ms))
+
+    async def _add(self, count: UsageCount) -> None:
+        plain = to_plain(count)
+        added = {name: plain[name] for name in USAGE_COUNTS}
+        insert = self._insert(_USAGE).values({**{name: plain[name] for name in _USAGE_KEY}, **added})
+        summed = {name: _USAGE.c[name] + insert.excluded[name] for name in USAGE_COUNTS}
+        await self._transaction.execute(insert.on_conflict_do_update(index_elements=list(_USAGE_KEY), set_=summed))
+
+    def _insert(self, table: sa.Table) -> Any:
+        return (postgresql.insert if self._transaction.postgresql else sqlite.insert)(table)
+
+
+def _body(report: ProxyRecord) -> str:
+    return msgspec.json.encode({"endpoints": to_plain(report.endpoints), "routes": to_plain(report.routes)}).decode()
+
+
+def _record(row: Row[Any]) -> ProxyRecord:
+    body = msgspec.json.decode(row.body)
+    return ProxyRecord(
+        proxy_id=row.proxy_id,
+        incarnation=row.incarnation,
+        epoch=row.epoch,
+        version=row.version,
+        reported_ms=row.reported_ms,
+        usage_sequence=row.usage_sequence,
+        endpoints={name: from_plain(EndpointObservation, one, key=name) for name, one in body["endpoints"].items()},
+        routes={name: from_plain(RouteDemand, one, key=name) for name, one in body["routes"].items()},
+    )
+
+
+def _usage(row: Row[Any]) -> UsageCount:
+    return UsageCount(
+        sequence=0,
+        deployment_id=DeploymentId(row.deployment_id),
+        minute=row.minute,
+        key_id=row.key_id,
+        revision=row.revision,
+        **{name: getattr(row, name) for name in USAGE_COUNTS},
+    )

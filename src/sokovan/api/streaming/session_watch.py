@@ -1,0 +1,67 @@
+"""Sessions as their watchers see them: read and encoded once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sokovan.api.mapping.sessions import KERNELS_SHOWN, is_final
+from sokovan.api.pending_reasons import session_views
+from sokovan.api.streaming.batch_reader import BatchReader
+from sokovan.api.streaming.event_streams import sse
+from sokovan.domain.errors import ObjectNotFound
+from sokovan.domain.ids import SessionId
+from sokovan.domain.records import SessionRecord
+from sokovan.ports.environment import Clock
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import Store, UnitOfWork
+from sokovan.wire.api.sessions import SessionView
+
+# Sessions read together, so that none waits long for the others.
+READ_TOGETHER = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSession:
+    """A session as it was read: its event, and whether it is the last one.
+
+    `took_ms` is how long the read took; a session that `is_large` changes often and takes long.
+    """
+
+    event: bytes
+    is_final: bool
+    is_large: bool
+    took_ms: int
+
+
+class WatchedSessions:
+    """Reads sessions for the streams that watch them."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._reads: BatchReader[SessionId, WatchedSession] = BatchReader(self._read, at_most=READ_TOGETHER)
+
+    async def current(self, session_id: SessionId) -> WatchedSession:
+        """The session as it is now. Raises ObjectNotFound."""
+        found = (await self._reads.get([session_id]))[session_id]
+        if found is None:
+            raise ObjectNotFound(what="session", name=session_id)
+        return found
+
+    async def _read(self, ids: Sequence[SessionId]) -> dict[SessionId, WatchedSession]:
+        async def work(unit: UnitOfWork) -> list[tuple[SessionRecord, SessionView]]:
+            records = await unit.sessions.page(SessionFilter(ids=ids), limit=len(ids), kernels_max=KERNELS_SHOWN)
+            return list(zip(records, await session_views(unit, records), strict=True))
+
+        began_ms = self._clock.monotonic_ms()
+        found = await self._store.read(work)
+        took_ms = self._clock.monotonic_ms() - began_ms
+        return {
+            record.session_id: WatchedSession(
+                event=sse("session", view, event_id=str(record.version)),
+                is_final=is_final(record),
+                is_large=view.size > KERNELS_SHOWN,
+                took_ms=took_ms,
+            )
+            for record, view in found
+        }

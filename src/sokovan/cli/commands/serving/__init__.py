@@ -1,0 +1,1 @@
+"""Commands on deployments, their tokens, and a small client of models."""

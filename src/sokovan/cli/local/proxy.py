@@ -1,0 +1,79 @@
+"""`sokovan proxy`: run a proxy on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sokovan.cli.errors import usage_error
+from sokovan.cli.output import print_status
+from sokovan.wire.api.system import GATEWAY_PORT
+
+WORKERS_MAX = 256
+
+
+def proxy(
+    manager: str = "",
+    /,
+    *,
+    listen: str = f"127.0.0.1:{GATEWAY_PORT}",
+    workers: int = 1,
+    token_file: Path | None = None,
+    root: Path | None = None,
+) -> int:
+    """Run a proxy, which forwards requests to deployments.
+
+    The proxy gets its routes from the manager and keeps them on disk: while the
+    manager is away it serves on, also after a restart. Without a manager it serves
+    the routes on disk. Ctrl-C stops it after the requests under way, at most 30 s.
+
+    For example:
+      sokovan proxy http://127.0.0.1:7646 --token-file proxy.token --workers 4
+
+    Parameters
+    ----------
+    manager
+        URL of the manager's API: http://HOST:PORT or https://HOST:PORT.
+    listen
+        Address of the gateway, HOST:PORT; port 0 is any free one.
+    workers
+        Number of processes, which share the port.
+    token_file
+        File with the token for proxies. [env: SOKOVAN_PROXY_TOKEN]
+    root
+        Folder for routes and usage; default: in the user's data folder.
+    """
+    from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the proxy loads only here
+    from sokovan.entrypoints.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
+
+    if manager and not manager.startswith(("http://", "https://")):
+        raise usage_error(f"{manager[:200]!r} is not the URL of a manager", hint="use http://HOST:PORT")
+    if not 1 <= workers <= WORKERS_MAX:
+        raise usage_error(f"{workers} is not a number of processes", hint=f"use 1 to {WORKERS_MAX}")
+    host, port = _address(listen)
+    options = ProxyOptions(
+        manager=manager,
+        token=_token(token_file) if manager else "",
+        root=root or data_home(os.environ) / "proxy",
+        host=host,
+        port=port,
+        workers=workers,
+    )
+    return run_proxy(options, print_status)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise usage_error(f"{text[:200]!r} is not an address", hint="use --listen HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _token(file: Path | None) -> str:
+    try:
+        token = file.read_text(encoding="utf-8").strip() if file else os.environ.get("SOKOVAN_PROXY_TOKEN", "")
+    except (OSError, UnicodeDecodeError) as error:
+        raise usage_error(f"cannot read the token from {file}: {error}", hint="check --token-file") from error
+    if not token:
+        raise usage_error("no token for proxies given", hint="use --token-file FILE, or set SOKOVAN_PROXY_TOKEN")
+    return token

@@ -1,0 +1,1 @@
+"""Engines that are part of the package; programs that run inside kernels."""

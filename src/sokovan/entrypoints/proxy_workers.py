@@ -1,0 +1,61 @@
+"""Several processes of one proxy, which share a port by SO_REUSEPORT."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+# Pauses before a process that ended is started again.
+PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 10.0
+
+
+def run_workers(count: int, work: Callable[[int], int], *, log: Callable[[str], None]) -> int:
+    """Run `work` in `count` forked processes until SIGINT or SIGTERM.
+
+    One that ends by itself is started again, with growing pauses. The caller has no other
+    thread and no event loop.
+    """
+    workers: dict[int, int] = {}
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+        for process in list(workers):
+            os.kill(process, signal.SIGTERM)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for worker in range(count):
+            workers[_forked(worker, work)] = worker
+        pause_s = PAUSE_FIRST_S
+        while workers:
+            process, status = os.wait()
+            worker = workers.pop(process)
+            if stopped.is_set():
+                continue
+            log(f"process {worker} of the proxy ended with {os.waitstatus_to_exitcode(status)}; it starts again")
+            if not stopped.wait(pause_s):
+                workers[_forked(worker, work)] = worker
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 0
+
+
+def _forked(worker: int, work: Callable[[int], int]) -> int:
+    """Run `work` in a child process; returns its id."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        code = work(worker)
+    finally:
+        # Nothing of the parent's is unwound in the child.
+        os._exit(code)

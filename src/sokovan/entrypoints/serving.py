@@ -1,0 +1,92 @@
+"""Builds the coordinators and controllers of deployments and routes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets  # noqa: TID251  # keys must be unpredictable
+
+from sokovan.adapters.local.random_source import number
+from sokovan.entrypoints.generators import installed_generators
+from sokovan.orchestrator.deployments.controller import DeploymentController
+from sokovan.orchestrator.deployments.coordinator import DeploymentCoordinator
+from sokovan.orchestrator.deployments.handlers.replica import ReplicaDependencies
+from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
+from sokovan.orchestrator.deployments.serving_coordinator import ServingDependencies
+from sokovan.orchestrator.routes.controller import RouteController
+from sokovan.orchestrator.routes.coordinator import RouteCoordinator
+from sokovan.orchestrator.sessions.config import Dependencies
+from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.orchestrator.sessions.explain.plan import DryRuns
+from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.ports.environment import IdSource
+from sokovan.ports.hints import Hints
+from sokovan.ports.snapshots import SnapshotSource
+from sokovan.ports.storage import Store
+
+SECRET_BYTES = 32
+_PURPOSE = b"endpoint tokens"
+
+
+def new_secret() -> str:
+    """256 random bits, as text."""
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def digest_key(pepper: bytes) -> str:
+    """The key of the digests of endpoint tokens; proxies know it, not the pepper."""
+    return hmac.new(pepper, _PURPOSE, hashlib.sha256).hexdigest()
+
+
+def token_digest(token: str, key: str) -> str:
+    """The digest of an endpoint token that is stored and given to proxies."""
+    return hmac.new(key.encode(), token.encode(), hashlib.sha256).hexdigest()
+
+
+def serving_coordinators(
+    parts: Dependencies, snapshots: SnapshotSource, *, holder: str, shared: bool = False
+) -> tuple[DeploymentCoordinator, RouteCoordinator]:
+    """The coordinators of deployments and routes, on ports of that of sessions.
+
+    `snapshots` are their own: a source serves one task at a time.
+    """
+    controller = SchedulingController(
+        parts.store,
+        hints=parts.hints,
+        ids=parts.ids,
+        clock=parts.clock,
+        names=lambda: name_of(number()),
+        dry_runs=DryRuns(snapshots, parts.decide),
+    )
+    if shared:
+        controller.allow_sharing()
+    serving = ServingDependencies(
+        store=parts.store,
+        leases=parts.leases,
+        hints=parts.hints,
+        clock=parts.clock,
+        telemetry=parts.telemetry,
+        on_failure=parts.on_failure,
+    )
+    requests = replica_requests()
+    replicas = ReplicaDependencies(controller=controller, requests=requests, ids=parts.ids, secrets=new_secret)
+    return (
+        DeploymentCoordinator(serving, replicas, holder=holder),
+        RouteCoordinator(serving, requests, holder=holder),
+    )
+
+
+def replica_requests() -> ReplicaRequests:
+    """Requests with all installed definition generators."""
+    return ReplicaRequests(installed_generators().define)
+
+
+def serving_controllers(
+    store: Store, sessions: SchedulingController, *, hints: Hints, ids: IdSource, pepper: bytes
+) -> tuple[DeploymentController, RouteController]:
+    """The controllers that the API calls."""
+    key = digest_key(pepper)
+    return (
+        DeploymentController(store, sessions, replica_requests(), hints=hints, ids=ids),
+        RouteController(store, hints=hints, ids=ids, secrets=new_secret, digest=lambda token: token_digest(token, key)),
+    )

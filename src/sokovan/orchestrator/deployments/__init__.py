@@ -1,0 +1,1 @@
+"""The life of deployments: definitions, replicas, rollouts."""

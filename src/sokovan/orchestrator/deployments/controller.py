@@ -1,0 +1,261 @@
+"""Entry point for deployments: create, update, promote, roll back, scale, delete.
+
+The controller only records intent; the coordinators, woken by hints, carry it out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
+from sokovan.domain.ids import DeploymentId
+from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus, DeploymentTrigger
+from sokovan.domain.lifecycle.replica import ReplicaPlace
+from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
+from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
+from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.plain_values import to_plain
+from sokovan.domain.records import Change
+from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
+from sokovan.domain.serving.revision import RevisionSpec
+from sokovan.domain.session_request import Caller
+from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
+from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
+from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.orchestrator.sessions.user_changes import change_by
+from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
+from sokovan.ports.environment import IdSource
+from sokovan.ports.hints import Hints
+from sokovan.ports.repositories.audit import AuditEntry
+from sokovan.ports.repositories.sessions import RequestKey
+from sokovan.ports.storage import Store, UnitOfWork
+
+R = TypeVar("R")
+
+# Each deployment costs time in every cycle of its coordinators.
+DEPLOYMENTS_PER_USER_MAX = 200
+REVISIONS_MAX = 1_000
+# Coordinators change deployments as well; a request is tried again this often.
+TRIES = 5
+
+
+class CreatedDeployment(NamedTuple):
+    """A deployment, and whether this request created it or an earlier equal one did."""
+
+    deployment: DeploymentRecord
+    fresh: bool
+
+
+class DeploymentController:
+    """Validates and stores what users want of deployments."""
+
+    def __init__(
+        self, store: Store, sessions: SchedulingController, requests: ReplicaRequests, *, hints: Hints, ids: IdSource
+    ) -> None:
+        self._store, self._sessions, self._requests = store, sessions, requests
+        self._hints, self._ids = hints, ids
+        self._tasks = UncancellableTasks()
+
+    async def create(
+        self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, *, key: str | None = None
+    ) -> CreatedDeployment:
+        """Store a deployment, PENDING; its id is given here.
+
+        The same request with the same key returns the deployment it created before. Raises
+        InvalidRequest, InvalidSpec, UnknownEngine, Conflict, IdempotencyConflict.
+        """
+        wanted = replace(spec, deployment_id=DeploymentId(self._ids.new("d")))
+        await self._check(wanted, revision, caller)
+        once = None if key is None else _request_key(spec, revision, caller, key)
+        change = change_by(caller, "created", "")
+
+        async def work(unit: UnitOfWork) -> CreatedDeployment:
+            earlier = None if once is None else await unit.deployments.requested(once)
+            if earlier is not None:
+                return CreatedDeployment(earlier, fresh=False)
+            if await unit.deployments.count(caller.owner.user) >= DEPLOYMENTS_PER_USER_MAX:
+                raise Conflict(
+                    f"user {caller.owner.user} has {DEPLOYMENTS_PER_USER_MAX} deployments", hint="delete some of them"
+                )
+            created = await unit.deployments.create(wanted, revision, change, request=once)
+            await unit.audit.append(_entry("deployment.create", created, change))
+            return CreatedDeployment(created, fresh=True)
+
+        return await self._write(work)
+
+    async def update(self, deployment_id: DeploymentId, revision: RevisionSpec, caller: Caller) -> RolloutRecord:
+        """Add a revision, and begin the rollout to it.
+
+        Raises NotFound, Conflict (a rollout is under way), InvalidRequest, UnknownEngine.
+        """
+        found = await self._store.read(lambda unit: _changeable(unit, deployment_id, caller))
+        await self._check(found.spec, revision, caller)
+        change = change_by(caller, "updated", "")
+
+        async def work(unit: UnitOfWork) -> RolloutRecord:
+            deployment = await _living(unit, deployment_id, caller)
+            if len(await unit.deployments.revisions(deployment_id)) >= REVISIONS_MAX:
+                raise Conflict(f"the deployment has {REVISIONS_MAX} revisions", hint="create it anew")
+            added = await unit.deployments.add_revision(deployment, revision, change)
+            return await self._roll_out(unit, deployment, added.number, change)
+
+        return await self._write(work)
+
+    async def roll_back(self, deployment_id: DeploymentId, caller: Caller, *, to: int | None = None) -> RolloutRecord:
+        """Abort the rollout under way; without one, return to an earlier revision.
+
+        Raises NotFound, Conflict if there is no earlier revision.
+        """
+        change = change_by(caller, "rolled-back", "on request")
+
+        async def work(unit: UnitOfWork) -> RolloutRecord:
+            deployment = await _living(unit, deployment_id, caller)
+            live = await unit.rollouts.live(deployment_id)
+            if live and to is None:
+                return await self._abort(unit, deployment, live[0], change)
+            number = deployment.revision - 1 if to is None else to
+            if number < 1 or number == deployment.revision:
+                raise Conflict(
+                    f"revision {number} is no revision to return to", hint="see `sokovan deployment history NAME`"
+                )
+            await unit.deployments.revision(deployment_id, number)
+            return await self._roll_out(unit, deployment, number, change)
+
+        return await self._write(work)
+
+    async def promote(self, deployment_id: DeploymentId, caller: Caller) -> RolloutRecord:
+        """Promote the new revision. Raises NotFound, Conflict if no rollout waits for it."""
+        change = change_by(caller, "promoted", "on request")
+
+        async def work(unit: UnitOfWork) -> RolloutRecord:
+            deployment = await _living(unit, deployment_id, caller)
+            live = await unit.rollouts.live(deployment_id)
+            ready = {RolloutStatus.PROGRESSING, RolloutStatus.AWAITING_PROMOTION}
+            if not live or live[0].status not in ready:
+                raise Conflict(f"deployment {deployment.spec.name} has no rollout to promote")
+            await unit.audit.append(_entry("deployment.promote", deployment, change))
+            return await unit.rollouts.move(live[0], RolloutTrigger.PROMOTED, change)
+
+        return await self._write(work)
+
+    async def configure(
+        self, deployment_id: DeploymentId, changes: Mapping[str, Any], caller: Caller
+    ) -> DeploymentRecord:
+        """Set bounds, policies, names or access, by field of the spec.
+
+        Raises NotFound, InvalidSpec, Conflict.
+        """
+
+        async def work(unit: UnitOfWork) -> DeploymentRecord:
+            deployment = await _living(unit, deployment_id, caller)
+            spec = replace(deployment.spec, **changes)
+            if spec == deployment.spec:
+                return deployment
+            detail = f"{spec.replicas_min} to {spec.replicas_max} replicas"
+            change = change_by(caller, "configured", detail)
+            await unit.audit.append(_entry("deployment.configure", deployment, change))
+            return await unit.deployments.configure(deployment, spec, change)
+
+        return await self._write(work)
+
+    async def delete(self, deployment_id: DeploymentId, caller: Caller) -> DeploymentRecord:
+        """Let a deployment end. Idempotent. Raises NotFound."""
+        change = change_by(caller, "deleted", "on request")
+
+        async def work(unit: UnitOfWork) -> DeploymentRecord:
+            deployment = await _changeable(unit, deployment_id, caller)
+            if deployment.status is DeploymentStatus.DESTROYING or deployment.status in DEPLOYMENT.terminal:
+                return deployment
+            await unit.audit.append(_entry("deployment.delete", deployment, change))
+            return await unit.deployments.move(deployment, DeploymentTrigger.DELETE_REQUESTED, change)
+
+        return await self._write(work)
+
+    async def _check(self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller) -> None:
+        """Refuse what no replica could be made of. Raises InvalidRequest, InvalidInput."""
+        request = self._requests.request(spec, revision, ReplicaPlace(spec.deployment_id, 1, 0, 1), "")
+        await self._sessions.validate(replace(request, name=""), caller)
+
+    async def _roll_out(
+        self, unit: UnitOfWork, deployment: DeploymentRecord, revision: int, change: Change
+    ) -> RolloutRecord:
+        policy = deployment.spec.rollout
+        rollout = RolloutRecord(
+            rollout_id=self._ids.new("ro"),
+            deployment_id=deployment.deployment_id,
+            revision_from=deployment.revision,
+            revision_to=revision,
+            strategy=policy.strategy,
+            status=RolloutStatus.PLANNING,
+            version=1,
+            surge=policy.surge,
+            unavailable=policy.unavailable,
+        )
+        await unit.audit.append(_entry("deployment.update", deployment, change))
+        return await unit.rollouts.create(rollout, change)
+
+    async def _abort(
+        self, unit: UnitOfWork, deployment: DeploymentRecord, rollout: RolloutRecord, change: Change
+    ) -> RolloutRecord:
+        if rollout.status is RolloutStatus.ROLLING_BACK:
+            return rollout
+        await unit.audit.append(_entry("deployment.abort", deployment, change))
+        return await unit.rollouts.move(rollout, RolloutTrigger.ABORTED, change)
+
+    async def _write(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
+        """Run a transaction and set the hints, although the caller may leave meanwhile."""
+        return await self._tasks.run(write_intent(self._store, self._hints, work))
+
+
+async def write_intent(store: Store, hints: Hints, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
+    """Run a transaction, again if a coordinator was faster, and wake the coordinators."""
+    for tries in range(1, TRIES + 1):
+        try:
+            result = await store.run(work)
+        except StaleVersion:
+            if tries == TRIES:
+                raise
+            continue
+        for hint in (DEPLOYMENTS_HINT, ROUTES_HINT):
+            await hints.set(hint)
+        return result
+    raise Conflict("the deployment changes too often")
+
+
+def may_change_deployment(owner: Owner, caller: Caller) -> bool:
+    """Whether the caller may change the deployments of an owner."""
+    user = caller.owner
+    subject = AccessSubject(user=user.user, domain=user.domain, role=caller.role, groups=caller.groups)
+    ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
+    return may(subject, Action.CHANGE, ObjectKind.DEPLOYMENT, ownership)
+
+
+async def _changeable(unit: UnitOfWork, deployment_id: DeploymentId, caller: Caller) -> DeploymentRecord:
+    """A deployment that the caller may change; others count as not found."""
+    deployment = await unit.deployments.get(deployment_id)
+    if not may_change_deployment(deployment.spec.owner, caller):
+        raise ObjectNotFound(what="deployment", name=deployment_id)
+    return deployment
+
+
+async def _living(unit: UnitOfWork, deployment_id: DeploymentId, caller: Caller) -> DeploymentRecord:
+    """Like `_changeable`; raises Conflict if it is being deleted."""
+    deployment = await _changeable(unit, deployment_id, caller)
+    if deployment.status is DeploymentStatus.DESTROYING or deployment.status in DEPLOYMENT.terminal:
+        raise Conflict(f"deployment {deployment.spec.name} is being deleted", hint="create it anew under this name")
+    return deployment
+
+
+def _request_key(spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, key: str) -> RequestKey:
+    text = json.dumps([to_plain(replace(spec, deployment_id=DeploymentId("new"))), to_plain(revision)], sort_keys=True)
+    return RequestKey(caller.owner.access_key, key, hashlib.sha256(text.encode()).hexdigest())
+
+
+def _entry(action: str, deployment: DeploymentRecord, change: Change) -> AuditEntry:
+    detail = {"name": deployment.spec.name, "code": change.code, "reason": change.detail}
+    return AuditEntry(change.who, action, deployment.deployment_id, "done", detail=detail)

@@ -1,0 +1,1 @@
+"""Definition generators: one module per engine, each a pure function of its input."""

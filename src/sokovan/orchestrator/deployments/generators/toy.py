@@ -1,0 +1,38 @@
+"""The toy engine, which is part of the package and needs no model."""
+
+from __future__ import annotations
+
+from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
+from sokovan.orchestrator.deployments.generators.base import (
+    LOOPBACK,
+    DefinitionGenerator,
+    probe_of,
+    variables,
+    with_arguments,
+)
+
+# A word of the `sokovan` program, which is on the PATH of every kernel.
+TOY_ENGINE = "__toy-engine"
+
+
+class ToyGenerator(DefinitionGenerator):
+    """Serves invented answers, to try out deployments without a model."""
+
+    name = "toy"
+    reserved = ("--host", "--port", "--model")
+    needs_model = False
+
+    def define(self, request: EngineRequest) -> EngineDefinition:
+        """The command of the toy engine; the key is a variable."""
+        self.checked(request)
+        command = with_arguments(
+            request,
+            *("sokovan", TOY_ENGINE, "--host", LOOPBACK, "--port", request.port, "--model", request.served_name),
+        )
+        return EngineDefinition(
+            command=command,
+            environment=variables(request, TOY_API_KEY=request.secret),
+            probe=probe_of(request, "/health"),
+            upstream_model=request.served_name,
+            concurrency_max=request.concurrency_max or 64,
+        )

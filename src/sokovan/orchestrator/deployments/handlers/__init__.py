@@ -1,0 +1,1 @@
+"""Handlers of the coordinator of deployments."""

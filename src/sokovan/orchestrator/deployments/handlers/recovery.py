@@ -1,0 +1,78 @@
+"""Replaces replicas that stay unhealthy, and ends sessions without a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.replica import ENDING, REPLICA, ReplicaPlace, ReplicaStatus, ReplicaTrigger
+from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
+from sokovan.domain.records import SessionRecord
+from sokovan.domain.serving.records import ReplicaRecord
+from sokovan.domain.session import SessionType
+from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
+from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
+from sokovan.orchestrator.deployments.serving_state import ServingState
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
+
+STAYED_UNHEALTHY, ORPHANED = "stayed-unhealthy", "replica-ended"
+REPLACE_AFTER_MS = (REPLICA.deadlines[ReplicaStatus.UNHEALTHY].seconds or 30) * 1000
+# Every so often, sessions without a replica are searched; replicas that ended are kept for a week.
+SWEEP_MS, KEPT_MS = 30_000, 7 * 24 * 3600 * 1000
+_LIVE = frozenset(SessionStatus) - SESSION.terminal
+_PAGE = 1000
+
+
+class RecoveryHandler:
+    """Restores what faults have left."""
+
+    name = "recovery"
+
+    def __init__(self, writer: ServingWriter) -> None:
+        self._writer = writer
+        self._swept_ms = 0
+
+    async def handle(self, cycle: ServingState) -> bool:
+        """Replace unhealthy replicas; sweep now and then."""
+        overdue = [
+            one
+            for some in cycle.replicas.values()
+            for one in some
+            if one.status is ReplicaStatus.UNHEALTHY and cycle.now_ms - one.since_ms >= REPLACE_AFTER_MS
+        ]
+        moved = await self._writer.each(self.name, overdue, self._replace)
+        if cycle.now_ms - self._swept_ms >= SWEEP_MS:
+            self._swept_ms = cycle.now_ms
+            moved |= await self._writer.run(lambda unit: self._sweep(unit, cycle))
+        return moved
+
+    def clear(self) -> None:
+        """Sweep again in the next term."""
+        self._swept_ms = 0
+
+    async def _replace(self, replica: ReplicaRecord) -> bool:
+        detail = f"unhealthy for {REPLACE_AFTER_MS // 1000} s: {replica.reason}"
+        return await apply(self._writer, replica, ReplicaMove(ReplicaTrigger.REPLACED, STAYED_UNHEALTHY, detail))
+
+    async def _sweep(self, unit: UnitOfWork, state: ServingState) -> bool:
+        """End sessions whose replica ended before it knew of them; remove old replicas."""
+        known = {one.place: one for some in state.replicas.values() for one in some}
+        orphans: list[SessionId] = []
+        after: int | None = None
+        while sessions := await unit.sessions.page(
+            SessionFilter(statuses=_LIVE), limit=_PAGE, after=after, kernels_max=0
+        ):
+            orphans += [one.session_id for one in sessions if _is_orphan(one, known)]
+            after = sessions[-1].place
+        change = self._writer.change(ORPHANED, "its replica has ended")
+        ended = await unit.sessions.set_goals(orphans, Goal.STOP, change) if orphans else ()
+        await unit.replicas.expire(before_ms=unit.now_ms - KEPT_MS, limit=_PAGE)
+        return bool(ended)
+
+
+def _is_orphan(session: SessionRecord, known: Mapping[ReplicaPlace, ReplicaRecord]) -> bool:
+    if session.spec.session_type is not SessionType.INFERENCE or session.goal is not Goal.RUN:
+        return False
+    replica = None if session.spec.replica is None else known.get(session.spec.replica)
+    return replica is None or replica.status in ENDING

@@ -1,0 +1,97 @@
+"""Writes the desired number of replicas; nothing else does."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from sokovan.domain.ids import DeploymentId
+from sokovan.domain.lifecycle.deployment import DeploymentStatus
+from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.serving.records import DeploymentRecord
+from sokovan.domain.serving.scaling import (
+    DemandSample,
+    ScalingDecision,
+    ScalingInput,
+    ScalingMetric,
+    decide_scale,
+)
+from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
+from sokovan.orchestrator.deployments.serving_state import ServingState
+from sokovan.ports.storage import UnitOfWork
+
+SCALED = "scaled"
+# Samples of demand are at least this far apart, and so many of them are kept: five minutes.
+SAMPLE_MS, SAMPLES_MAX = 1_000, 310
+# A sample of a proxy that was silent for longer is dropped.
+SAMPLE_TTL_MS = 5_000
+_CAPACITY = frozenset({ReplicaStatus.STARTING, ReplicaStatus.WARMING, ReplicaStatus.ACTIVE})
+_SCALED = frozenset({DeploymentStatus.PENDING, DeploymentStatus.PROVISIONING, DeploymentStatus.RUNNING})
+
+
+class ScalingHandler:
+    """Follows bounds and demand.
+
+    Samples are kept in memory: a new leader waits for its own.
+    """
+
+    name = "scaling"
+
+    def __init__(self, writer: ServingWriter) -> None:
+        self._writer = writer
+        self._samples: dict[DeploymentId, deque[DemandSample]] = {}
+        self._panic_until_ms: dict[DeploymentId, int] = {}
+
+    async def handle(self, cycle: ServingState) -> bool:
+        """Scale all deployments."""
+        scaled = {key: one for key, one in cycle.deployments.items() if one.status in _SCALED}
+        for gone in set(self._samples) - set(scaled):
+            self._samples.pop(gone)
+            self._panic_until_ms.pop(gone, None)
+        return await self._writer.each(self.name, scaled.values(), lambda one: self._scale(cycle, one))
+
+    def clear(self) -> None:
+        """Forget the samples of an earlier term."""
+        self._samples.clear()
+        self._panic_until_ms.clear()
+
+    async def _scale(self, state: ServingState, deployment: DeploymentRecord) -> bool:
+        decision = self._decide(state, deployment)
+        if decision.desired == deployment.replicas_desired:
+            return False
+        change = self._writer.change(SCALED, f"{deployment.replicas_desired} to {decision.desired} replicas")
+
+        async def work(unit: UnitOfWork) -> bool:
+            await unit.deployments.scale(deployment, decision.desired, change, holding=decision.desired == 0)
+            return True
+
+        return await self._writer.run(work)
+
+    def _decide(self, state: ServingState, deployment: DeploymentRecord) -> ScalingDecision:
+        spec, key = deployment.spec, deployment.deployment_id
+        samples = self._samples.setdefault(key, deque(maxlen=SAMPLES_MAX))
+        if spec.scaling.metric is not ScalingMetric.MANUAL:
+            self._sample(state, deployment, samples)
+        concurrency = state.revisions[key, deployment.revision].spec.concurrency_max
+        decision = decide_scale(
+            ScalingInput(
+                policy=spec.scaling,
+                target=spec.scaling.target_of(concurrency),
+                bounds=(spec.replicas_min, spec.replicas_max),
+                samples=tuple(samples),
+                desired=deployment.replicas_desired,
+                ready=sum(one.status in _CAPACITY for one in state.replicas_of(key)),
+                now_ms=state.now_ms,
+                panic_until_ms=self._panic_until_ms.get(key, 0),
+            )
+        )
+        self._panic_until_ms[key] = decision.panic_until_ms
+        return decision
+
+    def _sample(self, state: ServingState, deployment: DeploymentRecord, samples: deque[DemandSample]) -> None:
+        if samples and state.now_ms - samples[-1].at_ms < SAMPLE_MS:
+            return
+        fresh = [one for one in state.proxies if state.now_ms - one.reported_ms <= SAMPLE_TTL_MS]
+        reports = [one.routes[deployment.deployment_id] for one in fresh if deployment.deployment_id in one.routes]
+        if reports:
+            demand = sum(one.in_flight + one.queued for one in reports)
+            samples.append(DemandSample(state.now_ms, demand, deployment.replicas_desired))

@@ -1,0 +1,1 @@
+"""Routes of deployments: the table of proxies, their health and their drains."""

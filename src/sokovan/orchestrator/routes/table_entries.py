@@ -1,0 +1,129 @@
+"""The entry of a deployment in the table of proxies, as a pure function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from sokovan.domain.lifecycle.replica import ROUTED, ReplicaStatus
+from sokovan.domain.serving.deployment import DeploymentAccess
+from sokovan.domain.serving.engine import EngineDefinition
+from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, RevisionRecord
+from sokovan.domain.serving.replica import is_crash_loop
+from sokovan.domain.serving.rollout import WHOLE, RolloutStrategy
+from sokovan.orchestrator.deployments.serving_state import ServingState
+from sokovan.wire.serving.route_table import (
+    WEIGHT_MAX,
+    EndpointEntry,
+    EndpointStatus,
+    ProbeTerms,
+    RevisionEntry,
+    RouteAccess,
+    RouteEntry,
+    RouteLimits,
+    RouteRefusal,
+)
+
+# The definition of the engine of a revision.
+Definitions: TypeAlias = Callable[[DeploymentRecord, RevisionRecord], EngineDefinition]
+# Kernels are reached on this machine; a relay by agents comes with many machines.
+HOST = "127.0.0.1"
+CRASH_LOOP = "crash-loop"
+
+
+def route_entry(state: ServingState, deployment: DeploymentRecord, define: Definitions) -> RouteEntry:
+    """The entry of a deployment. Raises UnknownEngine, InvalidSpec."""
+    spec, key = deployment.spec, deployment.deployment_id
+    routed = [one for one in state.replicas_of(key) if one.status in ROUTED and one.endpoint is not None]
+    numbers = sorted({deployment.revision, *(one.place.revision for one in routed)})
+    revisions = {number: state.revisions[key, number] for number in numbers}
+    definitions = {number: define(deployment, revision) for number, revision in revisions.items()}
+    weights = _weights(state, deployment, routed)
+    current = revisions[deployment.revision].spec
+    return RouteEntry(
+        deployment_id=key,
+        name=spec.name,
+        project=spec.owner.group,
+        owner=spec.owner.user,
+        models=spec.served_names,
+        access=_ACCESS[spec.access],
+        policy=(spec.routing or definitions[deployment.revision].policy).value,
+        holding=deployment.holding,
+        refusal=_refusal(state, deployment),
+        revisions=tuple(
+            RevisionEntry(number, weights.get(number, 0), definitions[number].concurrency_max) for number in numbers
+        ),
+        endpoints=tuple(_endpoint(one, definitions[one.place.revision]) for one in routed),
+        limits=RouteLimits(
+            queued_max=current.limits.queued_max,
+            queue_wait_ms=current.limits.queue_wait_s * 1000,
+            cold_wait_ms=current.limits.cold_wait_s * 1000,
+        ),
+    )
+
+
+def entry_text(entry: RouteEntry) -> str:
+    """The entry as it is stored and compared."""
+    return msgspec.json.encode(entry).decode()
+
+
+def entry_of(text: str) -> RouteEntry:
+    """The entry of a stored text."""
+    return msgspec.json.decode(text, type=RouteEntry)
+
+
+def _endpoint(replica: ReplicaRecord, definition: EngineDefinition) -> EndpointEntry:
+    endpoint = replica.endpoint
+    if endpoint is None:
+        raise ValueError(f"replica {replica.replica_id} has no endpoint")
+    probe = definition.probe
+    return EndpointEntry(
+        endpoint_id=endpoint.endpoint_id,
+        revision=replica.place.revision,
+        host=HOST,
+        port=endpoint.port,
+        state=_STATES[replica.status],
+        secret=replica.secret if definition.checks_secret else "",
+        upstream_model=definition.upstream_model,
+        probe=ProbeTerms(probe.path, probe.warming_interval_ms, probe.interval_ms, probe.timeout_ms),
+    )
+
+
+_STATES: Mapping[ReplicaStatus, EndpointStatus] = {
+    ReplicaStatus.WARMING: "WARMING",
+    ReplicaStatus.ACTIVE: "ACTIVE",
+    ReplicaStatus.UNHEALTHY: "UNHEALTHY",
+    ReplicaStatus.DRAINING: "DRAINING",
+}
+
+
+_ACCESS: Mapping[DeploymentAccess, RouteAccess] = {
+    DeploymentAccess.PRIVATE: "private",
+    DeploymentAccess.PROJECT: "project",
+    DeploymentAccess.PUBLIC: "public",
+}
+
+
+def _weights(state: ServingState, deployment: DeploymentRecord, routed: list[ReplicaRecord]) -> dict[int, int]:
+    """The weight of each revision; a side without an ACTIVE replica gets none."""
+    serving = Counter(one.place.revision for one in routed if one.status is ReplicaStatus.ACTIVE)
+    rollout = state.rollouts.get(deployment.deployment_id)
+    shares: dict[int, int] = dict(serving)
+    if rollout is not None and rollout.strategy is not RolloutStrategy.ROLLING:
+        shares = {rollout.revision_from: WHOLE - rollout.weight_new, rollout.revision_to: rollout.weight_new}
+        shares = {number: share for number, share in shares.items() if serving[number]}
+    total = sum(shares.values())
+    if not total:
+        return {deployment.revision: WEIGHT_MAX}
+    return {number: WEIGHT_MAX * share // total for number, share in shares.items()}
+
+
+def _refusal(state: ServingState, deployment: DeploymentRecord) -> RouteRefusal | None:
+    """Why no replica starts, if none serves and the attempts have been stopped."""
+    failed = state.failures.get((deployment.deployment_id, deployment.revision), ())
+    if not is_crash_loop([one.since_ms for one in failed], state.now_ms):
+        return None
+    return RouteRefusal(CRASH_LOOP, f"replicas failed repeatedly; the last: {failed[-1].reason}"[:1900])

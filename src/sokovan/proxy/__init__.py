@@ -1,0 +1,1 @@
+"""The proxy: forwards requests to the endpoints of deployments."""

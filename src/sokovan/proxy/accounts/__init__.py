@@ -1,0 +1,1 @@
+"""Limits and usage of keys, without I/O."""

@@ -1,0 +1,1 @@
+"""Connections of clients and endpoints, and the requests that pass between them."""

@@ -1,0 +1,220 @@
+"""One try of a request at one endpoint.
+
+Load is counted before sending and released on every path: `close` ends a try, once, in
+whichever way it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import IntEnum
+from typing import Any, Protocol
+
+from sokovan.proxy.connections.upstream_connection import UpstreamConnection
+from sokovan.proxy.connections.upstream_pools import UpstreamPools
+from sokovan.proxy.context import ProxyContext
+from sokovan.proxy.http.head_writer import upgrade_head
+from sokovan.proxy.http.heads import ResponseHead
+from sokovan.proxy.request_message import RequestMessage
+from sokovan.proxy.response_relay import ResponseRelay
+from sokovan.proxy.routing.choice import sent
+from sokovan.proxy.routing.ejection import FAILURE_STATUSES
+from sokovan.proxy.routing.endpoint_state import EndpointState
+from sokovan.proxy.routing.route_state import RouteState
+
+_BROKEN = frozenset({"refused", "reset", "malformed-response"})
+
+
+class ClientSide(Protocol):
+    """The connection that a request came on.
+
+    `peer` is the client's address; `local` says whether that is this machine.
+    """
+
+    peer: bytes
+    local: bool
+
+    def write(self, data: bytes) -> None:
+        """Send to the client."""
+
+    def ended(self, *, keep_alive: bool) -> None:
+        """Go on with the next request, or close."""
+
+    def abort(self) -> None:
+        """Close so that the client sees that the response is not whole."""
+
+    def readable(self, *, wanted: bool) -> None:
+        """Stop or continue to read from the client."""
+
+
+class AttemptOwner(Protocol):
+    """The request that is tried."""
+
+    message: RequestMessage
+    begun_ms: int
+
+    def tries_elsewhere(self) -> bool:
+        """Whether a gateway error is not passed on, because another endpoint is tried."""
+
+    def attempt_failed(self, cause: str, *, was_sent: bool, reused: bool = False) -> None:
+        """The try failed; a `reused` connection may have been closed while idle."""
+
+    def answered(self, *, keep_alive: bool) -> None:
+        """The response is whole."""
+
+
+class Progress(IntEnum):
+    """How far a try has come."""
+
+    CONNECTING = 0
+    SENT = 1
+    STREAMING = 2
+    SPLICED = 3
+
+
+class Attempt:
+    """A try; `heard_ms` is when its endpoint sent last, or was sent the request."""
+
+    __slots__ = (
+        "_client", "_closed", "_connect", "_context", "_owner", "_pools", "_whole", "connection", "endpoint",
+        "heard_ms", "progress", "relay", "route",
+    )  # fmt: skip
+
+    def __init__(self, context: ProxyContext, pools: UpstreamPools, owner: AttemptOwner, client: ClientSide) -> None:
+        self._context, self._pools, self._owner, self._client = context, pools, owner, client
+        self.connection: UpstreamConnection | None = None
+        self.relay: ResponseRelay | None = None
+        self.progress = Progress.CONNECTING
+        self.heard_ms = context.now_ms()
+        self._connect: asyncio.Task[None] | None = None
+        self._whole = self._closed = False
+
+    def start(
+        self, route: RouteState[Any], endpoint: EndpointState, chain: tuple[int, ...], *, may_reuse: bool
+    ) -> None:
+        """Take a place at the endpoint and send the request there."""
+        self.route, self.endpoint = route, endpoint
+        sent(route.pool_of(endpoint), endpoint, chain)
+        route.in_flight += 1
+        idle = self._pools.take(endpoint, self.heard_ms) if may_reuse else None
+        if idle is not None:
+            self._connected(idle, "")
+        else:
+            self._connect = self._pools.connect(endpoint, self._connected)
+
+    def close(self) -> None:
+        """Return the place; the connection is kept if the response was whole."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._connect is not None:
+            self._connect.cancel()
+        if self.connection is not None:
+            if self._whole:
+                self._pools.give(self.endpoint, self.connection, self.heard_ms)
+            else:
+                self.connection.abandon()
+        self.endpoint.outstanding -= 1
+        self.route.in_flight -= 1
+
+    def note_failure(self, cause: str) -> None:
+        """Count a failure of the endpoint."""
+        now_ms, endpoint = self._context.now_ms(), self.endpoint
+        endpoint.last_error = cause
+        self.route.counters_of(endpoint.entry.revision).failed += 1
+        if cause in _BROKEN:
+            endpoint.ejection.broken(now_ms, "refused" if cause == "refused" else "reset")
+        else:
+            endpoint.ejection.failed(now_ms, cause, rate_allowed=not self.route.half_ejected(now_ms))
+
+    def overdue(self, now_ms: int) -> None:
+        """Give up if the endpoint has been silent for too long."""
+        limits, silent_ms = self.route.entry.limits, now_ms - self.heard_ms
+        if self.progress is Progress.SENT and silent_ms > limits.first_byte_ms:
+            self._fail("first-byte-timeout")
+        elif self.progress is Progress.STREAMING and silent_ms > limits.silence_ms:
+            self._fail("silence")
+
+    def _fail(self, cause: str) -> None:
+        self.note_failure(cause)
+        self._owner.attempt_failed(cause, was_sent=True)
+
+    def _connected(self, connection: UpstreamConnection | None, cause: str) -> None:
+        self._connect = None
+        if self._closed:
+            if connection is not None:
+                connection.abandon()
+            return
+        if connection is None:
+            self.note_failure(cause)
+            self._owner.attempt_failed(cause, was_sent=False)
+            return
+        self.connection = connection
+        self.progress = Progress.SENT
+        self.heard_ms = self._context.now_ms()
+        message = self._owner.message
+        connection.begin(self, message.head.method, message.bytes_for(self.endpoint, peer=self._client.peer))
+        if message.streams_up:
+            self._client.readable(wanted=True)
+
+    # The response, as the connection brings it
+
+    def response_begins(self, head: ResponseHead) -> None:
+        """Pass the head on, unless another endpoint is tried instead."""
+        endpoint, now_ms = self.endpoint, self._context.now_ms()
+        self.heard_ms = endpoint.last_byte_ms = now_ms
+        if head.status == 101 and not self._owner.message.head.websocket:
+            self._fail("malformed-response")
+            return
+        if head.status in FAILURE_STATUSES:
+            self.note_failure(str(head.status))
+            if self._owner.tries_elsewhere():
+                return
+        else:
+            endpoint.ejection.succeeded(now_ms)
+            endpoint.stalled = False
+        self.route.counters_of(endpoint.entry.revision).first_byte(now_ms - self._owner.begun_ms)
+        self._context.counters.answered(head.status)
+        if head.status == 101:
+            self.progress = Progress.SPLICED
+            self._client.write(upgrade_head(head))
+            return
+        self.progress = Progress.STREAMING
+        message = self._owner.message
+        self.relay = message.relay_for(head)
+        self._client.write(self.relay.head_bytes(message.head))
+
+    def response_part(self, data: bytes, *, ended: bool) -> None:
+        """Pass on a part of the body, the first one with the head."""
+        relay = self.relay
+        if relay is None or self._closed:
+            return
+        self.heard_ms = self.endpoint.last_byte_ms = self._context.now_ms()
+        out = relay.part(data, ended=ended)
+        if out:
+            self._client.write(out)
+        if ended:
+            self._whole = True
+            self.route.served += 1
+            self.route.counters_of(self.endpoint.entry.revision).served += 1
+            self._owner.answered(keep_alive=relay.keep_alive)
+
+    def upstream_lost(self, cause: str, *, reused: bool) -> None:
+        """The connection ended too early."""
+        if self._closed:
+            return
+        if self.progress is Progress.SPLICED:
+            self._client.abort()
+            return
+        if not reused:
+            self.note_failure(cause)
+        self._owner.attempt_failed(cause, was_sent=True, reused=reused)
+
+    def upstream_writable(self, *, writable: bool) -> None:
+        """Read from the client only while the endpoint takes what comes."""
+        self._client.readable(wanted=writable)
+
+    def spliced_part(self, data: bytes) -> None:
+        """Pass on bytes after an upgrade."""
+        self.endpoint.last_byte_ms = self._context.now_ms()
+        self._client.write(data)

@@ -1,0 +1,385 @@
+"""One request from its head to the end of its response.
+
+The steps are callbacks, not a task: a request whose endpoint has an idle connection is
+passed on within one turn of the event loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.proxy.accounts.token_counts import TokenCount
+from sokovan.proxy.connections.attempt import Attempt, ClientSide, Progress
+from sokovan.proxy.connections.upstream_pools import UpstreamPools
+from sokovan.proxy.context import HELD_BYTES_MAX, ProxyContext
+from sokovan.proxy.gateway import Inference, OwnAnswer, destination, route_of
+from sokovan.proxy.http.error_bodies import ProxyRefusal
+from sokovan.proxy.http.head_writer import CHUNKED_END, chunk, own_response
+from sokovan.proxy.http.heads import RequestHead
+from sokovan.proxy.inference_call import read_call
+from sokovan.proxy.request_message import RequestMessage
+from sokovan.proxy.response_relay import ResponseRelay
+from sokovan.proxy.routing.choice import Affinity, choose
+from sokovan.proxy.routing.endpoint_state import EndpointState
+from sokovan.proxy.routing.retries import BODY_KEPT_MAX, may_retry
+from sokovan.proxy.routing.route_state import RouteState
+from sokovan.wire.serving.route_table import KeyEntry, RouteLimits
+
+_LIMITS = RouteLimits()
+_NOTHING_USED = TokenCount(0, 0)
+
+
+class Exchange:
+    """One request.
+
+    Its body is kept until it may be sent, and up to BODY_KEPT_MAX for another try; a larger
+    one of a route by name is streamed. `deadline_ms` is that of its wait for an endpoint.
+    """
+
+    __slots__ = (
+        "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved", "_tried", "_tries",
+        "attempt", "begun_ms", "deadline_ms", "ended", "key", "key_id", "message", "queued", "route",
+    )  # fmt: skip
+
+    def __init__(self, context: ProxyContext, pools: UpstreamPools, client: ClientSide, head: RequestHead) -> None:
+        self._context, self._pools, self._client = context, pools, client
+        self.message = RequestMessage(head)
+        self.begun_ms = context.now_ms()
+        self.deadline_ms = 0
+        self.queued = self.ended = False
+        self.route: RouteState[Exchange] | None = None
+        self.attempt: Attempt | None = None
+        self.key: KeyEntry | None = None
+        self.key_id = ""
+        self._inference: Inference | None = None
+        self._refusal: ProxyRefusal | OwnAnswer | None = None
+        self._tries = 0
+        self._tried: list[EndpointState] = []
+        self._relay: ResponseRelay | None = None
+        self._reserved: int | None = None
+
+    # The request
+
+    def begin(self) -> None:
+        """Decide by the head where the request goes; its body follows."""
+        message = self.message
+        head = message.head
+        self._context.exchanges.add(self)
+        self._context.retries.earn()
+        found = destination(self._context, head, local=self._client.local)
+        if isinstance(found, ProxyRefusal | OwnAnswer):
+            self._refusal = found
+        elif isinstance(found, Inference):
+            self._inference, self.key, message.inference = found, found.key, True
+        else:
+            self.key, message.target = found.key, found.target
+            self._refusal = self._admit(found.route, 0)
+        length = head.length or 0
+        if length > self._body_limit():
+            self._refuse(self._too_large())
+        elif self._refusal is not None and (head.chunked or length > BODY_KEPT_MAX):
+            # The body is not worth reading, so the connection cannot go on.
+            self._answer(self._refusal)
+        elif head.expects_continue:
+            self._client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def body_part(self, data: bytes) -> None:
+        """Take over a part of the request's body."""
+        if self._refusal is not None or self.ended:
+            return
+        connection, message = self.attempt.connection if self.attempt else None, self.message
+        if connection is not None:
+            connection.transport.write(chunk(data) if message.head.chunked else data)
+            return
+        message.add(data)
+        self._context.held_bytes += len(data)
+        if message.size > self._body_limit():
+            self._refuse(self._too_large())
+        elif self._context.held_bytes > HELD_BYTES_MAX:
+            self._refuse(ProxyRefusal(503, "bodies-too-large", "the proxy holds too many bodies", retry_after_s=1))
+        elif self._inference is None and message.size > BODY_KEPT_MAX and not message.streams_up:
+            message.streams_up = True
+            self._client.readable(wanted=False)
+            self._dispatch()
+
+    def body_end(self) -> None:
+        """Take note that the request is whole, and send it."""
+        message = self.message
+        message.ended = True
+        if self.ended:
+            return
+        if message.streams_up:
+            connection = self.attempt.connection if self.attempt else None
+            if connection is not None and message.head.chunked:
+                connection.transport.write(CHUNKED_END)
+            return
+        if self._refusal is None and self._inference is not None:
+            self._refusal = self._resolve(self._inference)
+        if self._refusal is not None:
+            self._answer(self._refusal)
+        else:
+            self._dispatch()
+
+    def _body_limit(self) -> int:
+        return (self.route.entry.limits if self.route else _LIMITS).body_bytes_max
+
+    def _too_large(self) -> ProxyRefusal:
+        return ProxyRefusal(413, "body-too-large", f"the limit of a body is {self._body_limit()} bytes")
+
+    def _resolve(self, inference: Inference) -> ProxyRefusal | None:
+        """Find the route of an inference call by its model."""
+        call = read_call(inference.path, self.message.body())
+        if isinstance(call, ProxyRefusal):
+            return call
+        route = route_of(self._context, self.key, call.model)
+        if isinstance(route, ProxyRefusal):
+            return route
+        if self.message.size > route.entry.limits.body_bytes_max:
+            return self._too_large()
+        self.message.call = call
+        return self._admit(route, call.tokens_max)
+
+    def _admit(self, route: RouteState[Any], tokens: int) -> ProxyRefusal | None:
+        """Count the request for its route and key."""
+        self.route = route
+        route.arrived += 1
+        if self.key is None:
+            return None
+        self.key_id = self.key.key_id
+        refusal = self._context.accounts.admit(self.key, self.begun_ms, tokens=tokens)
+        if refusal is None:
+            self._reserved = tokens
+        return refusal
+
+    # The way to an endpoint
+
+    def _dispatch(self) -> None:
+        route = self.route
+        if route is not None and (route.queue.length or not self._try_endpoint(route)):
+            self._wait(route)
+
+    def leave_queue(self) -> bool:
+        """Send a waiting request if an endpoint is free for it."""
+        route = self.route
+        if route is None or not self.queued:
+            return False
+        if not self._try_endpoint(route):
+            return False
+        self._leave(route)
+        return True
+
+    def _try_endpoint(self, route: RouteState[Any]) -> bool:
+        """Send to an endpoint if one is free."""
+        if route.entry.holding or route.removed:
+            return False
+        context, call = self._context, self.message.call
+        affinity = Affinity(self.key_id, self._session(route), call.chain if call else ())
+        found = choose(
+            route.pools,
+            route.entry.policy,
+            affinity,
+            now_ms=context.now_ms(),
+            draws=context.draws,
+            tried=self._tried,
+        )
+        if found is None:
+            return False
+        self._tried.append(found)
+        self._tries += 1
+        self.deadline_ms = 0
+        self.attempt = Attempt(context, self._pools, self, self._client)
+        # An endpoint may close an idle connection as the request comes: one that is not repeatable takes a new one.
+        self.attempt.start(route, found, affinity.chain, may_reuse=self.message.repeatable)
+        return True
+
+    def _session(self, route: RouteState[Any]) -> bytes:
+        """The session of a request for the policy `sticky`."""
+        entry = route.entry
+        if entry.policy != "sticky":
+            return b""
+        value = self.message.head.field(entry.sticky_header.encode()) if entry.sticky_header else b""
+        if value or not entry.sticky_cookie:
+            return value
+        wanted = entry.sticky_cookie.encode() + b"="
+        crumbs = (crumb.strip() for crumb in self.message.head.field(b"cookie").split(b";"))
+        return next((crumb[len(wanted) :] for crumb in crumbs if crumb.startswith(wanted)), b"")
+
+    def _wait(self, route: RouteState[Any]) -> None:
+        """Join the queue of the route, or refuse the request."""
+        entry, now_ms = route.entry, self._context.now_ms()
+        alive = route.alive(now_ms)
+        if entry.refusal is not None and not alive:
+            self._refuse(ProxyRefusal(503, entry.refusal.code, entry.refusal.text, retry_after_s=30))
+        elif route.removed or not (entry.holding or alive or route.warming()):
+            self._refuse(ProxyRefusal(503, "no-endpoint", f"no replica of {entry.name!r} answers", retry_after_s=5))
+        elif route.queue.length >= entry.limits.queued_max:
+            text = f"{route.queue.length} requests wait for {entry.name!r} already"
+            self._refuse(ProxyRefusal(503, "queue-full", text, retry_after_s=1))
+        else:
+            cold = entry.holding or not alive
+            self.deadline_ms = now_ms + (entry.limits.cold_wait_ms if cold else entry.limits.queue_wait_ms)
+            self.queued = True
+            route.queue.add(self.key_id, self)
+            self._context.demanded.set()
+
+    # How a try ends
+
+    def tries_elsewhere(self) -> bool:
+        """Try another endpoint instead of passing on a gateway error."""
+        attempt, route = self.attempt, self.route
+        if attempt is None or route is None or not self._may_retry(was_sent=True) or not self._try_endpoint(route):
+            return False
+        self._context.counters.retries += 1
+        attempt.close()
+        return True
+
+    def attempt_failed(self, cause: str, *, was_sent: bool, reused: bool = False) -> None:
+        """Try another endpoint, or tell the client."""
+        attempt, route = self.attempt, self.route
+        if attempt is None or route is None:
+            return
+        self.attempt = None
+        attempt.close()
+        self._relay = attempt.relay
+        if attempt.relay is not None:
+            self._break_off(attempt.relay)
+            return
+        if reused:
+            # The connection was idle when it was closed: that says nothing about the endpoint.
+            self._tried.remove(attempt.endpoint)
+        if self._may_retry(was_sent=was_sent) and self._try_endpoint(route):
+            self._context.counters.retries += 1
+            return
+        late = cause in {"first-byte-timeout", "connect-timeout"}
+        text = f"a replica of {route.entry.name!r} failed: {cause}"
+        self._refuse(ProxyRefusal(504 if late else 502, cause, text, retry_after_s=1))
+
+    def _may_retry(self, *, was_sent: bool) -> bool:
+        message = self.message
+        allowed = may_retry(
+            tries=self._tries, sent=was_sent, repeatable=message.repeatable, kept=not message.streams_up
+        )
+        return allowed and self._context.retries.spend()
+
+    def answered(self, *, keep_alive: bool) -> None:
+        """End the request: its response is whole."""
+        self._end(keep_alive=keep_alive)
+
+    def _break_off(self, relay: ResponseRelay) -> None:
+        """End a response that has begun: an error event for a stream, else an abort."""
+        last = relay.broken_off(ProxyRefusal(502, "replica-failed", "the replica failed while it answered").event())
+        if last is None:
+            self._client.abort()
+        else:
+            self._client.write(last)
+        self._end(keep_alive=False)
+
+    # The client
+
+    def from_client(self, data: bytes) -> bool:
+        """Pass on bytes after an upgrade; false if there was none."""
+        attempt = self.attempt
+        if attempt is None or attempt.progress is not Progress.SPLICED or attempt.connection is None:
+            return False
+        attempt.connection.transport.write(data)
+        return True
+
+    def client_writable(self, *, writable: bool) -> None:
+        """Read from the endpoint only while the client takes what comes."""
+        connection = self.attempt.connection if self.attempt else None
+        if connection is not None and not connection.transport.is_closing():
+            if writable:
+                connection.transport.resume_reading()
+            else:
+                connection.transport.pause_reading()
+
+    def client_gone(self) -> None:
+        """Free place and endpoint at once."""
+        if not self.ended:
+            self._context.counters.clients_gone += 1
+            self._end(keep_alive=False)
+
+    def overdue(self, now_ms: int) -> None:
+        """End a wait, or a try, whose time is over."""
+        if self.attempt is not None:
+            self.attempt.overdue(now_ms)
+        elif self.queued and now_ms >= self.deadline_ms:
+            self._refuse(ProxyRefusal(503, "queue-timeout", "no replica was free in time", retry_after_s=5))
+
+    def recheck(self) -> None:
+        """Refuse a waiting request if nothing can serve it any more."""
+        route = self.route
+        if self.queued and route is not None:
+            alive = route.alive(self._context.now_ms())
+            if route.removed or (not alive and (route.entry.refusal or not (route.entry.holding or route.warming()))):
+                self._leave(route)
+                self._wait(route)
+
+    def _leave(self, route: RouteState[Any]) -> None:
+        route.queue.remove(self.key_id, self)
+        self.queued = False
+
+    def _refuse(self, refusal: ProxyRefusal) -> None:
+        self._answer(refusal)
+
+    def _answer(self, answer: ProxyRefusal | OwnAnswer) -> None:
+        """Send the proxy's own answer."""
+        self._refusal = answer
+        head = self.message.head
+        keep_alive = head.keep_alive and (self.message.ended or head.length == 0)
+        silent = head.method == b"HEAD"
+        self._context.counters.answered(answer.status)
+        if isinstance(answer, ProxyRefusal):
+            if self.route is not None:
+                self.route.refused += 1
+            whole = answer.response(keep_alive=keep_alive, without_body=silent)
+        else:
+            whole = own_response(answer.status, answer.body, keep_alive=keep_alive, content_type=answer.content_type)
+            whole = whole[: len(whole) - len(answer.body)] if silent else whole
+        self._client.write(whole)
+        self._end(keep_alive=keep_alive)
+
+    def _end(self, *, keep_alive: bool) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        route, attempt = self.route, self.attempt
+        if self.queued and route is not None:
+            self._leave(route)
+        if attempt is not None:
+            self._relay = attempt.relay
+            attempt.close()
+        self._context.exchanges.discard(self)
+        self._context.held_bytes -= self.message.size
+        self._settle()
+        self._client.ended(keep_alive=keep_alive)
+        if route is not None:
+            serve_waiting(route)
+
+    def _settle(self) -> None:
+        """Record the usage, whichever way the request ended."""
+        context, route, used = self._context, self.route, 0
+        if self.message.call is not None and route is not None and self._tried:
+            relay = self._relay
+            answered = relay is not None and relay.head.status < 300
+            count = relay.count(self.message.size) if relay is not None and answered else _NOTHING_USED
+            used = count.total
+            context.ledger.add(
+                key_id=self.key_id,
+                deployment_id=route.entry.deployment_id,
+                revision=self._tried[-1].entry.revision,
+                count=count,
+                failed=not answered,
+                now_ms=context.wall_ms(),
+            )
+            context.counters.used(count)
+        if self.key is not None and self._reserved is not None:
+            context.accounts.settle(self.key, context.now_ms(), reserved=self._reserved, used=used)
+            self._reserved = None
+
+
+def serve_waiting(route: RouteState[Exchange]) -> None:
+    """Send waiting requests to endpoints while some are free."""
+    waiting = route.queue.first()
+    while waiting is not None and waiting.leave_queue():
+        waiting = route.queue.first()

@@ -1,0 +1,84 @@
+"""Idle connections to endpoints, and new ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from sokovan.proxy.connections.upstream_connection import UpstreamConnection
+from sokovan.proxy.routing.endpoint_state import EndpointState
+
+CONNECT_TIMEOUT_S = 1.0
+# Shorter than the keep-alive of common servers (5 s), so that they rarely close first.
+IDLE_MS_MAX = 4_000
+IDLE_PER_ENDPOINT_MAX = 256
+
+
+class UpstreamPools:
+    """Connections by endpoint; the most recently used is taken first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._idle: dict[str, list[UpstreamConnection]] = {}
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    def take(self, endpoint: EndpointState, now_ms: int) -> UpstreamConnection | None:
+        """An idle connection."""
+        idle = self._idle.get(endpoint.entry.endpoint_id)
+        while idle:
+            found = idle.pop()
+            if found.usable and now_ms - found.idle_ms < IDLE_MS_MAX:
+                return found
+            found.transport.abort()
+        return None
+
+    def give(self, endpoint: EndpointState, connection: UpstreamConnection, now_ms: int) -> None:
+        """Keep a connection for the next request, or close it."""
+        idle = self._idle.setdefault(endpoint.entry.endpoint_id, [])
+        if not connection.usable or len(idle) >= IDLE_PER_ENDPOINT_MAX or endpoint.entry.state == "DRAINING":
+            connection.abandon()
+            return
+        connection.reused, connection.idle_ms = True, now_ms
+        idle.append(connection)
+
+    def connect(
+        self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None]
+    ) -> asyncio.Task[None]:
+        """Open a connection; `done` gets it, or None and the cause."""
+        task = self._loop.create_task(self._connect(endpoint, done))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+        return task
+
+    async def _connect(self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None]) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, connection = await self._loop.create_connection(
+                    UpstreamConnection, endpoint.entry.host, endpoint.entry.port
+                )
+        except TimeoutError:
+            done(None, "connect-timeout")
+        except OSError:
+            done(None, "refused")
+        else:
+            done(connection, "")
+
+    def close_idle(self, now_ms: int, known: Callable[[str], bool]) -> None:
+        """Close connections that were idle for too long, or whose endpoint is gone."""
+        for endpoint_id, idle in list(self._idle.items()):
+            keep = []
+            for connection in idle:
+                if connection.usable and now_ms - connection.idle_ms < IDLE_MS_MAX and known(endpoint_id):
+                    keep.append(connection)
+                else:
+                    connection.abandon()
+            if keep:
+                self._idle[endpoint_id] = keep
+            else:
+                del self._idle[endpoint_id]
+
+    def close(self) -> None:
+        """Close all."""
+        for task in self._connecting:
+            task.cancel()
+        self.close_idle(0, lambda _endpoint_id: False)

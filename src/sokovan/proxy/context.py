@@ -1,0 +1,89 @@
+"""The state that the connections of one proxy share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sokovan.proxy.accounts.key_limits import KeyAccounts
+from sokovan.proxy.accounts.token_counts import TokenCount
+from sokovan.proxy.accounts.usage_ledger import UsageLedger
+from sokovan.proxy.routing.choice import Draws
+from sokovan.proxy.routing.retries import RetryBudget
+from sokovan.proxy.routing.table_state import TableState
+from sokovan.wire.serving.route_table import KeyEntry
+
+# Bodies of requests that are kept, in all.
+HELD_BYTES_MAX = 256 << 20
+KEYS_CACHED_MAX = 10_000
+
+
+@dataclass(slots=True)
+class ProxyCounters:
+    """Counters for the metrics."""
+
+    answers: dict[int, int] = field(default_factory=dict)
+    retries: int = 0
+    clients_gone: int = 0
+    bad_heads: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    estimated_tokens: int = 0
+
+    def answered(self, status: int) -> None:
+        """Count a response."""
+        self.answers[status] = self.answers.get(status, 0) + 1
+
+    def used(self, count: TokenCount) -> None:
+        """Count the tokens of a request."""
+        if count.estimated:
+            self.estimated_tokens += count.total
+        else:
+            self.input_tokens += count.input_tokens
+            self.output_tokens += count.output_tokens
+
+
+@dataclass(slots=True, kw_only=True)
+class ProxyContext:
+    """Table, accounts and limits of one proxy.
+
+    `wall_ms` is the time of day; all time-outs use the monotonic clock of the loop. `exchanges`
+    are the requests under way, `clients` the open connections.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    wall_ms: Callable[[], int]
+    draws: Draws
+    ledger: UsageLedger
+    log: Callable[[str], None]
+    table: TableState[Any] = field(default_factory=TableState)
+    accounts: KeyAccounts = field(default_factory=KeyAccounts)
+    retries: RetryBudget = field(default_factory=RetryBudget)
+    counters: ProxyCounters = field(default_factory=ProxyCounters)
+    exchanges: set[Any] = field(default_factory=set)
+    clients: set[Any] = field(default_factory=set)
+    held_bytes: int = 0
+    table_ms: int = 0
+    manager_seen_ms: int = 0
+    draining: bool = False
+    demanded: asyncio.Event = field(default_factory=asyncio.Event)
+    metrics: Callable[[], bytes] = lambda: b""
+    keys_cached: dict[bytes, KeyEntry] = field(default_factory=dict)
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds."""
+        return int(self.loop.time() * 1000)
+
+    def key_of(self, secret: bytes) -> KeyEntry | None:
+        """The valid key with this secret."""
+        key = self.keys_cached.get(secret)
+        if key is None:
+            key = self.table.key_of(secret)
+            if key is None:
+                return None
+            if len(self.keys_cached) >= KEYS_CACHED_MAX:
+                self.keys_cached.clear()
+            self.keys_cached[secret] = key
+        return key if not key.expires_at_ms or self.wall_ms() < key.expires_at_ms else None

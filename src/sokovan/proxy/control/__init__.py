@@ -1,0 +1,1 @@
+"""The proxy's side of the manager: route table, reports, health of endpoints."""

@@ -1,0 +1,146 @@
+"""The link to the manager: fetches the route table, sends reports.
+
+The manager may be away for any time: the proxy serves on from the table that it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx2
+
+from sokovan.ports.environment import Clock
+from sokovan.proxy.context import ProxyContext
+from sokovan.proxy.routing.table_state import StaleDelta
+from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer
+from sokovan.wire.serving.route_table import TABLE_PATH, TableUpdate
+from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, decode_update, encode
+
+WAIT_S = 25
+REPORT_EVERY_S = 1.0
+# Two reports are at least this far apart, also if requests begin to wait.
+REPORT_GAP_S = 0.1
+PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 5.0
+
+
+class ManagerAway(Exception):
+    """The manager did not answer, or not as expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyIdentity:
+    """The id of a proxy's folder, and the number of its start."""
+
+    proxy_id: str
+    incarnation: int
+
+
+class ControlLink:
+    """Keeps table and reports going; `changed` is called after each new table."""
+
+    def __init__(
+        self,
+        context: ProxyContext,
+        client: httpx2.AsyncClient,
+        identity: ProxyIdentity,
+        *,
+        clock: Clock,
+        apply: Callable[[TableUpdate], None],
+        save_usage: Callable[[], None],
+    ) -> None:
+        self._context, self._client, self._identity = context, client, identity
+        self._clock, self._apply, self._save_usage = clock, apply, save_usage
+        self._whole = False
+        self._away = False
+
+    async def follow_table(self) -> None:
+        """Fetch table and deltas until cancelled."""
+        pause_s = PAUSE_FIRST_S
+        while True:
+            try:
+                await self._fetch()
+                pause_s = PAUSE_FIRST_S
+                self._note(away="")
+            except (ManagerAway, MalformedMessage) as problem:
+                self._note(away=str(problem))
+                await self._clock.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    async def _fetch(self) -> None:
+        table = self._context.table
+        known = table.epoch and not self._whole
+        query = {"epoch": table.epoch, "version": str(table.version), "wait_s": str(WAIT_S)}
+        content = await self._call("GET", TABLE_PATH, params=query if known else {"version": "0", "wait_s": "0"})
+        update = decode_update(content)
+        try:
+            self._apply(update)
+            self._whole = False
+        except StaleDelta:
+            # A delta of another table, as after a restore of the manager's database: the whole one is next.
+            if self._whole:
+                raise ManagerAway("the manager sent a delta instead of a whole table") from None
+            self._whole = True
+            return
+        self._context.manager_seen_ms = self._context.now_ms()
+        self._context.demanded.set()
+
+    async def send_reports(self) -> None:
+        """Report every second, and when requests begin to wait, until cancelled."""
+        demanded = self._context.demanded
+        while True:
+            await self._clock.sleep(REPORT_GAP_S)
+            try:
+                async with asyncio.timeout(REPORT_EVERY_S - REPORT_GAP_S):
+                    await demanded.wait()
+            except TimeoutError:
+                pass
+            demanded.clear()
+            try:
+                await self.report()
+            except (ManagerAway, MalformedMessage) as problem:
+                self._note(away=str(problem))
+
+    async def report(self) -> None:
+        """Send one report and take over its answer. Raises ManagerAway."""
+        context = self._context
+        if context.ledger.close():
+            # Numbered usage is on disk before it is sent: a number never has two meanings.
+            await asyncio.to_thread(self._save_usage)
+        content = await self._call("POST", REPORTS_PATH, content=encode(self._report()))
+        answer: ReportAnswer = decode_answer(content)
+        context.manager_seen_ms = context.now_ms()
+        context.accounts.lease(answer.budgets)
+        if context.ledger.stored(answer.usage_sequence):
+            await asyncio.to_thread(self._save_usage)
+
+    def _report(self) -> ProxyReport:
+        context = self._context
+        table, now_ms = context.table, context.now_ms()
+        return ProxyReport(
+            proxy_id=self._identity.proxy_id,
+            incarnation=self._identity.incarnation,
+            epoch=table.epoch,
+            version=table.version,
+            endpoints=tuple(
+                endpoint.report(now_ms) for route in table.routes.values() for endpoint in route.endpoints.values()
+            ),
+            routes=tuple(route.report() for route in table.routes.values()),
+            usage=context.ledger.unsent(),
+            budgets=context.accounts.budgets(),
+        )
+
+    async def _call(self, method: str, path: str, **options: object) -> bytes:
+        try:
+            response = await self._client.request(method, path, **options)  # type: ignore[arg-type]  # options of the client, passed on
+        except (httpx2.HTTPError, OSError) as problem:
+            raise ManagerAway(f"{type(problem).__name__}: {problem}") from None
+        if response.status_code != 200:
+            raise ManagerAway(f"the manager answered {response.status_code} to {method} {path}")
+        return response.content
+
+    def _note(self, *, away: str) -> None:
+        if bool(away) != self._away:
+            self._away = bool(away)
+            self._context.log(f"the manager is away: {away}" if away else "the manager is reached")

@@ -1,0 +1,97 @@
+"""Checks the health of endpoints: GET of a path, or a TCP connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from sokovan.proxy.connections.exchange import serve_waiting
+from sokovan.proxy.context import ProxyContext
+from sokovan.proxy.routing.endpoint_state import EndpointState
+from sokovan.proxy.routing.route_state import RouteState
+from sokovan.wire.serving.route_table import EndpointEntry
+
+# Probes under way at once.
+PROBES_MAX = 256
+_RESPONSE_MAX = 4096
+
+
+class Probes:
+    """Starts the probes that are due; `due` is called several times a second."""
+
+    def __init__(self, context: ProxyContext) -> None:
+        self._context = context
+        self._next_ms: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def due(self) -> None:
+        """Start a probe for each endpoint whose time has come."""
+        now_ms, known = self._context.now_ms(), set()
+        for route in self._context.table.routes.values():
+            for endpoint in route.endpoints.values():
+                known.add(endpoint.entry.endpoint_id)
+                if endpoint.entry.state != "DRAINING" and len(self._tasks) < PROBES_MAX:
+                    self._start(route, endpoint, now_ms)
+        for gone in self._next_ms.keys() - known:
+            del self._next_ms[gone]
+
+    def _start(self, route: RouteState[Any], endpoint: EndpointState, now_ms: int) -> None:
+        entry = endpoint.entry
+        if now_ms < self._next_ms.get(entry.endpoint_id, 0):
+            return
+        settled = entry.state == "ACTIVE" and not endpoint.ejection.active(now_ms)
+        pause_ms = entry.probe.interval_ms if settled else min(entry.probe.warming_ms, entry.probe.interval_ms)
+        # The next one starts after this one has ended at the earliest.
+        self._next_ms[entry.endpoint_id] = now_ms + max(pause_ms, 1)
+        task = asyncio.create_task(self._probe(route, endpoint, pause_ms))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _probe(self, route: RouteState[Any], endpoint: EndpointState, pause_ms: int) -> None:
+        entry = endpoint.entry
+        self._next_ms[entry.endpoint_id] = 1 << 62
+        try:
+            async with asyncio.timeout(entry.probe.timeout_ms / 1000):
+                error = await probe(entry)
+        except TimeoutError:
+            # An engine at full load may not answer a probe; as long as it sends tokens it is well.
+            if self._context.now_ms() - endpoint.last_byte_ms < entry.probe.timeout_ms and endpoint.outstanding:
+                error = ""
+            else:
+                error = "the probe timed out"
+        except OSError as refused:
+            error = f"the probe failed: {refused.strerror or refused}"
+        now_ms = self._context.now_ms()
+        self._next_ms[entry.endpoint_id] = now_ms + pause_ms
+        endpoint.probed(now_ms, ok=not error, error=error)
+        if not error:
+            serve_waiting(route)
+
+    def close(self) -> None:
+        """Cancel the probes under way."""
+        for task in self._tasks:
+            task.cancel()
+
+
+async def probe(entry: EndpointEntry) -> str:
+    """Probe an endpoint once; returns the problem, empty if none. Raises OSError."""
+    reader, writer = await asyncio.open_connection(entry.host, entry.port, limit=_RESPONSE_MAX)
+    try:
+        if not entry.probe.path:
+            return ""
+        secret = f"authorization: Bearer {entry.secret}\r\n" if entry.secret else ""
+        host = f"host: {entry.host}:{entry.port}\r\n"
+        writer.write(f"GET {entry.probe.path} HTTP/1.1\r\n{host}{secret}connection: close\r\n\r\n".encode())
+        return _problem_of(await reader.read(_RESPONSE_MAX))
+    finally:
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def _problem_of(response: bytes) -> str:
+    words = response[:64].split()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        return "the probe got no HTTP response"
+    return "" if 200 <= int(words[1]) < 400 else f"the probe got status {int(words[1])}"

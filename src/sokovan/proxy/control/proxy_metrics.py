@@ -1,0 +1,84 @@
+"""The proxy's metrics in Prometheus's text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sokovan.proxy.context import ProxyContext
+from sokovan.proxy.routing.route_state import RouteState
+from sokovan.wire.serving.proxy_reports import FIRST_BYTE_BOUNDS_MS
+
+PREFIX = "sokovan_proxy_"
+METRICS = {
+    "responses_total": ("counter", "Responses by status."),
+    "retries_total": ("counter", "Requests that were sent to another endpoint."),
+    "clients_gone_total": ("counter", "Clients that left before their response was whole."),
+    "bad_requests_total": ("counter", "Requests whose head or body was malformed."),
+    "tokens_total": ("counter", "Tokens by kind; estimated ones were not reported by the engine."),
+    "in_flight": ("gauge", "Requests at endpoints, by deployment."),
+    "queued": ("gauge", "Requests that wait for an endpoint, by deployment."),
+    "first_byte_seconds": ("histogram", "Time to the first byte of a response, by deployment."),
+    "outstanding": ("gauge", "Requests at an endpoint."),
+    "endpoint_requests_total": ("counter", "Requests that were sent to an endpoint."),
+    "ejections_total": ("counter", "Ejections of an endpoint by cause."),
+    "connections": ("gauge", "Open connections of clients."),
+    "held_bytes": ("gauge", "Bytes of bodies that are kept."),
+    "table_version": ("gauge", "Version of the route table in force."),
+    "table_age_seconds": ("gauge", "Time since the route table was put in force."),
+    "manager_silent_seconds": ("gauge", "Time since the manager answered last."),
+}
+
+
+def exposition(context: ProxyContext) -> bytes:
+    """All metrics."""
+    samples: dict[str, list[str]] = {name: [] for name in METRICS}
+    for name, labels, value in _samples(context):
+        family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
+        text = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
+        samples[family if family in METRICS else name].append(f"{PREFIX}{name}{{{text}}} {value}")
+    lines: list[str] = []
+    for name, (kind, meaning) in METRICS.items():
+        lines += [f"# HELP {PREFIX}{name} {meaning}", f"# TYPE {PREFIX}{name} {kind}", *samples[name]]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _samples(context: ProxyContext) -> Iterator[tuple[str, dict[str, str], float]]:
+    counters, now_ms = context.counters, context.now_ms()
+    for status, count in sorted(counters.answers.items()):
+        yield "responses_total", {"status": str(status)}, count
+    yield "retries_total", {}, counters.retries
+    yield "clients_gone_total", {}, counters.clients_gone
+    yield "bad_requests_total", {}, counters.bad_heads
+    for kind in ("input", "output", "estimated"):
+        yield "tokens_total", {"kind": kind}, getattr(counters, f"{kind}_tokens")
+    yield "connections", {}, len(context.clients)
+    yield "held_bytes", {}, context.held_bytes
+    yield "table_version", {}, context.table.version
+    yield "table_age_seconds", {}, (now_ms - context.table_ms) / 1000
+    yield "manager_silent_seconds", {}, (now_ms - context.manager_seen_ms) / 1000
+    for route in context.table.routes.values():
+        yield from _route_samples(route.entry.name, route)
+
+
+def _route_samples(name: str, route: RouteState[Any]) -> Iterator[tuple[str, dict[str, str], float]]:
+    labels = {"deployment": name}
+    yield "in_flight", labels, route.in_flight
+    yield "queued", labels, route.queue.length
+    for revision, counters in sorted(route.counters.items()):
+        places, total = {**labels, "revision": str(revision)}, 0
+        for bound, count in zip((*FIRST_BYTE_BOUNDS_MS, None), counters.first_byte_counts, strict=True):
+            total += count
+            yield "first_byte_seconds_bucket", {**places, "le": "+Inf" if bound is None else str(bound / 1000)}, total
+        yield "first_byte_seconds_sum", places, counters.first_byte_ms_sum / 1000
+        yield "first_byte_seconds_count", places, total
+    for endpoint_id, endpoint in route.endpoints.items():
+        place = {**labels, "endpoint": endpoint_id}
+        yield "outstanding", place, endpoint.outstanding
+        yield "endpoint_requests_total", place, endpoint.served
+        for cause, count in sorted(endpoint.ejection.causes.items()):
+            yield "ejections_total", {**place, "cause": cause}, count
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")

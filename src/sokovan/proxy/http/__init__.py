@@ -1,0 +1,1 @@
+"""HTTP/1.1 without I/O: heads are parsed strictly and written anew."""

@@ -1,0 +1,83 @@
+"""The body of an inference call: the parts that are read or rewritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from sokovan.proxy.accounts.key_limits import TOKENS_DEFAULT
+from sokovan.proxy.http.error_bodies import ProxyRefusal
+from sokovan.proxy.routing.prefixes import prefix_chain
+
+_NOTHING = msgspec.Raw()
+
+
+class _Body(msgspec.Struct):
+    model: str
+    stream: bool | None = None
+    stream_options: dict[str, msgspec.Raw] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    max_output_tokens: int | None = None
+    messages: msgspec.Raw = _NOTHING
+    prompt: msgspec.Raw = _NOTHING
+    input: msgspec.Raw = _NOTHING
+
+
+_bodies = msgspec.json.Decoder(_Body)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encoder = msgspec.json.Encoder()
+
+# Paths whose streams take `stream_options`; others report usage by themselves.
+_WITH_OPTIONS = frozenset({b"/v1/chat/completions", b"/v1/completions"})
+INFERENCE_PATHS = _WITH_OPTIONS | {b"/v1/embeddings", b"/v1/responses"}
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceCall:
+    """An inference call; `adds_usage`: the proxy asks for the usage of its stream."""
+
+    model: str
+    streams: bool
+    adds_usage: bool
+    tokens_max: int
+    chain: tuple[int, ...]
+
+
+def read_call(path: bytes, body: bytes) -> InferenceCall | ProxyRefusal:
+    """The call in a body, or why it is none."""
+    try:
+        found = _bodies.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        missing = "missing required field `model`" in str(problem)
+        text = "the body has no model" if missing else f"the body is not a call of this API: {str(problem)[:300]}"
+        return ProxyRefusal(400, "invalid-body", text, param="model" if missing else None)
+    streams = bool(found.stream)
+    asked = found.max_completion_tokens or found.max_tokens or found.max_output_tokens
+    prompt = found.messages or found.prompt or found.input
+    return InferenceCall(
+        model=found.model[:1024],
+        streams=streams,
+        adds_usage=streams and path in _WITH_OPTIONS and not _wants_usage(found.stream_options),
+        tokens_max=max(1, min(asked, 1 << 30)) if asked else TOKENS_DEFAULT,
+        chain=prefix_chain(bytes(prompt)),
+    )
+
+
+def _wants_usage(options: dict[str, msgspec.Raw] | None) -> bool:
+    return options is not None and bytes(options.get("include_usage", b"")) == b"true"
+
+
+def body_for(call: InferenceCall, body: bytes, upstream_model: str) -> bytes:
+    """The body that the engine gets: with its own name of the model, and with usage."""
+    if not call.adds_usage and (not upstream_model or upstream_model == call.model):
+        return body
+    members = _members.decode(body)
+    members["model"] = msgspec.Raw(_encoder.encode(upstream_model or call.model))
+    if call.adds_usage:
+        given = members.get("stream_options", _NOTHING)
+        options = _members.decode(given) if given and bytes(given) != b"null" else {}
+        options["include_usage"] = msgspec.Raw(b"true")
+        members["stream_options"] = msgspec.Raw(_encoder.encode(options))
+    return _encoder.encode(members)

@@ -1,0 +1,69 @@
+"""Turns the response of an endpoint into bytes for the client, counts tokens."""
+
+from __future__ import annotations
+
+from sokovan.proxy.accounts.token_counts import BODY_MAX, EventFilter, TokenCount, count_in, estimate
+from sokovan.proxy.http.head_writer import CHUNKED_END, chunk, client_head
+from sokovan.proxy.http.heads import RequestHead, ResponseHead
+
+
+class ResponseRelay:
+    """One response on its way: its head is written anew, its body framed anew.
+
+    `inference`: the response has usage. `removes_usage`: the usage chunk of its stream was
+    asked for by the proxy. `keep_alive` says whether the client's connection may go on.
+    """
+
+    __slots__ = ("_body", "_chunked", "_filter", "_kept_bytes", "_received_bytes", "_silent", "head", "keep_alive",
+                 "streams")  # fmt: skip
+
+    def __init__(self, head: ResponseHead, request: RequestHead, *, inference: bool, removes_usage: bool) -> None:
+        self.head = head
+        self.streams = head.field(b"content-type").lower().startswith(b"text/event-stream")
+        self._filter = EventFilter(removes=removes_usage) if inference and self.streams else None
+        self._body: list[bytes] | None = [] if inference and not self.streams else None
+        self._kept_bytes = self._received_bytes = 0
+        self._silent = request.method == b"HEAD"
+        length = None if self._filter is not None else head.length
+        self._chunked = length is None and request.minor == 1 and not self._silent
+        self.keep_alive = request.keep_alive and (length is not None or self._chunked or self._silent)
+
+    def head_bytes(self, request: RequestHead) -> bytes:
+        """The head for the client."""
+        length = None if self._chunked or self._filter is not None else self.head.length
+        return client_head(self.head, minor=request.minor, length=length, keep_alive=self.keep_alive)
+
+    def part(self, data: bytes, *, ended: bool) -> bytes:
+        """The bytes for the client of the next part of the body."""
+        self._received_bytes += len(data)
+        if self._filter is not None:
+            data = self._filter.feed(data)
+            if ended:
+                data += self._filter.finish()
+        elif self._body is not None:
+            self._keep(data)
+        if not self._chunked:
+            return data
+        return chunk(data) + CHUNKED_END if ended else chunk(data)
+
+    def broken_off(self, event: bytes) -> bytes | None:
+        """The last bytes of a stream whose endpoint failed; None if only an abort tells."""
+        if not self.streams:
+            return None
+        return chunk(event) + CHUNKED_END if self._chunked else event
+
+    def count(self, sent_bytes: int) -> TokenCount:
+        """The tokens of the request; estimated if the engine did not report them."""
+        found = self._filter.count if self._filter is not None else count_in(b"".join(self._body or ()))
+        if found is not None:
+            return found
+        events = self._filter.events if self._filter is not None else 0
+        return estimate(sent_bytes=sent_bytes, received_bytes=self._received_bytes, events=events)
+
+    def _keep(self, data: bytes) -> None:
+        if self._body is not None:
+            self._kept_bytes += len(data)
+            if self._kept_bytes > BODY_MAX:
+                self._body = None
+            else:
+                self._body.append(data)

@@ -1,0 +1,91 @@
+"""The state of one endpoint in one proxy: load, health, ejection, counters."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
+from sokovan.proxy.routing.ejection import Ejection
+from sokovan.proxy.routing.prefixes import PromptPrefixes
+from sokovan.wire.serving.proxy_reports import EndpointReport, ReportedHealth
+from sokovan.wire.serving.route_table import EndpointEntry
+
+# No byte for this long on two requests, though the probe answers, is a stall.
+STALL_MS = 60_000
+STALLED_REQUESTS = 2
+# The engine's own count of its requests is used while it is younger than this.
+SAMPLE_AGE_MAX_MS = 2_000
+HEALTH_POLICY = HealthPolicy()
+_REPORTED: dict[Health, ReportedHealth] = {
+    Health.UNKNOWN: "unknown", Health.HEALTHY: "healthy", Health.UNHEALTHY: "unhealthy",
+}  # fmt: skip
+
+
+class EndpointState:
+    """One endpoint; `outstanding` counts requests from before they are sent."""
+
+    __slots__ = (
+        "address", "concurrency_max", "ejection", "entry", "hash", "health", "last_byte_ms", "last_error",
+        "outstanding", "prefixes", "sample", "sample_ms", "secret", "served", "stalled",
+    )  # fmt: skip
+
+    def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
+        self.ejection = Ejection()
+        self.health = HealthCounter()
+        self.prefixes = PromptPrefixes()
+        self.outstanding = 0
+        self.served = 0
+        self.sample = 0
+        self.sample_ms = -SAMPLE_AGE_MAX_MS
+        self.last_byte_ms = 0
+        self.last_error = ""
+        self.stalled = False
+        self.hash = int.from_bytes(blake2b(entry.endpoint_id.encode(), digest_size=8).digest(), "big")
+        self.replace(entry, concurrency_max=concurrency_max)
+
+    def replace(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
+        """Take over the entry of a new table."""
+        self.entry = entry
+        self.concurrency_max = concurrency_max
+        self.secret = entry.secret.encode()
+        host = f"[{entry.host}]" if ":" in entry.host else entry.host
+        self.address = f"{host}:{entry.port}".encode()
+
+    def alive(self, now_ms: int) -> bool:
+        """Whether it may get requests, were it not for its load."""
+        return (
+            self.entry.state == "ACTIVE"
+            and now_ms >= self.ejection.until_ms
+            and self.health.verdict is not Health.UNHEALTHY
+        )
+
+    def free(self, now_ms: int) -> bool:
+        """Whether it may get one more request."""
+        return self.outstanding < self.concurrency_max and self.alive(now_ms)
+
+    def load(self, now_ms: int) -> int:
+        """Its requests: the engine's count if recent and higher, else the proxy's."""
+        if now_ms - self.sample_ms < SAMPLE_AGE_MAX_MS and self.sample > self.outstanding:
+            return self.sample
+        return self.outstanding
+
+    def probed(self, now_ms: int, *, ok: bool, error: str = "") -> None:
+        """Take over the result of a probe; a success ends some ejections."""
+        self.health = self.health.observe(ok=ok, at_ms=now_ms, policy=HEALTH_POLICY)
+        if not ok:
+            self.last_error = error
+        # Refused or reset connections are over when a probe gets through.
+        elif self.ejection.active(now_ms) and self.ejection.cause in {"refused", "reset"}:
+            self.ejection.lift()
+
+    def report(self, now_ms: int) -> EndpointReport:
+        """The observations for the manager."""
+        return EndpointReport(
+            endpoint_id=self.entry.endpoint_id,
+            health=_REPORTED[self.health.verdict],
+            outstanding=self.outstanding,
+            served=self.served,
+            stalled=self.stalled,
+            ejected=self.ejection.active(now_ms),
+            last_error=self.last_error[:2000],
+        )

@@ -1,0 +1,318 @@
+"""JSON types of deployments: requests and views.
+
+Times are RFC 3339 in UTC. Durations are seconds, or `90s`, `30m` in a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sokovan.wire.api.bodies import Amount, StrictBody
+from sokovan.wire.api.explanations import WhyView
+from sokovan.wire.api.sessions import MountBody
+
+DeploymentAccess = Literal["private", "project", "public"]
+RoutingPolicy = Literal["least-load", "prefix", "sticky", "round-robin"]
+ScalingMetric = Literal["manual", "concurrency", "qps", "queue", "ttft_p95"]
+RolloutStrategy = Literal["rolling", "blue-green", "canary"]
+WhenFull = Literal["replace", "wait", "fail"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeBody(StrictBody):
+    """How a replica is checked: a GET of `path`; without one, a connection."""
+
+    path: str = ""
+    warming_interval_ms: int = 1_000
+    interval_ms: int = 5_000
+    timeout_ms: int = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimitsBody(StrictBody):
+    """How many requests wait for a deployment, and how long, in seconds."""
+
+    queued_max: int = 1_000
+    queue_wait_s: int = 30
+    cold_wait_s: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionBody(StrictBody):
+    """The engine, the model and the resources of each replica.
+
+    `command` is for the engine `custom`; `arguments` are appended to the command of any
+    engine. `size` is the number of kernels of a replica. `concurrency_max` is the number of
+    requests that a replica takes at once; by default that of its engine.
+    """
+
+    engine: str
+    model: str = ""
+    command: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    image: str | None = None
+    resources: dict[str, Amount] = field(default_factory=dict)
+    size: int = 1
+    mounts: list[MountBody] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    probe: ProbeBody | None = None
+    startup_timeout: int | str = 1_800
+    drain_timeout: int | str = 300
+    concurrency_max: int | None = None
+    limits: RequestLimitsBody = field(default_factory=RequestLimitsBody)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingBody(StrictBody):
+    """How the number of replicas follows demand; `target` is per replica."""
+
+    metric: ScalingMetric = "manual"
+    target: int | None = None
+    stable_s: int = 60
+    panic_s: int = 6
+    panic_hold_s: int = 60
+    down_s: int = 300
+    idle_s: int = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutBody(StrictBody):
+    """How updates proceed.
+
+    `steps` are the percentages of a canary. `promote_after_s` promotes without a request.
+    """
+
+    strategy: RolloutStrategy = "rolling"
+    surge: int = 1
+    unavailable: int = 0
+    when_full: WhenFull = "replace"
+    steps: list[int] = field(default_factory=lambda: [5, 25, 50, 100])
+    hold_s: int = 60
+    promote_after_s: int | None = None
+    keep_s: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentBody(StrictBody):
+    """A request for a deployment.
+
+    It answers to `model_names`, by default to its own name. The number of replicas is between
+    the two bounds; without a scaling metric it is the lower one.
+    """
+
+    name: str
+    revision: RevisionBody
+    model_names: list[str] = field(default_factory=list)
+    access: DeploymentAccess = "private"
+    replicas_min: int = 1
+    replicas_max: int | None = None
+    scaling: ScalingBody = field(default_factory=ScalingBody)
+    rollout: RolloutBody = field(default_factory=RolloutBody)
+    routing: RoutingPolicy | None = None
+    scaling_group: str | None = None
+    queue: str | None = None
+    group: str | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleBody(StrictBody):
+    """New bounds of the number of replicas, and how it follows demand, if given."""
+
+    replicas_min: int
+    replicas_max: int | None = None
+    scaling: ScalingBody | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateBody(StrictBody):
+    """A new revision, and how to change to it; without that, as the deployment says."""
+
+    revision: RevisionBody
+    rollout: RolloutBody | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackBody(StrictBody):
+    """The revision to return to; by default the one before the current one."""
+
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTokenBody(StrictBody):
+    """A request for a token of a deployment; None is no limit, no models are all."""
+
+    name: str = ""
+    models: list[str] = field(default_factory=list)
+    expires_at: str | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrency: int | None = None
+    tokens_per_month: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionView:
+    """One revision; `number` counts from 1."""
+
+    number: int
+    revision: RevisionBody
+    created_at: str
+    created_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionPage:
+    """Revisions of a deployment, newest first."""
+
+    items: list[RevisionView]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaView:
+    """One replica: an attempt at one place of a revision, and its session."""
+
+    id: str
+    revision: int
+    ordinal: int
+    attempt: int
+    status: str
+    since: str
+    session: str | None = None
+    agent: str | None = None
+    port: int | None = None
+    reason_code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutView:
+    """A change from one revision to another; `weight_new` is in percent."""
+
+    id: str
+    revision_from: int
+    revision_to: int
+    strategy: str
+    status: str
+    started_at: str
+    since: str
+    step: int = 0
+    weight_new: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentView:
+    """One deployment, with its live replicas and its rollout, if one is under way.
+
+    `url` is the gateway's, for clients of the OpenAI API; empty where none is known.
+    """
+
+    id: str
+    name: str
+    models: list[str]
+    user: str
+    group: str
+    access: str
+    status: str
+    health: str
+    replicas_min: int
+    replicas_max: int
+    replicas_desired: int
+    replicas_active: int
+    revision: RevisionView
+    scaling: ScalingBody
+    rollout_policy: RolloutBody
+    created_at: str
+    since: str
+    queue: str
+    scaling_group: str | None = None
+    routing: str = ""
+    replicas: list[ReplicaView] = field(default_factory=list)
+    rollout: RolloutView | None = None
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentPage:
+    """Deployments, newest first."""
+
+    items: list[DeploymentView]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTokenView:
+    """One token of a deployment, without its secret."""
+
+    id: str
+    deployment: str
+    name: str
+    models: list[str]
+    created_at: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrency: int | None = None
+    tokens_per_month: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEndpointTokenView:
+    """A new token; its secret is only ever in this response."""
+
+    id: str
+    deployment: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTokenPage:
+    """Tokens of a deployment, newest first."""
+
+    items: list[EndpointTokenView]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaWhyView:
+    """Why one replica does not serve yet; `why` is that of its session, if it waits."""
+
+    replica: ReplicaView
+    summary: str
+    why: WhyView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentWhyView:
+    """Why a deployment is not as desired: one sentence, and each replica that waits."""
+
+    name: str
+    status: str
+    health: str
+    code: str
+    summary: str
+    replicas: list[ReplicaWhyView] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineView:
+    """The command and probe that an engine's generator makes for a revision.
+
+    `{port}` stands for the port that is leased at the start. The secret of a replica is not
+    shown. `model` is the engine's own name of the model.
+    """
+
+    engine: str
+    command: list[str]
+    environment: dict[str, str]
+    probe: ProbeBody
+    model: str
+    image: str
+    concurrency_max: int
+    routing: str
+    checks_secret: bool

@@ -1,0 +1,92 @@
+"""A real engine, llama.cpp, and the toy engine, both driven by the official OpenAI client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sokovan.testing.servers.llama_engine import LlamaServer, write_model
+from sokovan.testing.servers.toy_engine import ToyEngineServer
+
+openai = pytest.importorskip("openai")
+pytestmark = pytest.mark.server
+
+KEY = "secret-of-the-replica"
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
+    pytest.importorskip("xllamacpp")
+    model = write_model(tmp_path_factory.mktemp("model") / "tiny.gguf")
+    with LlamaServer("--metrics", model=model, key=KEY) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def toy() -> Iterator[ToyEngineServer]:
+    with ToyEngineServer(key=KEY) as server:
+        yield server
+
+
+@pytest.fixture(params=["llama", "toy"])
+def engine(request: pytest.FixtureRequest) -> tuple[Any, str]:
+    """A client of an engine, and the name of its model."""
+    server = request.getfixturevalue(request.param)
+    name = server.name if isinstance(server, LlamaServer) else server.model
+    return openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0), name
+
+
+def test_a_chat_is_answered_with_its_usage(engine: tuple[Any, str]) -> None:
+    client, model = engine
+    answer = client.chat.completions.create(model=model, messages=HELLO, max_tokens=8, temperature=0)
+    assert answer.choices[0].message.content is not None
+    assert 1 <= answer.usage.completion_tokens <= 8
+
+
+def test_a_streamed_chat_ends_with_its_usage(engine: tuple[Any, str]) -> None:
+    client, model = engine
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    chunks = list(client.chat.completions.create(model=model, messages=HELLO, max_tokens=8, temperature=0, **options))
+    assert chunks[-1].usage.completion_tokens <= 8
+    assert any(chunk.choices and chunk.choices[0].delta.content is not None for chunk in chunks)
+
+
+def test_a_completion_is_the_same_each_time(engine: tuple[Any, str]) -> None:
+    client, model = engine
+    ask = {"model": model, "prompt": "once upon", "max_tokens": 8, "temperature": 0}
+    first, second = client.completions.create(**ask), client.completions.create(**ask)
+    assert first.choices[0].text == second.choices[0].text
+
+
+def test_a_long_prompt_is_cached_for_the_next_request(engine: tuple[Any, str]) -> None:
+    client, model = engine
+    messages = [{"role": "user", "content": "a long story " * 100}]
+    ask = {"model": model, "messages": messages, "max_tokens": 1, "temperature": 0}
+    _, answer = client.chat.completions.create(**ask), client.chat.completions.create(**ask)
+    assert answer.usage.prompt_tokens_details.cached_tokens > 0
+
+
+def test_a_wrong_key_is_refused(engine: tuple[Any, str]) -> None:
+    client, model = engine
+    stranger = client.with_options(api_key="wrong")
+    with pytest.raises(openai.AuthenticationError):
+        stranger.chat.completions.create(model=model, messages=HELLO, max_tokens=1)
+
+
+def test_the_model_is_listed_by_its_served_name(engine: tuple[Any, str]) -> None:
+    client, model = engine
+    assert [one.id for one in client.models.list()] == [model]
+
+
+def test_the_toy_engine_answers_embeddings_and_responses(toy: ToyEngineServer) -> None:
+    client = openai.OpenAI(base_url=toy.url, api_key=KEY, max_retries=0)
+    vectors = client.embeddings.create(model=toy.model, input=["a", "b"], dimensions=4)
+    assert [len(one.embedding) for one in vectors.data] == [4, 4]
+    whole = client.responses.create(model=toy.model, input="hello", max_output_tokens=5)
+    with client.responses.stream(model=toy.model, input="hello", max_output_tokens=5) as stream:
+        deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
+    assert "".join(deltas) == whole.output_text
+    assert whole.usage.output_tokens == 5

@@ -1,0 +1,68 @@
+"""`sokovan proxy`: what it hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sokovan.entrypoints.proxy_process import ProxyOptions
+from tests.unit.cli.canned_server import Sokovan
+
+MANAGER = "http://127.0.0.1:7646"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ProxyOptions]:
+    """The options passed to `run_proxy`."""
+    found: list[ProxyOptions] = []
+
+    def run(options: ProxyOptions, tell: Callable[[str], None]) -> int:
+        found.append(options)
+        tell("listening")
+        return 0
+
+    monkeypatch.setattr("sokovan.entrypoints.proxy_process.run_proxy", run)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("SOKOVAN_PROXY_TOKEN", raising=False)
+    return found
+
+
+def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[ProxyOptions], tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("skp-1\n", encoding="utf-8")
+    words = ("--listen", "[::1]:8000", "--workers", "4", "--root", "r", "--token-file", str(tmp_path / "t"))
+
+    assert sokovan("proxy", MANAGER, *words) == (0, "", "listening\n")
+    [options] = asked
+    assert options == ProxyOptions(
+        manager=MANAGER, token=options.token, root=Path("r"), host="::1", port=8000, workers=4
+    )
+    assert options.token == "skp-1"  # noqa: S105  # written above
+
+
+def test_a_proxy_without_a_manager_serves_the_routes_on_disk(sokovan: Sokovan, asked: list[ProxyOptions]) -> None:
+    assert sokovan("proxy")[0] == 0
+    assert (asked[0].manager, asked[0].host, asked[0].port) == ("", "127.0.0.1", 7648)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((MANAGER,), "no token for proxies given"),
+        (("ws://127.0.0.1:1",), "is not the URL of a manager"),
+        (("--listen", "8000"), "is not an address"),
+        (("--listen", "host:99999"), "is not an address"),
+        (("--workers", "0"), "is not a number of processes"),
+        (("--workers", "1000"), "is not a number of processes"),
+        ((MANAGER, "--token-file", "/does/not/exist"), "cannot read the token"),
+    ],
+)
+def test_a_mistake_is_said_with_a_hint(
+    sokovan: Sokovan, asked: list[ProxyOptions], words: tuple[str, ...], problem: str
+) -> None:
+    code, _out, err = sokovan("proxy", *words)
+
+    assert code == 2
+    assert problem in err
+    assert not asked

@@ -1,0 +1,134 @@
+"""Replicas converge to the wanted number, whatever happens to their sessions."""
+
+from __future__ import annotations
+
+from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.orchestrator.deployments.handlers.replica import CRASH_LOOP
+from sokovan.testing.served_cluster import ServedCluster, revision_of
+
+
+async def codes(cluster: ServedCluster) -> list[str]:
+    record = await cluster.deployment()
+    entries = await cluster.store.read(lambda unit: unit.deployments.history(record.deployment_id))
+    return [entry.change.code for entry in entries]
+
+
+async def test_a_replica_whose_kernel_exits_is_replaced_after_ten_seconds() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=2)
+        await cluster.converge()
+        [agent] = cluster.agents.all.values()
+        await agent.ends(agent.running()[0], code=1)
+        await cluster.converge()
+        assert await cluster.statuses() == ["active"]
+        record = await cluster.deployment()
+        assert record.status == "running"
+        newest = await cluster.store.read(lambda unit: unit.replicas.newest(record.deployment_id, limit=1))
+        assert newest[0].status is ReplicaStatus.FAILED
+        assert "exit code 1" in newest[0].reason
+        await cluster.serve_for(11)
+        assert await cluster.statuses() == ["active", "active"]
+        assert sorted(one.place.attempt for one in await cluster.replicas()) == [1, 2]
+
+
+async def test_three_failures_in_ten_minutes_stop_further_attempts() -> None:
+    async with ServedCluster.serve() as cluster:
+        [agent] = cluster.agents.all.values()
+        agent.script.exits = lambda _launch: 3
+        await cluster.deploy()
+        await cluster.serve_for(120, step_s=5)
+        assert await cluster.statuses() == []
+        record = await cluster.deployment()
+        newest = await cluster.store.read(lambda unit: unit.replicas.newest(record.deployment_id, limit=9))
+        assert [one.status for one in newest] == [ReplicaStatus.FAILED] * 3
+        assert codes_of_loop(await codes(cluster)) == [CRASH_LOOP]
+        entry = cluster.proxy.entries["d-chat"]
+        assert entry.refusal is not None
+        assert entry.refusal.code == CRASH_LOOP
+        agent.script.exits = lambda _launch: None
+        await cluster.serve_for(600, step_s=20)
+        assert await cluster.statuses() == ["active"]
+
+
+def codes_of_loop(found: list[str]) -> list[str]:
+    return [code for code in found if code == CRASH_LOOP]
+
+
+async def test_a_request_that_no_session_can_have_fails_with_the_reason() -> None:
+    async with ServedCluster.serve() as cluster:
+        record = await cluster.deploy(revision=revision_of(image="absent"))
+        await cluster.converge()
+        [failed] = await cluster.store.read(lambda unit: unit.replicas.newest(record.deployment_id, limit=9))
+        assert failed.status is ReplicaStatus.FAILED
+        assert "there is no image 'absent'" in failed.reason
+
+
+async def test_a_replica_that_waits_for_room_does_not_fail() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=2, revision=revision_of(resources={"cpu": "5", "mem": "1Gi"}))
+        await cluster.serve_for(100, step_s=20)
+        assert await cluster.statuses() == ["active", "starting"]
+        assert (await cluster.deployment()).status == "provisioning"
+        await cluster.agent("more")
+        await cluster.serve_for(20, step_s=5)
+        assert await cluster.statuses() == ["active", "active"]
+        assert (await cluster.deployment()).status == "running"
+
+
+async def test_a_replica_that_is_not_ready_in_time_fails_and_its_session_ends() -> None:
+    async with ServedCluster.serve() as cluster:
+        cluster.proxy.health = lambda _endpoint: False
+        await cluster.deploy(revision=revision_of(startup_timeout_s=60))
+        await cluster.converge()
+        assert await cluster.statuses() == ["warming"]
+        [replica] = await cluster.replicas()
+        await cluster.serve_for(65, step_s=5)
+        ended = await cluster.store.read(lambda unit: unit.replicas.get(replica.replica_id))
+        assert (ended.status, ended.reason_code) == (ReplicaStatus.FAILED, "not-ready-in-time")
+        assert await cluster.status(str(replica.session_id)) == "terminated"
+
+
+async def test_a_slow_loader_is_not_killed_early() -> None:
+    async with ServedCluster.serve() as cluster:
+        cluster.proxy.health = lambda _endpoint: None
+        await cluster.deploy()
+        await cluster.serve_for(20 * 60, step_s=60)
+        assert await cluster.statuses() == ["warming"]
+        cluster.proxy.health = lambda _endpoint: True
+        await cluster.converge()
+        assert await cluster.statuses() == ["active"]
+
+
+async def test_without_a_proxy_no_replica_is_late() -> None:
+    async with ServedCluster.serve() as cluster:
+        cluster.proxy.alive = False
+        await cluster.deploy(revision=revision_of(startup_timeout_s=60))
+        await cluster.serve_for(120, step_s=20)
+        assert await cluster.statuses() == ["warming"]
+
+
+async def test_scaling_down_takes_replicas_that_do_not_serve_yet_first() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        [first] = await cluster.replicas()
+        served = {first.endpoint.endpoint_id if first.endpoint else ""}
+        cluster.proxy.health = lambda endpoint: endpoint in served
+        await cluster.rescale(3)
+        await cluster.converge()
+        assert await cluster.statuses() == ["active", "warming", "warming"]
+        await cluster.rescale(1)
+        await cluster.converge()
+        assert [one.replica_id for one in await cluster.replicas()] == [first.replica_id]
+
+
+async def test_the_session_of_a_replica_that_a_user_stops_is_replaced() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        [replica] = await cluster.replicas()
+        await cluster.stop(str(replica.session_id))
+        await cluster.converge()
+        assert await cluster.statuses() == []
+        await cluster.serve_for(12, step_s=2)
+        assert await cluster.statuses() == ["active"]

@@ -1,0 +1,158 @@
+"""Updates change revisions without a gap, and return by themselves if they fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.domain.errors import SokovanError
+from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
+from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
+from sokovan.domain.serving.records import RolloutRecord
+from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
+from sokovan.testing.served_cluster import ServedCluster, define_plainly, revision_of
+from sokovan.testing.stored_cluster import BY_USER
+
+
+async def update(cluster: ServedCluster, **options: Any) -> RolloutRecord:
+    """Add a revision, and begin the rollout to it."""
+    record = await cluster.deployment()
+    added = await cluster.store.run(lambda unit: unit.deployments.add_revision(record, revision_of(**options), BY_USER))
+    policy = record.spec.rollout
+    rollout = RolloutRecord(
+        rollout_id=f"rollout-{added.number}",
+        deployment_id=record.deployment_id,
+        revision_from=record.revision,
+        revision_to=added.number,
+        strategy=policy.strategy,
+        status=RolloutStatus.PLANNING,
+        version=1,
+        surge=policy.surge,
+        unavailable=policy.unavailable,
+    )
+    return await cluster.store.run(lambda unit: unit.rollouts.create(rollout, BY_USER))
+
+
+async def newest(cluster: ServedCluster) -> RolloutRecord:
+    record = await cluster.deployment()
+    return (await cluster.store.read(lambda unit: unit.rollouts.newest(record.deployment_id, limit=1)))[0]
+
+
+async def serving(cluster: ServedCluster) -> dict[int, int]:
+    """How many ACTIVE replicas each revision has."""
+    found: dict[int, int] = {}
+    for one in await cluster.replicas():
+        if one.status == "active":
+            found[one.place.revision] = found.get(one.place.revision, 0) + 1
+    return found
+
+
+async def test_a_rolling_update_always_has_enough_replicas_that_serve() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=2)
+        await cluster.converge()
+        await update(cluster, environment={"V": "2"})
+        for _ in range(60):
+            await cluster.serve_for(1)
+            assert sum((await serving(cluster)).values()) >= 2
+            assert len(await cluster.replicas()) <= 3
+            if (await newest(cluster)).status is RolloutStatus.COMPLETED:
+                break
+        await cluster.converge()
+        assert await serving(cluster) == {2: 2}
+        record = await cluster.deployment()
+        assert (record.revision, record.status) == (2, "running")
+
+
+async def test_a_new_revision_that_crashes_is_rolled_back_and_the_old_one_serves() -> None:
+    async with ServedCluster.serve() as cluster:
+        [agent] = cluster.agents.all.values()
+        await cluster.deploy(replicas=2)
+        await cluster.converge()
+        agent.script.exits = lambda launch: 1 if launch.environment.get("V") == "2" else None
+        cluster.define = with_environment
+        await update(cluster, environment={"V": "2"})
+        for _ in range(20):
+            await cluster.serve_for(10, step_s=5)
+            assert (await serving(cluster)).get(1) == 2
+        rollout = await newest(cluster)
+        assert rollout.status is RolloutStatus.ROLLED_BACK
+        assert "failed repeatedly" in rollout.reason
+        assert (await cluster.deployment()).revision == 1
+        assert await serving(cluster) == {1: 2}
+
+
+def with_environment(request: EngineRequest) -> EngineDefinition:
+    plain = define_plainly(request)
+    return EngineDefinition(
+        command=plain.command,
+        environment={**request.environment, **plain.environment},
+        probe=plain.probe,
+        upstream_model=plain.upstream_model,
+        concurrency_max=plain.concurrency_max,
+        image=plain.image,
+    )
+
+
+async def test_an_aborted_rollout_returns_to_the_old_revision() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=2)
+        await cluster.converge()
+        await update(cluster)
+        await cluster.serve_for(3)
+        under_way = await newest(cluster)
+        await cluster.store.run(lambda unit: unit.rollouts.move(under_way, RolloutTrigger.ABORTED, BY_USER))
+        await cluster.serve_for(30, step_s=2)
+        assert (await newest(cluster)).status is RolloutStatus.ROLLED_BACK
+        assert await serving(cluster) == {1: 2}
+
+
+async def test_blue_green_flips_all_requests_at_once() -> None:
+    async with ServedCluster.serve() as cluster:
+        policy = RolloutPolicy(strategy=RolloutStrategy.BLUE_GREEN, keep_s=30)
+        await cluster.deploy(replicas=2, rollout=policy)
+        await cluster.converge()
+        await update(cluster)
+        await cluster.serve_for(15)
+        waiting = await newest(cluster)
+        assert waiting.status is RolloutStatus.AWAITING_PROMOTION
+        assert weights(cluster) == {1: 1000, 2: 0}
+        await cluster.store.run(lambda unit: unit.rollouts.move(waiting, RolloutTrigger.PROMOTED, BY_USER))
+        await cluster.serve_for(5)
+        assert weights(cluster) == {1: 0, 2: 1000}
+        assert await serving(cluster) == {1: 2, 2: 2}
+        await cluster.serve_for(40, step_s=5)
+        assert (await newest(cluster)).status is RolloutStatus.COMPLETED
+        assert await serving(cluster) == {2: 2}
+
+
+async def test_a_canary_takes_a_growing_share() -> None:
+    async with ServedCluster.serve() as cluster:
+        policy = RolloutPolicy(strategy=RolloutStrategy.CANARY, steps=(25, 100), hold_s=20)
+        await cluster.deploy(replicas=2, rollout=policy)
+        await cluster.converge()
+        await update(cluster)
+        await cluster.serve_for(12)
+        assert weights(cluster) == {1: 750, 2: 250}
+        await cluster.serve_for(60, step_s=2)
+        assert (await newest(cluster)).status is RolloutStatus.COMPLETED
+        assert await serving(cluster) == {2: 2}
+
+
+def weights(cluster: ServedCluster) -> dict[int, int]:
+    return {one.revision: one.weight for one in cluster.proxy.entries["d-chat"].revisions}
+
+
+async def test_a_definition_that_cannot_be_made_fails_the_rollout_only() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=1)
+        await cluster.converge()
+
+        def refuse(request: EngineRequest) -> EngineDefinition:
+            if request.variant == "broken":
+                raise SokovanError("no such engine")
+            return define_plainly(request)
+
+        cluster.define = refuse
+        await update(cluster, variant="broken")
+        await cluster.serve_for(60, step_s=5)
+        assert await serving(cluster) == {1: 1}

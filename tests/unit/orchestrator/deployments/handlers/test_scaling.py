@@ -1,0 +1,58 @@
+"""The desired number follows bounds and demand, and has one writer."""
+
+from __future__ import annotations
+
+from sokovan.domain.serving.records import RouteDemand
+from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy
+from sokovan.testing.served_cluster import ServedCluster
+
+
+async def test_the_number_follows_the_bounds() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=1)
+        for replicas in (3, 0, 2):
+            await cluster.rescale(replicas)
+            await cluster.converge()
+            record = await cluster.deployment()
+            assert record.replicas_desired == replicas
+            assert record.status == "running"
+            assert await cluster.statuses() == ["active"] * replicas
+
+
+async def test_a_deployment_at_zero_holds_requests_and_is_no_error() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=1)
+        await cluster.converge()
+        await cluster.rescale(0)
+        await cluster.converge()
+        assert cluster.proxy.entries["d-chat"].holding
+        route = await cluster.route()
+        assert route is not None
+        assert route.status == "running"
+
+
+async def test_the_number_follows_requests_in_flight_and_queued() -> None:
+    async with ServedCluster.serve() as cluster:
+        scaling = ScalingPolicy(metric=ScalingMetric.CONCURRENCY, target=2)
+        await cluster.deploy(replicas_min=1, replicas_max=4, scaling=scaling)
+        await cluster.converge()
+        cluster.proxy.demand = {"d-chat": RouteDemand(in_flight=3, queued=3)}
+        await cluster.serve_for(90, step_s=5)
+        assert (await cluster.deployment()).replicas_desired == 3
+        cluster.proxy.demand = {"d-chat": RouteDemand()}
+        await cluster.serve_for(250, step_s=10)
+        assert (await cluster.deployment()).replicas_desired == 3
+        await cluster.serve_for(120, step_s=10)
+        assert (await cluster.deployment()).replicas_desired == 1
+
+
+async def test_samples_of_a_silent_proxy_are_dropped() -> None:
+    async with ServedCluster.serve() as cluster:
+        scaling = ScalingPolicy(metric=ScalingMetric.CONCURRENCY, target=2)
+        await cluster.deploy(replicas_min=1, replicas_max=4, scaling=scaling)
+        await cluster.converge()
+        cluster.proxy.demand = {"d-chat": RouteDemand(in_flight=8)}
+        await cluster.proxy.report()
+        cluster.proxy.alive = False
+        await cluster.serve_for(60, step_s=6)
+        assert (await cluster.deployment()).replicas_desired == 1

@@ -1,0 +1,80 @@
+"""Replicas and routes follow the verdicts of proxies that are alive."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.ids import DeploymentId, ReplicaId
+from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
+from sokovan.domain.serving.records import EndpointObservation, ReplicaRecord
+from sokovan.orchestrator.routes.handlers.health import health_move
+from sokovan.testing.served_cluster import ServedCluster
+
+GOOD, BAD, NEW = (EndpointObservation(healthy=verdict) for verdict in (True, False, None))
+STALLED = EndpointObservation(healthy=True, stalled=True)
+
+
+def replica(status: ReplicaStatus) -> ReplicaRecord:
+    place = ReplicaPlace(DeploymentId("d"), 1, 0, 1)
+    return ReplicaRecord(
+        replica_id=ReplicaId("r"),
+        place=place,
+        status=status,
+        version=1,
+        secret="",
+        since_ms=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "reports", "trigger"),
+    [
+        ("warming", [GOOD], "checks_passed"),
+        ("warming", [BAD], None),
+        ("warming", [NEW], None),
+        ("warming", [BAD, GOOD], "checks_passed"),
+        ("active", [GOOD], None),
+        ("active", [BAD], "checks_failed"),
+        ("active", [BAD, GOOD], None),
+        ("active", [BAD, NEW], "checks_failed"),
+        ("active", [STALLED], "checks_failed"),
+        ("active", [STALLED, GOOD], None),
+        ("active", [], None),
+        ("active", [NEW], None),
+        ("unhealthy", [GOOD], "checks_passed"),
+        ("unhealthy", [STALLED], None),
+        ("draining", [BAD], None),
+    ],
+)
+def test_any_proxy_that_finds_it_healthy_is_enough(
+    status: str, reports: list[EndpointObservation], trigger: str | None
+) -> None:
+    move = health_move(replica(ReplicaStatus(status)), reports)
+    assert (None if move is None else move.trigger.value) == trigger
+
+
+async def test_a_route_without_any_healthy_endpoint_is_in_error_until_one_recovers() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        cluster.proxy.health = lambda _endpoint: False
+        await cluster.converge()
+        route = await cluster.route()
+        assert route is not None
+        assert route.status == "error"
+        assert (await cluster.deployment()).status == "running"
+        cluster.proxy.health = lambda _endpoint: True
+        await cluster.converge()
+        route = await cluster.route()
+        assert route is not None
+        assert route.status == "running"
+
+
+async def test_without_a_proxy_nothing_changes() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        cluster.proxy.health = lambda _endpoint: False
+        cluster.proxy.alive = False
+        await cluster.serve_for(60, step_s=20)
+        assert await cluster.statuses() == ["active"]

@@ -1,0 +1,66 @@
+"""Chunked bodies come out whole however they are cut, or are refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.proxy.http.chunks import ChunkDecoder
+from sokovan.proxy.http.heads import BadHead
+
+BODY = b"5\r\nhello\r\n6;name=value\r\n world\r\n0\r\nTrailer: x\r\n\r\nGET / next"
+
+
+@given(st.lists(st.integers(1, len(BODY) - 1), max_size=12))
+def test_a_body_is_the_same_however_it_is_cut(cuts: list[int]) -> None:
+    places = [0, *sorted(set(cuts)), len(BODY)]
+    decoder, found, rest = ChunkDecoder(), b"", b""
+    for start, end in itertools.pairwise(places):
+        if decoder.ended:
+            rest += BODY[start:end]
+        else:
+            found += b"".join(decoder.feed(BODY[start:end]))
+            rest += decoder.rest
+
+    assert decoder.ended
+    assert found == b"hello world"
+    assert rest == b"GET / next"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"g\r\n",
+        b"\r\n",
+        b"-1\r\n",
+        b"+5\r\nhello\r\n",
+        b"0x5\r\nhello\r\n",
+        b" 5\r\nhello\r\n",
+        b"5 \r\nhello\r\n",
+        b"5\nhello\r\n",
+        b"5\r\nhelloX\r\n",
+        b"5\r\nhello\n0\r\n",
+        b"5\r\nhelloXX0\r\n\r\n",
+        b"123456789\r\n",
+        b"5;\x00\r\n",
+        b"5;" + b"x" * 300,
+        b"5" * 300,
+        b"0\r\nbad trailer\r\n\r\n",
+        b"0\r\n folded: x\r\n\r\n",
+        b"0\r\n" + b"x: y\r\n" * 2_000,
+    ],
+)
+def test_a_malformed_chunk_is_refused(body: bytes) -> None:
+    with pytest.raises(BadHead):
+        ChunkDecoder().feed(body)
+
+
+@pytest.mark.parametrize("body", [b"", b"5", b"5\r", b"5\r\nhel", b"5\r\nhello\r", b"0\r\n", b"0\r\nx: y"])
+def test_a_body_that_is_not_whole_has_not_ended(body: bytes) -> None:
+    decoder = ChunkDecoder()
+    decoder.feed(body)
+
+    assert not decoder.ended

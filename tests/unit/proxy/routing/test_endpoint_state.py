@@ -1,0 +1,46 @@
+"""The state of an endpoint: verdicts of probes, ejection, load."""
+
+from __future__ import annotations
+
+from tests.unit.proxy.routing.states import endpoint
+
+
+def test_three_failed_probes_take_an_endpoint_out_and_two_bring_it_back() -> None:
+    state = endpoint(1)
+    for now_ms in (1, 2):
+        state.probed(now_ms, ok=False, error="refused")
+    assert state.alive(3)
+
+    state.probed(3, ok=False, error="refused")
+    assert not state.alive(4)
+    assert state.report(4).health == "unhealthy"
+    assert state.report(4).last_error == "refused"
+
+    state.probed(5, ok=True)
+    assert not state.alive(6)
+    state.probed(6, ok=True)
+    assert state.alive(7)
+
+
+def test_flapping_probes_change_no_verdict() -> None:
+    state = endpoint(1)
+    for now_ms in range(20):
+        state.probed(now_ms, ok=now_ms % 2 == 0)
+
+    assert state.report(20).health == "unknown"
+    assert state.alive(20)
+
+
+def test_a_probe_ends_an_ejection_for_a_refused_connection_and_no_other() -> None:
+    refused, failing = endpoint(1), endpoint(2)
+    refused.ejection.broken(0, "refused")
+    failing.ejection.broken(0, "stalled")
+    for state in (refused, failing):
+        state.probed(1, ok=True)
+
+    assert refused.alive(2)
+    assert not failing.alive(2)
+
+
+def test_an_address_of_version_six_is_written_in_brackets() -> None:
+    assert endpoint(1, host="::1", port=80).address == b"[::1]:80"

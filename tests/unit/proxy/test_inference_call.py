@@ -1,0 +1,78 @@
+"""Bodies of inference calls: what is read, and that the rest stays as it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sokovan.proxy.http.error_bodies import ProxyRefusal
+from sokovan.proxy.inference_call import InferenceCall, body_for, read_call
+
+CHAT = b"/v1/chat/completions"
+
+
+def call(body: bytes, path: bytes = CHAT) -> InferenceCall:
+    found = read_call(path, body)
+    assert isinstance(found, InferenceCall)
+    return found
+
+
+@pytest.mark.parametrize("field", ["messages", "prompt", "input"])
+def test_the_prompt_of_every_kind_of_call_is_hashed(field: str) -> None:
+    body = json.dumps({"model": "m", field: "x" * 2_000}).encode()
+
+    assert len(call(body).chain) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens"),
+    [
+        (b'{"model":"m"}', 1_024),
+        (b'{"model":"m","max_tokens":7}', 7),
+        (b'{"model":"m","max_completion_tokens":8,"max_tokens":7}', 8),
+        (b'{"model":"m","max_output_tokens":9}', 9),
+        (b'{"model":"m","max_tokens":-5}', 1),
+    ],
+)
+def test_tokens_are_reserved_by_the_limit_of_the_call(body: bytes, tokens: int) -> None:
+    assert call(body).tokens_max == tokens
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "adds"),
+    [
+        (b'{"model":"m"}', CHAT, False),
+        (b'{"model":"m","stream":true}', CHAT, True),
+        (b'{"model":"m","stream":true}', b"/v1/responses", False),
+        (b'{"model":"m","stream":true,"stream_options":{"include_usage":true}}', CHAT, False),
+        (b'{"model":"m","stream":true,"stream_options":{"include_usage":false,"x":1}}', CHAT, True),
+        (b'{"model":"m","stream":true,"stream_options":null}', CHAT, True),
+    ],
+)
+def test_usage_is_asked_for_where_the_client_does_not(body: bytes, path: bytes, adds: bool) -> None:
+    found = call(body, path)
+    sent = json.loads(body_for(found, body, ""))
+
+    assert found.adds_usage is adds
+    if adds:
+        assert sent["stream_options"]["include_usage"] is True
+    else:
+        assert sent == json.loads(body)
+
+
+def test_only_the_model_is_rewritten() -> None:
+    body = b'{"model":"m","temperature":0.10,"seed":12345678901234567890,"text":"\\u00e4"}'
+
+    assert body_for(call(body), body, "up/stream") == (
+        b'{"model":"up/stream","temperature":0.10,"seed":12345678901234567890,"text":"\\u00e4"}'
+    )
+    assert body_for(call(body), body, "") is body
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"model":null}', b'{"model":"m","stream":"yes"}', b"\xff"])
+def test_a_body_that_is_no_call_is_refused(body: bytes) -> None:
+    found = read_call(CHAT, body)
+
+    assert isinstance(found, ProxyRefusal)
+    assert found.status == 400
