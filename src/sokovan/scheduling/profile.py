@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
@@ -36,27 +37,6 @@ class UnsupportedAction(InvalidInput):
 
     code = "unsupported-action"
     hint = f"remove it; a scaling group runs {listed(ACTIONS)}; preempt and reclaim run in sokovan simulate"
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionOptions:
-    """The options of the actions that evict.
-
-    So many ancestors of a victim's queue (`ancestor_reclaim_level`) must use more than they
-    deserve as well. At most `evictions_per_cycle` kernels are evicted in a cycle. A session
-    that reports no checkpoints counts as saved `assumed_checkpoint` seconds ago.
-    """
-
-    ancestor_reclaim_level: int = 0
-    evictions_per_cycle: int = 1024
-    assumed_checkpoint: int = 600
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                problem = "must be a whole number, 0 or more"
-                raise InvalidSpec(what="profile", field=one.name, value=value, problem=problem)
 
 
 EVICTION_OPTIONS = tuple(one.name for one in fields(EvictionOptions))

@@ -9,11 +9,11 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.profile import (
     ACTIONS,
     EVICTING_ACTIONS,
     VALIDATORS_DEFAULT,
-    EvictionOptions,
     SchedulingProfile,
     UnsupportedAction,
     group_of,

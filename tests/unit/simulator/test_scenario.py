@@ -11,7 +11,8 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import Preemption, SessionType, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.profile import EvictionOptions, SchedulingProfile
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
+from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import FairSharePolicy, UsageRecord
 from sokovan.simulator import documents
 from sokovan.simulator.documents import InvalidScenario

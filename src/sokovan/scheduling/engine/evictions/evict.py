@@ -15,7 +15,7 @@ from functools import cached_property
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Preemption
 from sokovan.scheduling.engine.allocate import AllocateOutcome
-from sokovan.scheduling.engine.evictions.rules import EvictionRules, Protected
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions, EvictionRules, Protected
 from sokovan.scheduling.engine.evictions.search import VictimSearch, VictimSet
 from sokovan.scheduling.engine.evictions.seats import SeatCounter
 from sokovan.scheduling.engine.evictions.taker import Taker
@@ -26,7 +26,6 @@ from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queu
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.plan import Eviction
-from sokovan.scheduling.profile import EvictionOptions
 from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Code
 

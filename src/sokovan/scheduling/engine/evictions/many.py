@@ -31,7 +31,9 @@ class ManyCandidates:
 
     def proposals(self) -> Iterator[list[int]]:
         """Sets that are enough, one by each order of the candidates."""
-        for largest_first in (False, True):
+        weights = self._seats.weights(self._rules.candidates)
+        # Where all release the same, there is only one order.
+        for largest_first in (False, True) if (weights != weights[0]).any() else (False,):
             for agents in self._cheapest_domains(largest_first=largest_first):
                 rows = self._in_domain(agents, largest_first=largest_first)
                 if rows is not None:
@@ -95,7 +97,8 @@ class ManyCandidates:
         """A set that is enough with the taker on these agents."""
         table, candidates = self._table, self._rules.candidates
         inside = (table.agent[candidates] >= agents.start) & (table.agent[candidates] < agents.stop)
-        rows = candidates if self._seats.shortage else candidates[inside]
+        # Others help only if the queues above the taker lack more than those on these agents release.
+        rows = candidates[inside] if self._seats.queues_have(candidates[inside]) else candidates
         order = UnitOrder(self._taker, rows, largest_first=largest_first)
         last = self._shortest_prefix(order, agents)
         if last is None:
@@ -115,6 +118,10 @@ class ManyCandidates:
 
     def _shortest_prefix(self, order: UnitOrder, agents: range) -> int | None:
         """The position of the last unit of the shortest prefix that is enough."""
+        if self._seats.tight:
+            last = self._first_position_with_seats(order, agents)
+            if last is None or self._seats.queues_have(order.upto(last)):
+                return last
         low, high = 0, order.units - 1
         if high < 0 or not self._holds(self._whole(order.upto(high), order), agents):
             return None
@@ -126,9 +133,20 @@ class ManyCandidates:
                 low = middle + 1
         return low
 
+    def _first_position_with_seats(self, order: UnitOrder, agents: range) -> int | None:
+        """The position of the unit with which these agents have enough seats for one shape."""
+        [(shape, count)] = self._seats.demand
+        rows, positions, gains = self._steps(shape, order)
+        inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
+        positions, gains = positions[inside], gains[inside]
+        sort = np.argsort(positions, kind="stable")
+        lacking = count - int(self._seats.base(shape)[agents.start : agents.stop].sum())
+        enough = np.flatnonzero(np.cumsum(gains[sort]) >= lacking)
+        return int(positions[sort][enough[0]]) if len(enough) else None
+
     def _needed(self, order: UnitOrder, last: int, agents: range) -> Ints:
         """The rows of a prefix in units with which an agent gains a seat, or a queue what it lacks."""
-        if not self._seats.demand or self._seats.shortage:
+        if not self._seats.demand:
             return order.upto(last)
         table = self._table
         within = order.positions <= last
@@ -142,7 +160,8 @@ class ManyCandidates:
             agent = table.agent[rows]
             useful = (agent >= agents.start) & (agent < agents.stop) & (positions <= until[agent])
             needed[positions[useful]] = True
-        return rows[needed[positions]]
+        chosen = rows[needed[positions]]
+        return chosen if self._seats.queues_have(chosen) else rows
 
     def _whole(self, rows: Ints, order: UnitOrder) -> list[int]:
         """The rows, and all rows of the sessions that no longer have their gang."""

@@ -27,7 +27,7 @@ class Reprieve:
     def run(self, rows: Sequence[int], order: UnitOrder) -> list[int]:
         """The rows that remain; empty if the set is not enough after all."""
         self._gone = set(rows)
-        if self._seats.tight and not self._seats.shortage:
+        if self._seats.tight:
             self._ledger = SeatLedger(self._seats, rows, self._agents)
         positions = dict(zip(order.rows.tolist(), order.positions.tolist(), strict=True))
         units = [

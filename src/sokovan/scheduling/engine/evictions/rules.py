@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 
+from sokovan.domain.errors import InvalidSpec
 from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.shapes import Shape
@@ -25,6 +27,27 @@ RECLAIM = "reclaim"
 LOSS_PER_MINUTE = 60_000_000
 
 Row = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOptions:
+    """The options of the actions that evict.
+
+    So many ancestors of a victim's queue (`ancestor_reclaim_level`) must use more than they
+    deserve as well. At most `evictions_per_cycle` kernels are evicted in a cycle. A session
+    that reports no checkpoints counts as saved `assumed_checkpoint` seconds ago.
+    """
+
+    ancestor_reclaim_level: int = 0
+    evictions_per_cycle: int = 1024
+    assumed_checkpoint: int = 600
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                problem = "must be a whole number, 0 or more"
+                raise InvalidSpec(what="profile", field=one.name, value=value, problem=problem)
 
 
 class VictimKey(NamedTuple):

@@ -7,13 +7,16 @@ of their keys, until one holds. Many are searched by columns (see `many`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, product
 from typing import NamedTuple
+
+import numpy as np
 
 from sokovan.scheduling.engine.evictions.many import ManyCandidates
 from sokovan.scheduling.engine.evictions.rules import VictimKey
 from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.workspace import Ints
 
 # Up to this many legal sets are compared exactly.
 SETS_MAX = 1024
@@ -43,15 +46,17 @@ class VictimSearch:
         candidates = self._rules.candidates
         if not len(candidates) or not self._seats.enough(candidates):
             return None
-        choices = self._choices(candidates.tolist())
+        choices = self._choices(candidates)
         if choices is not None:
             return self._exact(choices)
         return self._among_many()
 
-    def _choices(self, rows: Iterable[int]) -> list[list[Rows]] | None:
+    def _choices(self, rows: Ints) -> list[list[Rows]] | None:
         """The legal parts of each session, the empty one included; None if there are too many sets."""
+        if len(np.unique(self._table.session[rows])) > _KERNELS_MAX:
+            return None
         choices, total = [], 1
-        for session, part in self._table.by_session(rows).items():
+        for session, part in self._table.by_session(rows.tolist()).items():
             if len(part) > _KERNELS_MAX:
                 return None
             legal = list(self._legal_parts(session, part))

@@ -45,6 +45,7 @@ class SeatCounter:
         self.demand: Sequence[tuple[Shape, int]] = rules.demand if whole else ()
         self.shortage = rules.queue_shortage() if whole else {}
         self._short_columns = {name: np.array(row, np.int64) for name, row in self.shortage.items()}
+        self._below: dict[str, Flags] = {}
         self._base = {shape: shape.future_counts(self._workspace) for shape, _ in self.demand}
         self.base_rows = self._workspace.future
 
@@ -129,8 +130,10 @@ class SeatCounter:
 
     def released_below(self, name: str, rows: Ints) -> Ints:
         """The amounts that these rows release in a queue and those below it."""
-        below = [any(node.name == name for node in one.limiting_queues()) for one in self._table.queues]
-        inside = rows[np.array(below, bool)[self._table.queue[rows]]]
+        if name not in self._below:
+            below = [any(node.name == name for node in one.limiting_queues()) for one in self._table.queues]
+            self._below[name] = np.array(below, bool)
+        inside = rows[self._below[name][self._table.queue[rows]]]
         return np.asarray(self._table.released[inside][:, : self._workspace.slot_count].sum(axis=0), np.int64)
 
 
@@ -147,6 +150,12 @@ class SeatLedger:
             if agent in agents:
                 self._room[agent] = seats.base_rows[agent].tolist()
         self._spare = int(seats.base(self._shape)[agents.start : agents.stop].sum()) - need
+        # What each queue above the taker has more than it needs, and which of them each queue is below.
+        self._queues = [[-amount for amount in lacking] for lacking in seats.shortage.values()]
+        self._above = [
+            [number for number, name in enumerate(seats.shortage) if name in [n.name for n in one.limiting_queues()]]
+            for one in self._table.queues
+        ]
         self.give(rows)
 
     def give(self, rows: Sequence[int]) -> None:
@@ -156,19 +165,23 @@ class SeatLedger:
     def take_back(self, rows: Sequence[int]) -> bool:
         """Count these rows as running again, if the seats are still enough."""
         self._change(rows, -1)
-        if self._spare >= 0:
+        if self._spare >= 0 and all(min(spare) >= 0 for spare in self._queues):
             return True
         self._change(rows, 1)
         return False
 
     def _change(self, rows: Sequence[int], times: int) -> None:
         for row in rows:
+            released = self._table.released[row].tolist()
+            for number in self._above[int(self._table.queue[row])]:
+                spare = self._queues[number]
+                spare[:] = [n + amount * times for n, amount in zip(spare, released, strict=False)]
             agent = int(self._table.agent[row])
             room = self._room.get(agent)
             if room is None:
                 continue
             before = self._seats_on(agent, room)
-            for column, amount in enumerate(self._table.released[row].tolist()):
+            for column, amount in enumerate(released):
                 room[column] += amount * times
             self._spare += self._seats_on(agent, room) - before
 

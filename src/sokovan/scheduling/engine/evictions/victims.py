@@ -52,11 +52,14 @@ class VictimSession:
     ) -> None:
         self.session, self.node, self.rows, self.kernels = session, node, rows, kernels
         # A best-effort kernel counts towards the minimum before it has an agent.
-        self._waiting = [kernel for kernel in session.kernels if kernel.agent is None and not kernel.slots]
+        self._waiting: Sequence[KernelWorkload] = ()
+        if len(kernels) < len(session.kernels):
+            self._waiting = [kernel for kernel in session.kernels if kernel.agent is None and not kernel.slots]
         self.plain = not session.group_minimums and not session.partitions
-        self.broken = not gang_holds(session, [*kernels, *self._waiting])
+        surplus = len(kernels) + len(self._waiting) - session.gang_size
+        self.broken = surplus < 0 if self.plain else not gang_holds(session, [*kernels, *self._waiting])
         # How many kernels may go, as far as the minimum alone decides.
-        self.allowance = len(kernels) if self.broken else len(kernels) + len(self._waiting) - session.gang_size
+        self.allowance = len(kernels) if self.broken else surplus
 
     def keeps_gang(self, gone: Collection[int]) -> bool:
         """Whether these rows may go; any part of a broken session may."""
@@ -99,7 +102,9 @@ class VictimTable:
         self._fill_columns(table)
 
     def _add(self, session: SessionWorkload, table: ShapeTable, queue_usage: QueueUsage) -> None:
-        running = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
+        running: Sequence[KernelWorkload] = session.kernels
+        if len(running) > 1 or session.waits:
+            running = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
         if not running:
             return
         self.index[session.session_id] = len(self.sessions)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sokovan.domain.session import Preemption
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import EvictionOptions
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.evictions.takers import cluster, runs
