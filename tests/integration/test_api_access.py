@@ -18,7 +18,7 @@ from tests.unit.api.machine_files import MachineFiles
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # What belongs to a tenant, by the first part of its path; everything else belongs to the system.
-OWNED = frozenset({"sessions", "users", "groups", "domains", "keys"})
+OWNED = frozenset({"sessions", "deployments", "users", "groups", "domains", "keys"})
 # Routes that name no object: they show the caller's own, or create something for the caller.
 UNNAMED = "{"
 
@@ -42,16 +42,21 @@ class Operation:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def api() -> AsyncIterator[ApiHarness]:
-    """Three tenants, each with a session that runs."""
+    """Three tenants, each with a session that runs and a deployment of the same name."""
     async with api_harness(failures_per_minute=10_000) as made:
         for tenant in TENANTS:
             await made.run(f"{tenant}-run", member(tenant))
+            await made.call("POST", "/deployments", json=deployment(tenant), user=member(tenant))
             made.agents.says(f"{tenant}-run.0", b"private", ends=True)
             assert isinstance(made.dependencies.files, MachineFiles)
             machine = Machine(made.dependencies.files.root)
             machine.kernel(f"{tenant}-run.0")
             machine.wrote(f"{tenant}-run.0", {"private": 7})
         yield made
+
+
+def deployment(tenant: str) -> dict[str, Any]:
+    return {"name": f"{tenant}-run", "revision": {"engine": "toy", "resources": {"cpu": 1}}}
 
 
 async def operations(api: ApiHarness) -> list[Operation]:
@@ -76,7 +81,7 @@ def path_of(api: ApiHarness, operation: Operation, tenant: str) -> str:
         "policies": "p",
     }.get(operation.kind, "")
     values = {"ref": f"{tenant}-run", "index": "0", "name": name, "access_key": api.keys[member(tenant)]}
-    values["digest"] = "0" * 64
+    values |= {"digest": "0" * 64, "token": "tok-1"}
     query = "?path=output/private" if operation.path.endswith("/content") else ""
     return operation.path.format(**values) + query
 
@@ -89,6 +94,14 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         return {"upload": "0" * 64}
     if operation.path.endswith("/taints"):
         return {"set": ["spot"]}
+    parts: dict[str, dict[str, Any]] = {
+        "scale": {"replicas_min": 1},
+        "update": {"revision": deployment(tenant)["revision"]},
+        "rollback": {},
+        "tokens": {"name": "ci"},
+    }
+    if operation.kind == "deployments":
+        return parts.get(operation.path.rpartition("/")[2], deployment(tenant))
     bodies: dict[str, dict[str, Any]] = {
         "users": {"name": member(tenant), "domain": tenant},
         "groups": {"name": f"{tenant}-group", "domain": tenant},
@@ -117,9 +130,12 @@ async def stored(api: ApiHarness) -> object:
 
     async def work(unit: Any) -> object:
         sessions = await unit.sessions.page(SessionFilter(), limit=100)
-        return [(one.session_id, one.version) for one in sessions], [
-            await unit.catalog.all(kind) for kind in (Domain, Group, User, Keypair)
-        ]
+        deployments = await unit.deployments.live()
+        return (
+            [(one.deployment_id, one.version) for one in deployments],
+            [(one.session_id, one.version) for one in sessions],
+            [await unit.catalog.all(kind) for kind in (Domain, Group, User, Keypair)],
+        )
 
     return await api.cluster.store.read(work)
 

@@ -16,6 +16,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
+from sokovan.entrypoints.serving import serving_controllers
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.wire.frames import Hello, HelloRefused
 
@@ -48,9 +49,13 @@ def openapi_document() -> dict[str, Any]:
     clock = SystemClock()
     ids, hints, telemetry = SortableIds(clock), InProcessHints(clock), PrometheusTelemetry()
     store = SqlStore(Database(DatabaseSettings("sqlite://"), clock=clock), ids=ids)
+    controller = SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "unused")
+    deployments, routes = serving_controllers(store, controller, hints=hints, ids=ids, pepper=bytes(32))
     parts = ApiDependencies(
         store=store,
-        controller=SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "unused"),
+        controller=controller,
+        deployments=deployments,
+        routes=routes,
         hints=hints,
         events=InProcessEventBus(clock),
         agents=InProcessAgentStates(clock),

@@ -11,6 +11,8 @@ from sokovan.api.settings import ApiSettings
 from sokovan.api.streaming.event_hub import EventHub
 from sokovan.api.streaming.event_streams import Streams
 from sokovan.api.uncancellable_store import UncancellableStore
+from sokovan.orchestrator.deployments.controller import DeploymentController
+from sokovan.orchestrator.routes.controller import RouteController
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.agent_states import AgentStateCache
@@ -27,15 +29,17 @@ from sokovan.wire.api.system import ServerSettingsView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiDependencies:
-    """Ports and the controller. `plugins` are those that a scaling group may name.
+    """Ports and the controllers. `plugins` are those that a scaling group may name.
 
     `uploads` is None for a server that stores none, `files` for one without agents. With
     `leases`, a server without a leading manager is not ready.
-    `settings` describes those in force.
+    `settings` describes those in force. `gateway_url` is the base URL for clients of models.
     """
 
     store: Store
     controller: SchedulingController
+    deployments: DeploymentController
+    routes: RouteController
     hints: Hints
     events: EventBus
     agents: AgentStateCache
@@ -49,6 +53,7 @@ class ApiDependencies:
     uploads: UploadStore | None = None
     files: AgentFiles | None = None
     settings: Callable[[], ServerSettingsView] = ServerSettingsView
+    gateway_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

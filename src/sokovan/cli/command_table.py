@@ -8,12 +8,15 @@ from __future__ import annotations
 
 _COMMANDS = "sokovan.cli.commands"
 _SESSIONS = f"{_COMMANDS}.sessions"
+_SERVING = f"{_COMMANDS}.serving"
 _CATALOG = f"{_COMMANDS}.catalog.catalog_commands"
 _LOCAL = "sokovan.cli.local"
 
 # Nouns have commands of their own: sokovan session ls.
 NOUNS = {
     "session": "List, inspect and stop sessions.",
+    "deployment": "List, inspect, scale, update and delete deployments.",
+    "token": "Create, list and revoke tokens for clients of deployments.",
     "agent": "List, label, drain and run agents.",
     "topology": "Manage the topology (HyperNodes over agents).",
     "scaling-group": "Manage scaling groups (pools of agents).",
@@ -70,6 +73,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "session why": (f"{_SESSIONS}.why:why", "Explain why a session is pending and what would help."),
     "session release": (f"{_SESSIONS}.lifecycle:release", "Release held sessions, so that they may start."),
     "session stop": (f"{_SESSIONS}.lifecycle:stop", "Stop sessions."),
+    "serve": (f"{_SERVING}.serve:serve", "Serve a model at an OpenAI-compatible URL."),
+    "chat": (f"{_SERVING}.chat:chat", "Ask a served model and print its answer."),
+    "deployment ls": (f"{_SERVING}.deployments:ls", "List deployments."),
+    "deployment show": (f"{_SERVING}.deployments:show", "Show a deployment and its replicas."),
+    "deployment scale": (f"{_SERVING}.deployments:scale", "Set the number of replicas of a deployment."),
+    "deployment update": (f"{_SERVING}.deployments:update", "Change what the replicas of a deployment run."),
+    "deployment promote": (f"{_SERVING}.deployments:promote", "Let a rollout go on to the whole deployment."),
+    "deployment rollback": (f"{_SERVING}.deployments:rollback", "Return a deployment to an earlier revision."),
+    "deployment history": (f"{_SERVING}.deployments:history", "List the revisions of a deployment, newest first."),
+    "deployment why": (f"{_SERVING}.deployments:why", "Explain why a deployment is not as desired."),
+    "deployment plan": (f"{_SERVING}.deployments:plan", "Show the command that a deployment would run."),
+    "deployment rm": (f"{_SERVING}.deployments:rm", "Delete a deployment."),
+    "token create": (f"{_SERVING}.tokens:create", "Create a token for clients of a deployment."),
+    "token ls": (f"{_SERVING}.tokens:ls", "List the tokens of a deployment."),
+    "token revoke": (f"{_SERVING}.tokens:revoke", "Revoke a token of a deployment."),
     "agent ls": (f"{_COMMANDS}.agents:ls", "List agents."),
     "agent show": (f"{_COMMANDS}.agents:show", "Show an agent."),
     "agent history": (f"{_COMMANDS}.agents:history", "Show the state transitions of an agent."),
@@ -113,6 +131,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 SECTIONS = {
     "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
     "Sessions": ("ps", "why", "plan", "logs", "exec", "cp", "port-forward", "wait", "stop", "cancel", "session"),
+    "Serving": ("serve", "chat", "deployment", "token"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),

@@ -48,6 +48,7 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.serving import serving_controllers
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
     connection_limits_of,
@@ -304,10 +305,14 @@ def _app(
     )
     if settings.api.allow_several_users_without_isolation:
         controller.allow_sharing()
+    pepper = folder.secret(PEPPER_FILE).encode()
+    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper)
     parts = ApiDependencies(
         store=notifying,
         leases=SqlLeases(store),
         controller=controller,
+        deployments=deployments,
+        routes=routes,
         hints=ports.hints,
         events=ports.events,
         agents=ports.agents,
@@ -321,7 +326,6 @@ def _app(
         uploads=uploads,
         settings=partial(effective_settings, live),
     )
-    pepper = folder.secret(PEPPER_FILE).encode()
     return make_app(parts, api_settings_of(settings, pepper=pepper, machine=machine_mark()))
 
 

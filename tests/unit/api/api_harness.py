@@ -27,6 +27,7 @@ from sokovan.api.settings import ApiSettings, StreamLimits
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, QueueName
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
+from sokovan.entrypoints.serving import serving_controllers
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
@@ -294,10 +295,13 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
         names=lambda: name_of(next(numbers)),
         dry_runs=DryRuns(cluster.snapshots),
     )
+    deployments, routes = serving_controllers(cluster.store, controller, hints=hints, ids=ids, pepper=PEPPER)
     telemetry, uploads = RecordedTelemetry(), LocalUploads(folder / "uploads")
     dependencies = ApiDependencies(
         store=cluster.store,
         controller=controller,
+        deployments=deployments,
+        routes=routes,
         hints=hints,
         events=bus,
         agents=InProcessAgentStates(clock),
@@ -308,6 +312,7 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
         metrics=telemetry.metrics,
         uploads=uploads,
         files=MachineFiles(folder / "kernels", uploads),
+        gateway_url="http://gateway.test/v1",
     )
     return ApiHarness(make_app(dependencies, settings), cluster, dependencies, agents, telemetry, bus)
 

@@ -43,6 +43,8 @@ from sokovan.wire.api.deployments import (
 from sokovan.wire.api.deployments import ScalingMetric as ScalingMetricName
 from sokovan.wire.api.sessions import MountBody
 
+# Replicas in the view of a deployment.
+REPLICAS_SHOWN = 100
 _LIMITS = tuple(one.name for one in fields(TokenLimits))
 _WINDOWS = ("stable_s", "panic_s", "panic_hold_s", "down_s", "idle_s")
 _PROBE = tuple(one.name for one in fields(Probe))
@@ -158,7 +160,7 @@ def deployment_view(
         queue=spec.queue,
         scaling_group=spec.scaling_group,
         routing="" if spec.routing is None else spec.routing.value,
-        replicas=[replica_view(one) for one in replicas],
+        replicas=[replica_view(one) for one in replicas[:REPLICAS_SHOWN]],
         rollout=None if rollout is None else rollout_view(rollout),
         url=url,
     )

@@ -13,6 +13,10 @@ from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
+from sokovan.api.routes.serving.deployment_explanations import DeploymentExplanationRoutes
+from sokovan.api.routes.serving.deployments import DeploymentRoutes
+from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
+from sokovan.api.routes.serving.rollouts import RolloutRoutes
 from sokovan.api.routes.session_batches import SessionBatchRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
@@ -32,6 +36,10 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SessionRoutes(context).operations(),
         *SessionBatchRoutes(context).operations(),
         *ArrayRoutes(context).operations(),
+        *DeploymentExplanationRoutes(context).operations(),
+        *DeploymentRoutes(context).operations(),
+        *RolloutRoutes(context).operations(),
+        *EndpointTokenRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
         *KernelFileRoutes(context).operations(),

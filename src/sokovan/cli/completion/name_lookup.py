@@ -89,6 +89,10 @@ def _listing(kind: str) -> Any:
             return session_calls.listing(session_calls.SessionListOptions(status="pending"))
         case "agent":
             return catalog_calls.agents()
+        case "deployment":
+            from sokovan.sdk.core import deployment_calls  # noqa: PLC0415  # loads only here, too
+
+            return deployment_calls.listing(deployment_calls.DeploymentListOptions())
         case "quota":
             return catalog_calls.POLICIES.listing()
         case _:

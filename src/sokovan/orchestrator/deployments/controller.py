@@ -21,8 +21,10 @@ from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import to_plain
 from sokovan.domain.records import Change
 from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.engine import EngineDefinition
 from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
 from sokovan.domain.serving.revision import RevisionSpec
+from sokovan.domain.serving.rollout import RolloutPolicy
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
@@ -88,10 +90,26 @@ class DeploymentController:
 
         return await self._write(work)
 
-    async def update(self, deployment_id: DeploymentId, revision: RevisionSpec, caller: Caller) -> RolloutRecord:
+    async def plan(self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller) -> EngineDefinition:
+        """How the replicas of a deployment would be started; stores nothing.
+
+        Raises InvalidRequest, InvalidSpec, UnknownEngine.
+        """
+        await self._check(spec, revision, caller)
+        return self._requests.definition(spec, revision)
+
+    async def update(
+        self,
+        deployment_id: DeploymentId,
+        revision: RevisionSpec,
+        caller: Caller,
+        *,
+        rollout: RolloutPolicy | None = None,
+    ) -> RolloutRecord:
         """Add a revision, and begin the rollout to it.
 
-        Raises NotFound, Conflict (a rollout is under way), InvalidRequest, UnknownEngine.
+        With `rollout`, that is the policy from now on. Raises NotFound, Conflict (a rollout is
+        under way), InvalidRequest, UnknownEngine.
         """
         found = await self._store.read(lambda unit: _changeable(unit, deployment_id, caller))
         await self._check(found.spec, revision, caller)
@@ -99,6 +117,9 @@ class DeploymentController:
 
         async def work(unit: UnitOfWork) -> RolloutRecord:
             deployment = await _living(unit, deployment_id, caller)
+            if rollout is not None and rollout != deployment.spec.rollout:
+                spec = replace(deployment.spec, rollout=rollout)
+                deployment = await unit.deployments.configure(deployment, spec, change)
             if len(await unit.deployments.revisions(deployment_id)) >= REVISIONS_MAX:
                 raise Conflict(f"the deployment has {REVISIONS_MAX} revisions", hint="create it anew")
             added = await unit.deployments.add_revision(deployment, revision, change)

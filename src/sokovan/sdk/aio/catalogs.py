@@ -16,12 +16,13 @@ if TYPE_CHECKING:
         AsyncKeys,
         AsyncUsage,
     )
+    from sokovan.sdk.aio.deployments import AsyncDeployments
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
 
 class AsyncCatalogs:
-    """Agents, images, keys and the other named objects."""
+    """Agents, deployments, images, keys and the other named objects."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -46,6 +47,13 @@ class AsyncCatalogs:
         from sokovan.sdk.aio.catalog import AsyncKeys  # noqa: PLC0415  # loads lazily
 
         return AsyncKeys(self._connection)
+
+    @cached_property
+    def deployments(self) -> AsyncDeployments:
+        """Deployments: models that are served."""
+        from sokovan.sdk.aio.deployments import AsyncDeployments  # noqa: PLC0415  # loads lazily
+
+        return AsyncDeployments(self._connection)
 
     @cached_property
     def usage(self) -> AsyncUsage:

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
         Keys,
         Usage,
     )
+    from sokovan.sdk.sync.deployments import Deployments
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
 
 class Catalogs:
-    """Agents, images, keys and the other named objects."""
+    """Agents, deployments, images, keys and the other named objects."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -47,6 +48,13 @@ class Catalogs:
         from sokovan.sdk.sync.catalog import Keys  # noqa: PLC0415  # loads lazily
 
         return Keys(self._connection)
+
+    @cached_property
+    def deployments(self) -> Deployments:
+        """Deployments: models that are served."""
+        from sokovan.sdk.sync.deployments import Deployments  # noqa: PLC0415  # loads lazily
+
+        return Deployments(self._connection)
 
     @cached_property
     def usage(self) -> Usage:

@@ -17,4 +17,4 @@ async def test_every_kind_is_there_under_the_name_of_the_sync_client() -> None:
     catalogs = AsyncCatalogs(AsyncConnection(ENDPOINT, transport=server.async_transport()))
     for kind in kinds:
         assert [one async for one in getattr(catalogs, kind).list()] == []
-    assert len(server.requests) == 10
+    assert len(server.requests) == 11

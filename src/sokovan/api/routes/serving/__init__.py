@@ -1,0 +1,1 @@
+"""Routes of deployments, their rollouts and tokens."""

@@ -1,0 +1,77 @@
+"""Endpoint tokens: create, list, revoke."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.access.authentication import principal_of
+from sokovan.api.access.deployments import deployment_named
+from sokovan.api.context import ApiContext
+from sokovan.api.mapping.deployments import token_spec, token_view
+from sokovan.api.operations import ApiOperation, body_of, json_response
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
+from sokovan.api.routes.parameters import Name, Ref
+from sokovan.domain.ids import DeploymentId, EndpointTokenId
+from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.deployments import (
+    EndpointTokenBody,
+    EndpointTokenPage,
+    EndpointTokenView,
+    NewEndpointTokenView,
+)
+
+NEW = EndpointTokenId("new")
+
+
+class EndpointTokenRoutes:
+    """Tokens without secrets; a token is shown once, on creation."""
+
+    def __init__(self, context: ApiContext) -> None:
+        dependencies = context.dependencies
+        self._store, self._controller = dependencies.store, dependencies.routes
+
+    def operations(self) -> list[ApiOperation]:
+        """The operations of this resource."""
+        tag, every = "tokens", "/api/v1/deployments/{ref}/tokens"
+        return [
+            ApiOperation(
+                method="POST", path=every, endpoint=self.create, tag=tag,
+                body=EndpointTokenBody, answer=NewEndpointTokenView, status=201, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="GET", path=every, endpoint=self.list, tag=tag, answer=EndpointTokenPage, fails=(404, 409)
+            ),
+            ApiOperation(
+                method="DELETE", path=f"{every}/{{token}}", endpoint=self.revoke, tag=tag, status=204, fails=(404, 409)
+            ),
+        ]  # fmt: skip
+
+    async def create(self, request: Request, ref: Ref) -> Response:
+        """Create a token for clients of a deployment; its secret is in this answer only."""
+        deployment_id, body = await self._id(request, ref), body_of(request, EndpointTokenBody)
+        spec = token_spec(body, NEW, deployment_id)
+        created = await self._controller.create_token(spec, principal_of(request.scope).caller)
+        view = NewEndpointTokenView(id=created.record.spec.token_id, deployment=deployment_id, token=created.token)
+        return json_response(view, status=201)
+
+    async def list(self, request: Request, ref: Ref, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
+        """List the tokens of a deployment that are not revoked."""
+        principal = principal_of(request.scope)
+
+        async def work(unit: UnitOfWork) -> list[EndpointTokenView]:
+            record = await deployment_named(unit, ref, principal)
+            return [token_view(one) for one in await unit.endpoint_tokens.of_deployment(record.deployment_id)]
+
+        page, following = page_by_name(await self._store.read(work), lambda one: one.id, limit=limit, cursor=cursor)
+        return json_response(EndpointTokenPage(items=page, next=following))
+
+    async def revoke(self, request: Request, ref: Ref, token: Name) -> Response:
+        """Revoke a token; proxies refuse it within seconds."""
+        deployment_id = await self._id(request, ref)
+        await self._controller.revoke_token(deployment_id, token, principal_of(request.scope).caller)
+        return Response(status_code=204)
+
+    async def _id(self, request: Request, ref: str) -> DeploymentId:
+        principal = principal_of(request.scope)
+        return (await self._store.read(lambda unit: deployment_named(unit, ref, principal))).deployment_id

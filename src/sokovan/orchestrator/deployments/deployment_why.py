@@ -1,0 +1,52 @@
+"""Explains whether a deployment is as desired, and which replicas wait or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus
+from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.serving.deployment import DeploymentHealth, deployment_health
+from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
+from sokovan.domain.serving.replica import is_crash_loop
+
+_WAITS = {
+    ReplicaStatus.PENDING: "its session has not been submitted yet",
+    ReplicaStatus.STARTING: "its session has not started yet",
+    ReplicaStatus.WARMING: "its engine runs and is not ready yet",
+    ReplicaStatus.UNHEALTHY: "its engine does not answer, and it will be replaced",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentExplanation:
+    """A code, one sentence, and each replica that does not serve, with its reason."""
+
+    health: DeploymentHealth
+    code: str
+    summary: str
+    waiting: tuple[tuple[ReplicaRecord, str], ...] = ()
+
+
+def explain_deployment(record: DeploymentRecord, replicas: Sequence[ReplicaRecord]) -> DeploymentExplanation:
+    """The state of a deployment in words; `replicas` are live ones, then ended ones."""
+    desired = record.replicas_desired
+    active = sum(one.status is ReplicaStatus.ACTIVE for one in replicas)
+    failed = [one for one in replicas if one.status is ReplicaStatus.FAILED]
+    health = deployment_health(healthy=active, desired=desired)
+    waiting = tuple((one, _WAITS[one.status]) for one in replicas if one.status in _WAITS)
+    if record.status is DeploymentStatus.DESTROYING or record.status in DEPLOYMENT.terminal:
+        return DeploymentExplanation(health, "DELETED", "it is being deleted, or has been")
+    if not desired:
+        return DeploymentExplanation(health, "IDLE", "no replica is desired; the first request starts one")
+    served = f"{active} of {desired} replicas serve"
+    if active >= desired:
+        return DeploymentExplanation(health, "SERVING", served)
+    if failed and not waiting:
+        newest = max(failed, key=lambda one: one.since_ms)
+        at = [one.since_ms for one in failed]
+        loop = "; further attempts wait" if is_crash_loop(at, newest.since_ms) else ""
+        reason = newest.reason or newest.reason_code
+        return DeploymentExplanation(health, "REPLICAS_FAIL", f"{served}; the last one failed: {reason}{loop}")
+    return DeploymentExplanation(health, "REPLICAS_WAIT", f"{served}; {len(waiting)} are on their way", waiting)
