@@ -165,8 +165,8 @@ class ManyCandidates:
 
     def _whole(self, rows: Ints, order: UnitOrder) -> list[int]:
         """The rows, and all rows of the sessions that no longer have their gang."""
-        ended = np.unique(self._table.session[rows[order.is_bundled(rows)]])
-        if not len(ended):
-            return sorted(rows.tolist())
-        every = np.flatnonzero(np.isin(self._table.session, ended))
-        return sorted({*rows.tolist(), *every.tolist()})
+        ended = np.zeros(len(self._table.sessions), bool)
+        ended[self._table.session[rows[order.is_bundled(rows)]]] = True
+        chosen = ended[self._table.session]
+        chosen[rows] = True
+        return np.flatnonzero(chosen).tolist()

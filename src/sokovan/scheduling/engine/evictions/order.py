@@ -7,10 +7,13 @@ equals the nearer queue, the lower priority and the smaller loss go first. With
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sokovan.scheduling.engine.evictions.rules import RECLAIM
 from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.evictions.victims import distinct
 from sokovan.scheduling.engine.workspace import Flags, Ints
 
 
@@ -34,6 +37,8 @@ class UnitOrder:
             self.positions = self._numbered(self.rows, surplus)
         self._bundled: Flags = np.zeros(len(table.kernels), bool)
         self._bundled[self.rows[~surplus]] = True
+        self._position_of: Ints = np.full(len(table.kernels), -1, np.int64)
+        self._position_of[self.rows] = self.positions
         self.units = int(self.positions[-1]) + 1 if len(self.positions) else 0
 
     def upto(self, last: int) -> Ints:
@@ -46,6 +51,10 @@ class UnitOrder:
         other.__dict__.update(self.__dict__)
         other.rows, other.positions = self.rows[flags], self.positions[flags]
         return other
+
+    def last_position(self, rows: Sequence[int]) -> int:
+        """The highest position among rows; -1 for rows that are not in this order."""
+        return int(self._position_of[list(rows)].max())
 
     def is_bundled(self, rows: Ints) -> Flags:
         """Which rows go only with their whole session."""
@@ -60,7 +69,7 @@ class UnitOrder:
         ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
         flags: Flags = np.zeros(len(rows), bool)
         flags[order] = ranks < table.allowance[sessions]
-        for session in np.unique(sessions[~table.plain[sessions] & ~table.broken[sessions]]).tolist():
+        for session in distinct(sessions[~table.plain[sessions] & ~table.broken[sessions]]).tolist():
             mine = order[sessions == session]
             allowed = set(table.sessions[session].surplus(rows[mine].tolist()))
             flags[mine] = [row in allowed for row in rows[mine].tolist()]
@@ -99,25 +108,34 @@ class UnitOrder:
 
     def _above_shares(self) -> Flags:
         """The rows whose queue is still above its share when their unit is taken in this order."""
-        table, rules = self._table, self._rules
-        width = len(rules.asked)
-        allowed: Flags = np.zeros(len(self.rows), bool)
-        for number in np.unique(table.queue[self.rows]).tolist():
-            mine = np.flatnonzero(table.queue[self.rows] == number)
-            rows, node = self.rows[mine], table.queues[number]
-            released = table.released[rows][:, :width]
-            taken = np.cumsum(released, axis=0) - released
-            # A bundle is taken at once: what is gone before its first row counts for all of it.
-            units = self.positions[mine]
-            first = np.concatenate(([True], units[1:] != units[:-1]))
-            taken = taken[np.flatnonzero(first)[np.cumsum(first) - 1]]
-            deserved = np.array([rules.deserved(node, column) for column in range(width)], np.int64)
-            relevant = np.zeros((len(table.shapes), width), bool)
-            for shape in np.unique(table.shape[rows]).tolist():
-                relevant[shape, list(rules.relevant(node, table.shapes[shape]))] = True
-            above = np.array(node.allocated, np.int64) - taken > deserved
-            allowed[mine] = (above & relevant[table.shape[rows]]).any(axis=1)
+        table, rules, width = self._table, self._rules, len(self._rules.asked)
+        if not len(self.rows):
+            return np.zeros(0, bool)
+        by_queue = np.argsort(table.queue[self.rows], kind="stable")
+        rows, units = self.rows[by_queue], self.positions[by_queue]
+        queues = table.queue[rows]
+        released = table.released[rows][:, :width]
+        before = np.cumsum(released, axis=0) - released
+        # A bundle is taken at once: what is gone before its first row counts for all of it.
+        taken = before[_starts(units)] - before[_starts(queues)]
+        used, deserved = self._amounts(width)
+        relevant = np.zeros((len(table.pairs), width), bool)
+        for number, (queue, shape) in enumerate(table.pairs):
+            relevant[number, list(rules.relevant(table.queues[queue], table.shapes[shape]))] = True
+        above = (used[queues] - taken > deserved[queues]) & relevant[table.pair[rows]]
         # A bundle goes whole or not at all.
-        refused = np.zeros(int(self.positions[-1]) + 1 if len(self.rows) else 0, bool)
-        refused[self.positions[~allowed]] = True
+        refused = np.zeros(int(self.positions.max()) + 1, bool)
+        refused[units[~above.any(axis=1)]] = True
         return ~refused[self.positions]
+
+    def _amounts(self, width: int) -> tuple[Ints, Ints]:
+        """The used and the deserved amounts of each queue, by column."""
+        nodes, rules = self._table.queues, self._rules
+        deserved = [[rules.deserved(node, column) for column in range(width)] for node in nodes]
+        return np.array([node.allocated for node in nodes], np.int64), np.array(deserved, np.int64)
+
+
+def _starts(column: Ints) -> Ints:
+    """For each entry, the index of the first of the equal ones around it."""
+    first = np.concatenate(([True], column[1:] != column[:-1]))
+    return np.asarray(np.flatnonzero(first)[np.cumsum(first) - 1], np.int64)

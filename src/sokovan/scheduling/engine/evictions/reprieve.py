@@ -29,9 +29,8 @@ class Reprieve:
         self._gone = set(rows)
         if self._seats.tight:
             self._ledger = SeatLedger(self._seats, rows, self._agents)
-        positions = dict(zip(order.rows.tolist(), order.positions.tolist(), strict=True))
         units = [
-            (max(positions.get(row, -1) for row in part), part)
+            (order.last_position(part), part)
             for session, rows in self._table.by_session(sorted(self._gone)).items()
             for part in self._parts(session, rows)
         ]

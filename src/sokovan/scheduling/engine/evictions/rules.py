@@ -138,22 +138,17 @@ class EvictionRules:
             counts = Protected(priority=int((free & ~chosen).sum()))
         else:
             open_ = free & np.array([node.queue.reclaimable for node in table.queues], bool)[table.queue]
-            chosen = open_ & self._above_share(open_)
+            chosen = open_ & self._above_share()
             counts = Protected(within_share=int((open_ & ~chosen).sum()))
             free = open_
         counts = counts._replace(not_preemptible=int((others & ~free).sum()))
         return np.flatnonzero(chosen), counts
 
-    def _above_share(self, rows: Flags) -> Flags:
+    def _above_share(self) -> Flags:
         """The rows whose queue uses more than it deserves of something that the taker asks for."""
-        table, shapes = self._table, len(self._table.shapes)
-        flags = np.zeros(len(table.queue), bool)
-        pairs = table.queue * shapes + table.shape
-        for pair in np.unique(pairs[rows]).tolist():
-            queue, shape = divmod(pair, shapes)
-            if self._over(table.queues[queue], table.shapes[shape], {}):
-                flags |= pairs == pair
-        return flags
+        table = self._table
+        over = [self._over(table.queues[queue], table.shapes[shape], {}) for queue, shape in table.pairs]
+        return np.array(over, bool)[table.pair]
 
     def _over(self, leaf: QueueNode, shape: Shape, gone: dict[str, Row]) -> bool:
         """Whether a queue and its ancestors give a kernel, with what is already gone from each."""

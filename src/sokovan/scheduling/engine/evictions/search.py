@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, product
 from typing import NamedTuple
 
-import numpy as np
-
 from sokovan.scheduling.engine.evictions.many import ManyCandidates
 from sokovan.scheduling.engine.evictions.rules import VictimKey
 from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.evictions.victims import distinct
 from sokovan.scheduling.engine.workspace import Ints
 
 # Up to this many legal sets are compared exactly.
@@ -53,7 +52,7 @@ class VictimSearch:
 
     def _choices(self, rows: Ints) -> list[list[Rows]] | None:
         """The legal parts of each session, the empty one included; None if there are too many sets."""
-        if len(np.unique(self._table.session[rows])) > _KERNELS_MAX:
+        if len(distinct(self._table.session[rows])) > _KERNELS_MAX:
             return None
         choices, total = [], 1
         for session, part in self._table.by_session(rows.tolist()).items():

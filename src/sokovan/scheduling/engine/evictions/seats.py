@@ -14,7 +14,7 @@ import numpy as np
 
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.scheduling.engine.evictions.rules import EvictionRules
-from sokovan.scheduling.engine.evictions.victims import VictimTable
+from sokovan.scheduling.engine.evictions.victims import VictimTable, distinct
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import NO_AGENT, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
@@ -87,9 +87,9 @@ class SeatCounter:
     def seats(self, shape: Shape, rows: Ints) -> Ints:
         """How many kernels of a shape each agent would hold with these rows gone."""
         on = rows[self._table.agent[rows] >= 0]
-        agents, inverse = np.unique(self._table.agent[on], return_inverse=True)
+        agents = distinct(self._table.agent[on])
         more = np.zeros((len(agents), self._workspace.width), np.int64)
-        np.add.at(more, inverse, self._table.released[on])
+        np.add.at(more, np.searchsorted(agents, self._table.agent[on]), self._table.released[on])
         seats = self._base[shape].copy()
         seats[agents] = shape.counts_with(self._workspace, agents, more)
         return seats

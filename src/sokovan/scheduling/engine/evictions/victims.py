@@ -141,6 +141,11 @@ class VictimTable:
         self.queues = list(nodes.values())
         numbers = {key: number for number, key in enumerate(nodes)}
         self.queue: Ints = _column([numbers[id(one.node)] for one in sessions])[self.session]
+        # The distinct pairs of queue and shape, and the pair of each row.
+        numbered = self.queue * max(1, len(self.shapes)) + self.shape
+        pairs = distinct(numbered)
+        self.pair: Ints = np.searchsorted(pairs, numbered)
+        self.pairs = [divmod(pair, len(self.shapes)) for pair in pairs.tolist()]
         self.loss: Ints = np.array(self.losses, np.int64)
         may_go = [one.session.preemptible and one.session.session_type is not SessionType.SYSTEM for one in sessions]
         self.preemptible: Flags = np.array([kernel.preemptible for kernel in kernels], bool)
@@ -189,6 +194,12 @@ def loss_slots(slots: ResourceSlot) -> int:
         amount if slot.endswith(".shares") else amount * 1000 for slot, amount in slots.items() if is_accelerator(slot)
     )
     return devices or slots["cpu"]
+
+
+def distinct(column: Ints) -> Ints:
+    """The distinct numbers of a column, in order."""
+    ordered = np.sort(column)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
 
 
 def _column(numbers: Sequence[int]) -> Ints:
