@@ -20,6 +20,7 @@ from sokovan.api.operations import OperationRoute
 from sokovan.api.problems import unrouted
 from sokovan.api.routes.streams.exec import PATH, ExecSocket
 from sokovan.api.routes.streams.ports import PORT_PATH, PortSocket
+from sokovan.api.routes.streams.proxy_messages import ProxyMessages
 from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
 
@@ -61,6 +62,7 @@ def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
     app.openapi = described  # type: ignore[method-assign]  # FastAPI's own hook serves the same document
     for operation in every_operation(context, described):
         app.router.routes.append(OperationRoute(operation, denied=context.auditor.denied))
+    app.router.routes.extend(ProxyMessages(context).routes())
     app.router.routes.append(WebSocketRoute(PATH, ExecSocket(context).run, name="sessions_exec"))
     app.router.routes.append(WebSocketRoute(PORT_PATH, PortSocket(context).run, name="sessions_ports"))
     return app

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import PRINCIPAL, AuthenticatedPrincipal, Authenticator, token_of
+from sokovan.api.access.proxies import PROXY_PATHS, require_proxy
 from sokovan.api.access.request_limits import BATCH_BYTES_MAX, Buckets, LimitedBody, require_length
 from sokovan.api.context import ApiDependencies
 from sokovan.api.errors import ForeignOrigin, Unauthenticated
@@ -100,6 +101,8 @@ class RequestMiddleware:
 
     def _body_max(self, scope: Scope) -> int:
         """The size limit of a body; that of a batch is read line by line."""
+        if scope["path"] in PROXY_PATHS:
+            return PROXY_PATHS[scope["path"]]
         return BATCH_BYTES_MAX if scope["path"] == BATCH_PATH else self._settings.body_bytes_max
 
     def _request_id(self, headers: Headers) -> str:
@@ -113,6 +116,9 @@ class RequestMiddleware:
         if scope["type"] == "http" and scope["path"] == OPEN_PATH:
             return None
         address = str(scope["client"][0]) if scope.get("client") else ""
+        if scope["type"] == "http" and scope["path"] in PROXY_PATHS:
+            self._admit_proxy(headers, address)
+            return None
         token = token_of(headers.get("authorization"))
         found = await self._lookup(token, address) if token is not None else None
         if found is None:
@@ -125,6 +131,14 @@ class RequestMiddleware:
         # By user: more keys give no more requests.
         self._requests.require(principal.user, what=f"requests of user {principal.user}")
         return principal
+
+    def _admit_proxy(self, headers: Headers, address: str) -> None:
+        """Admit a proxy; failures count as those of other keys. Raises Unauthenticated."""
+        try:
+            require_proxy(headers.get("authorization"), self._settings.proxy_token)
+        except Unauthenticated:
+            self._failures.require(address, what=NO_KNOWN_KEY)
+            raise
 
     async def _lookup(self, token: str, address: str) -> tuple[str, Principal] | None:
         """The principal of a token. Raises TooManyRequests.

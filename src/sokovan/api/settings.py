@@ -33,13 +33,17 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Limits and secrets of the API; `repr` omits the pepper.
+    """Limits and secrets of the API; `repr` omits the secrets.
 
+    `proxy_token` is the credential of proxies, none without one; `digest_key` is the key of
+    the digests of endpoint tokens, which proxies get.
     `machine` is the mark of the machine whose files all agents see; empty if they do not.
     """
 
     pepper: bytes = field(repr=False)
     machine: str = ""
+    proxy_token: str = field(default="", repr=False)
+    digest_key: str = field(default="", repr=False)
     several_users_without_isolation: bool = False
     allowed_hosts: tuple[str, ...] = LOOPBACK
     body_bytes_max: int = 1 << 20

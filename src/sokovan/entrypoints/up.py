@@ -48,7 +48,7 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
-from sokovan.entrypoints.serving import serving_controllers
+from sokovan.entrypoints.serving import digest_key, serving_controllers
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
     connection_limits_of,
@@ -77,6 +77,7 @@ CONTEXT = "local"
 UP_FILE = "up.json"
 KEY_FILE = "token"
 AGENT_KEY_FILE = "agent-token"
+PROXY_KEY_FILE = "proxy-token"
 PEPPER_FILE = "pepper"
 SETTINGS_CACHE_FILE = "settings.json"
 # Thread switch interval: a scheduling cycle must not delay the API.
@@ -326,7 +327,8 @@ def _app(
         uploads=uploads,
         settings=partial(effective_settings, live),
     )
-    return make_app(parts, api_settings_of(settings, pepper=pepper, machine=machine_mark()))
+    served = api_settings_of(settings, pepper=pepper, machine=machine_mark())
+    return make_app(parts, replace(served, proxy_token=folder.secret(PROXY_KEY_FILE), digest_key=digest_key(pepper)))
 
 
 def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:

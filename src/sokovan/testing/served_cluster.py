@@ -133,10 +133,10 @@ class ServedCluster(OrchestratedCluster):
                 await coordinator.close()
             await cluster.check_invariants()
 
-    def new_serving(self) -> tuple[DeploymentCoordinator, RouteCoordinator]:
-        """Coordinators like those of another process."""
+    def new_serving(self, store: Any = None) -> tuple[DeploymentCoordinator, RouteCoordinator]:
+        """Coordinators like those of another process, on another store if given."""
         parts = ServingDependencies(
-            store=self.store,
+            store=store or self.store,
             leases=self.stored.leases,
             hints=self.hints,
             clock=self.clock,

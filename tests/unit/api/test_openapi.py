@@ -74,5 +74,8 @@ async def test_bodies_are_strict(api: ApiHarness) -> None:
     )
 
 
-async def test_the_socket_is_documented_too(api: ApiHarness) -> None:
-    assert list((await document(api))["x-websockets"]) == ["/api/v1/sessions/{ref}/kernels/{index}/exec"]
+async def test_the_sockets_are_documented_too(api: ApiHarness) -> None:
+    assert list((await document(api))["x-websockets"]) == [
+        "/api/v1/sessions/{ref}/kernels/{index}/exec",
+        "/api/v1/sessions/{ref}/kernels/{index}/ports/{port}",
+    ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 
 from sokovan.domain.checks import require_int, require_kind
+from sokovan.domain.errors import InvalidSpec
 
 TARGET_MAX = 1_000_000
 WINDOW_S_MAX = 24 * 3600
@@ -32,9 +33,16 @@ class ScalingMetric(StrEnum):
     TTFT_P95 = auto()  # milliseconds to the first token
 
 
+# Known to the format, and not reported by proxies.
+_NOT_MEASURED = frozenset({ScalingMetric.QUEUE, ScalingMetric.TTFT_P95})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPolicy:
-    """How the number of replicas follows demand; `target` is per replica."""
+    """How the number of replicas follows demand; `target` is per replica.
+
+    The last replica goes after `idle_s` without a request.
+    """
 
     metric: ScalingMetric = ScalingMetric.MANUAL
     target: int | None = None
@@ -47,6 +55,12 @@ class ScalingPolicy:
     def __post_init__(self) -> None:
         what = "scaling policy"
         require_kind(self.metric, ScalingMetric, what=what, field="metric")
+        if self.metric in _NOT_MEASURED:
+            problem = "cannot be measured yet; use concurrency or qps"
+            raise InvalidSpec(what=what, field="metric", value=self.metric.value, problem=problem)
+        if self.metric is ScalingMetric.QPS and self.target is None:
+            problem = "qps needs a target: the requests per second of one replica"
+            raise InvalidSpec(what=what, field="target", value=None, problem=problem)
         if self.target is not None:
             require_int(self.target, what=what, field="target", least=1, most=TARGET_MAX)
         for name in ("stable_s", "panic_s", "panic_hold_s", "down_s", "idle_s"):
@@ -78,7 +92,8 @@ class ScalingDecision:
 class ScalingInput:
     """The state that a decision depends on; samples are in order of time.
 
-    `ready` counts replicas that are ACTIVE, STARTING or WARMING.
+    `ready` counts replicas that are ACTIVE, STARTING or WARMING; `idle_ms` is the time since
+    the last request.
     """
 
     policy: ScalingPolicy
@@ -89,6 +104,7 @@ class ScalingInput:
     ready: int
     now_ms: int
     panic_until_ms: int = 0
+    idle_ms: int = 0
 
 
 def decide_scale(given: ScalingInput) -> ScalingDecision:
@@ -108,6 +124,8 @@ def decide_scale(given: ScalingInput) -> ScalingDecision:
         wanted = min(given.desired, max(wanted, _highest_wanted(given)))
     else:
         wanted = min(wanted, _most_now(given))
+    if not wanted and given.desired and given.idle_ms < policy.idle_s * 1000:
+        wanted = 1
     return ScalingDecision(min(max(wanted, low), high), panic_until if now < panic_until else 0)
 
 

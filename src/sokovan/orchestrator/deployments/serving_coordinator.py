@@ -64,6 +64,10 @@ class ServingWriter:
         """Run one transaction. Raises FencedOut, StoreUnavailable."""
         return await self._dependencies.store.run(work, fence=self.fence)
 
+    async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
+        """Read in one transaction. Raises StoreUnavailable."""
+        return await self._dependencies.store.read(work)
+
     async def each(self, handler: str, items: Iterable[T], work: Callable[[T], Awaitable[bool]]) -> bool:
         """Do the work for each item; whether anything changed. One failure stops no other."""
         moved = False

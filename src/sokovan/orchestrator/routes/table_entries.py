@@ -51,7 +51,7 @@ def route_entry(state: ServingState, deployment: DeploymentRecord, define: Defin
         models=spec.served_names,
         access=_ACCESS[spec.access],
         policy=(spec.routing or definitions[deployment.revision].policy).value,
-        holding=deployment.holding,
+        holding=_holds(deployment, routed),
         refusal=_refusal(state, deployment),
         revisions=tuple(
             RevisionEntry(number, weights.get(number, 0), definitions[number].concurrency_max) for number in numbers
@@ -119,6 +119,12 @@ def _weights(state: ServingState, deployment: DeploymentRecord, routed: list[Rep
     if not total:
         return {deployment.revision: WEIGHT_MAX}
     return {number: WEIGHT_MAX * share // total for number, share in shares.items()}
+
+
+def _holds(deployment: DeploymentRecord, routed: list[ReplicaRecord]) -> bool:
+    """Whether requests are held: at zero, and until the first replica from zero serves."""
+    serves = any(one.status is ReplicaStatus.ACTIVE for one in routed)
+    return deployment.holding or (not serves and deployment.spec.replicas_min == 0)
 
 
 def _refusal(state: ServingState, deployment: DeploymentRecord) -> RouteRefusal | None:

@@ -47,6 +47,7 @@ class SessionFilter:
     labels: Collection[LabelSelector] = ()
     array_id: str = ""
     outside_arrays: bool = False
+    session_type: str = ""
 
 
 class SessionRepository(Protocol):

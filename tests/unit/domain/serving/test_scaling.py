@@ -68,7 +68,17 @@ def test_the_default_target_is_seventy_percent_of_the_concurrency() -> None:
     assert ScalingPolicy(target=5).target_of(100) == 5
 
 
-@pytest.mark.parametrize("fields", [{"target": 0}, {"stable_s": 0}, {"metric": "cpu"}, {"idle_s": 10**9}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"target": 0},
+        {"stable_s": 0},
+        {"metric": "cpu"},
+        {"metric": ScalingMetric.QPS},
+        {"metric": ScalingMetric.QUEUE, "target": 1},
+        {"idle_s": 10**9},
+    ],
+)
 def test_a_policy_is_checked(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidSpec):
         ScalingPolicy(**fields)
@@ -92,3 +102,9 @@ def test_a_decision_is_within_bounds_and_grows_within_limits(
 def test_more_demand_never_means_fewer_replicas(demand: list[int], desired: int) -> None:
     higher = [value + 10 for value in demand]
     assert scaled(higher, desired=desired, ready=desired) >= scaled(demand, desired=desired, ready=desired)
+
+
+def test_the_last_replica_stays_until_the_deployment_was_idle_long_enough() -> None:
+    assert scaled([0] * 60, desired=1, ready=1, idle_ms=299_000) == 1
+    assert scaled([0] * 60, desired=1, ready=1, idle_ms=300_000) == 0
+    assert scaled([0] * 60, desired=0, ready=0, idle_ms=0) == 0

@@ -44,7 +44,7 @@ class RecoveryHandler:
         moved = await self._writer.each(self.name, overdue, self._replace)
         if cycle.now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = cycle.now_ms
-            moved |= await self._writer.run(lambda unit: self._sweep(unit, cycle))
+            moved |= await self._sweep(cycle)
         return moved
 
     def clear(self) -> None:
@@ -55,24 +55,32 @@ class RecoveryHandler:
         detail = f"unhealthy for {REPLACE_AFTER_MS // 1000} s: {replica.reason}"
         return await apply(self._writer, replica, ReplicaMove(ReplicaTrigger.REPLACED, STAYED_UNHEALTHY, detail))
 
-    async def _sweep(self, unit: UnitOfWork, state: ServingState) -> bool:
+    async def _sweep(self, state: ServingState) -> bool:
         """End sessions whose replica ended before it knew of them; remove old replicas."""
         known = {one.place: one for some in state.replicas.values() for one in some}
-        orphans: list[SessionId] = []
-        after: int | None = None
-        while sessions := await unit.sessions.page(
-            SessionFilter(statuses=_LIVE), limit=_PAGE, after=after, kernels_max=0
-        ):
-            orphans += [one.session_id for one in sessions if _is_orphan(one, known)]
-            after = sessions[-1].place
+        # Read outside the write: a replica that has ended does not come back.
+        orphans = await self._writer.read(lambda unit: _orphans(unit, known))
         change = self._writer.change(ORPHANED, "its replica has ended")
-        ended = await unit.sessions.set_goals(orphans, Goal.STOP, change) if orphans else ()
-        await unit.replicas.expire(before_ms=unit.now_ms - KEPT_MS, limit=_PAGE)
-        return bool(ended)
+
+        async def work(unit: UnitOfWork) -> bool:
+            await unit.replicas.expire(before_ms=unit.now_ms - KEPT_MS, limit=_PAGE)
+            return bool(orphans) and bool(await unit.sessions.set_goals(orphans, Goal.STOP, change))
+
+        return await self._writer.run(work)
+
+
+async def _orphans(unit: UnitOfWork, known: Mapping[ReplicaPlace, ReplicaRecord]) -> list[SessionId]:
+    wanted = SessionFilter(statuses=_LIVE, session_type=SessionType.INFERENCE.value)
+    orphans: list[SessionId] = []
+    after: int | None = None
+    while sessions := await unit.sessions.page(wanted, limit=_PAGE, after=after, kernels_max=0):
+        orphans += [one.session_id for one in sessions if _is_orphan(one, known)]
+        after = sessions[-1].place
+    return orphans
 
 
 def _is_orphan(session: SessionRecord, known: Mapping[ReplicaPlace, ReplicaRecord]) -> bool:
-    if session.spec.session_type is not SessionType.INFERENCE or session.goal is not Goal.RUN:
+    if session.goal is not Goal.RUN:
         return False
     replica = None if session.spec.replica is None else known.get(session.spec.replica)
     return replica is None or replica.status in ENDING

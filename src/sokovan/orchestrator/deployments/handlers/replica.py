@@ -112,7 +112,7 @@ class ReplicaHandler:
         """Submit the session of a replica; its key makes a repetition harmless."""
         spec, revision = deployment.spec, state.revision_of(replica).spec
         try:
-            caller = await self._writer.run(lambda unit: _caller(unit, deployment))
+            caller = await self._writer.read(lambda unit: _caller(unit, deployment))
             request = self._requests.request(spec, revision, replica.place, replica.secret)
             session = await self._controller.enqueue(request, caller, key=replica.place.key)
         except (InvalidInput, Conflict, ObjectNotFound) as error:

@@ -7,7 +7,7 @@ from collections import deque
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaStatus
-from sokovan.domain.serving.records import DeploymentRecord
+from sokovan.domain.serving.records import DeploymentRecord, RouteDemand
 from sokovan.domain.serving.scaling import (
     DemandSample,
     ScalingDecision,
@@ -40,19 +40,22 @@ class ScalingHandler:
         self._writer = writer
         self._samples: dict[DeploymentId, deque[DemandSample]] = {}
         self._panic_until_ms: dict[DeploymentId, int] = {}
+        # When a request was last seen, and the sum of the counters of arrivals then.
+        self._last_request_ms: dict[DeploymentId, int] = {}
+        self._arrived: dict[DeploymentId, int] = {}
 
     async def handle(self, cycle: ServingState) -> bool:
         """Scale all deployments."""
         scaled = {key: one for key, one in cycle.deployments.items() if one.status in _SCALED}
         for gone in set(self._samples) - set(scaled):
-            self._samples.pop(gone)
-            self._panic_until_ms.pop(gone, None)
+            for kept in (self._samples, self._panic_until_ms, self._last_request_ms, self._arrived):
+                kept.pop(gone, None)
         return await self._writer.each(self.name, scaled.values(), lambda one: self._scale(cycle, one))
 
     def clear(self) -> None:
         """Forget the samples of an earlier term."""
-        self._samples.clear()
-        self._panic_until_ms.clear()
+        for kept in (self._samples, self._panic_until_ms, self._last_request_ms, self._arrived):
+            kept.clear()
 
     async def _scale(self, state: ServingState, deployment: DeploymentRecord) -> bool:
         decision = self._decide(state, deployment)
@@ -82,6 +85,7 @@ class ScalingHandler:
                 ready=sum(one.status in _CAPACITY for one in state.replicas_of(key)),
                 now_ms=state.now_ms,
                 panic_until_ms=self._panic_until_ms.get(key, 0),
+                idle_ms=state.now_ms - self._last_request_ms.get(key, state.now_ms),
             )
         )
         self._panic_until_ms[key] = decision.panic_until_ms
@@ -93,5 +97,21 @@ class ScalingHandler:
         fresh = [one for one in state.proxies if state.now_ms - one.reported_ms <= SAMPLE_TTL_MS]
         reports = [one.routes[deployment.deployment_id] for one in fresh if deployment.deployment_id in one.routes]
         if reports:
-            demand = sum(one.in_flight + one.queued for one in reports)
+            demand = self._demand(state, deployment, reports, samples[-1].at_ms if samples else None)
             samples.append(DemandSample(state.now_ms, demand, deployment.replicas_desired))
+
+    def _demand(
+        self, state: ServingState, deployment: DeploymentRecord, reports: list[RouteDemand], since_ms: int | None
+    ) -> int:
+        """The demand now; a request that came and went between two reports counts too."""
+        key = deployment.deployment_id
+        waiting, arrived = sum(one.in_flight + one.queued for one in reports), sum(one.arrived for one in reports)
+        # A proxy that restarts counts from zero.
+        new = max(0, arrived - self._arrived.get(key, arrived))
+        self._arrived[key] = arrived
+        if waiting or new or key not in self._last_request_ms:
+            self._last_request_ms[key] = state.now_ms
+        if deployment.spec.scaling.metric is not ScalingMetric.QPS or not deployment.replicas_desired:
+            return max(waiting, min(new, 1))
+        passed_ms = SAMPLE_MS if since_ms is None else max(1, state.now_ms - since_ms)
+        return max(-(-new * 1000 // passed_ms), min(waiting, 1))

@@ -56,3 +56,40 @@ async def test_samples_of_a_silent_proxy_are_dropped() -> None:
         cluster.proxy.alive = False
         await cluster.serve_for(60, step_s=6)
         assert (await cluster.deployment()).replicas_desired == 1
+
+
+FROM_ZERO = ScalingPolicy(metric=ScalingMetric.CONCURRENCY, target=2, idle_s=60, down_s=10)
+
+
+async def test_the_last_replica_goes_when_idle_and_a_held_request_wakes_one() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas_min=0, replicas_max=4, scaling=FROM_ZERO)
+        await cluster.converge()
+        cluster.proxy.demand = {"d-chat": RouteDemand(arrived=1)}
+        await cluster.serve_for(30, step_s=5)
+        cluster.proxy.demand = {"d-chat": RouteDemand(arrived=2)}
+        await cluster.serve_for(40, step_s=5)
+        assert await cluster.statuses() == ["active"]
+        await cluster.serve_for(40, step_s=5)
+        assert (await cluster.deployment()).replicas_desired == 0
+        assert await cluster.statuses() == []
+        assert cluster.proxy.entries["d-chat"].holding
+        cluster.proxy.health = lambda _endpoint: None
+        cluster.proxy.demand = {"d-chat": RouteDemand(queued=50, arrived=52, holding=True)}
+        await cluster.serve_for(2)
+        assert (await cluster.deployment()).replicas_desired >= 1
+        assert cluster.proxy.entries["d-chat"].holding
+        cluster.proxy.health = lambda _endpoint: True
+        await cluster.serve_for(2)
+        assert not cluster.proxy.entries["d-chat"].holding
+
+
+async def test_the_number_follows_requests_per_second() -> None:
+    async with ServedCluster.serve() as cluster:
+        scaling = ScalingPolicy(metric=ScalingMetric.QPS, target=5)
+        await cluster.deploy(replicas_min=1, replicas_max=4, scaling=scaling)
+        await cluster.converge()
+        for second in range(70):
+            cluster.proxy.demand = {"d-chat": RouteDemand(arrived=15 * second)}
+            await cluster.serve_for(1)
+        assert (await cluster.deployment()).replicas_desired == 3

@@ -23,7 +23,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 AMBIGUOUS = 2
 # Names are ASCII and compare byte by byte: every string with a prefix sorts before the prefix and this.
 AFTER_ALL = "\x7f"
-_TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name", "array_id")
+_TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name", "array_id", "session_type")
 
 
 class Cut(NamedTuple):

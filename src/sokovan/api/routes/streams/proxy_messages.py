@@ -1,0 +1,160 @@
+"""The manager's side of proxies: the table they serve from, and their reports.
+
+Both paths are outside the documented API: only proxies call them, with a credential of
+their own.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sokovan.api.context import ApiContext
+from sokovan.api.request_bodies import JSON_MEDIA
+from sokovan.domain.ids import DeploymentId
+from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.domain.serving.records import (
+    EndpointObservation,
+    EndpointTokenRecord,
+    ProxyRecord,
+    RouteDemand,
+    ServingTable,
+    UsageCount,
+)
+from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
+from sokovan.orchestrator.routes.table_entries import entry_of
+from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer, UsageEntry
+from sokovan.wire.serving.route_table import TABLE_PATH, WAIT_MAX_S, KeyEntry, KeyLimits, TableUpdate
+from sokovan.wire.serving.serving_codec import MalformedMessage, decode_report, encode
+
+# How often a waiting request looks for a new version: one row.
+POLL_S = 0.1
+_HEALTH = {"unknown": None, "healthy": True, "unhealthy": False}
+
+
+class ProxyMessages:
+    """Gives proxies their table, and stores what they report."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._store, self._clock = context.store, context.dependencies.clock
+        self._hints, self._hub = context.dependencies.hints, context.streams.hub
+        self._digest_key = context.settings.digest_key
+
+    def routes(self) -> list[Route]:
+        """The two routes."""
+        return [
+            Route(TABLE_PATH, self.table, methods=["GET"], name="serving_table"),
+            Route(REPORTS_PATH, self.report, methods=["POST"], name="serving_reports"),
+        ]
+
+    async def table(self, request: Request) -> Response:
+        """The changes since a version, or the whole table; waits until there are any."""
+        epoch, version = request.query_params.get("epoch", ""), _number(request, "version")
+        ends_ms = self._clock.monotonic_ms() + 1000 * min(_number(request, "wait_s"), WAIT_MAX_S)
+        while True:
+            found = await self._store.read(lambda unit: unit.routes.version())
+            # A version that is ahead is of a database that was since restored.
+            known = epoch != "" and epoch == found[0] and version <= found[1]
+            waits = known and version == found[1] and not self._hub.closing
+            if not waits or self._clock.monotonic_ms() >= ends_ms:
+                break
+            await self._clock.sleep(POLL_S)
+        since = version if known else None
+        table = await self._store.read(lambda unit: unit.routes.table(since=since))
+        return Response(encode(_update(table, since, self._digest_key)), media_type=JSON_MEDIA)
+
+    async def report(self, request: Request) -> Response:
+        """Store a report; usage in it is ingested once."""
+        try:
+            report = decode_report(await request.body())
+        except MalformedMessage as error:
+            raise InvalidRequest([Problem("body", str(error))]) from error
+        record, usage = _record(report), [_usage(one) for one in report.usage]
+        last = await self._store.run(lambda unit: unit.proxies.report(record, usage))
+        for hint in (ROUTES_HINT, DEPLOYMENTS_HINT):
+            await self._hints.set(hint)
+        return Response(encode(ReportAnswer(usage_sequence=last)), media_type=JSON_MEDIA)
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "0")
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+        raise InvalidRequest([Problem(f"query/{name}", "is not a whole number")])
+    return int(text)
+
+
+def _update(table: ServingTable, since: int | None, digest_key: str) -> TableUpdate:
+    return TableUpdate(
+        epoch=table.epoch or "empty",
+        version=table.version,
+        base=since,
+        digest_key=digest_key,
+        routes=tuple(entry_of(one.entry) for one in table.routes if one.entry),
+        removed=tuple(str(one.spec.deployment_id) for one in table.routes if not one.entry),
+        keys=tuple(_key(one) for one in table.tokens if one.revoked_ms is None),
+        keys_removed=tuple(str(one.spec.token_id) for one in table.tokens if one.revoked_ms is not None),
+    )
+
+
+def _key(token: EndpointTokenRecord) -> KeyEntry:
+    spec, limits = token.spec, token.spec.limits
+    return KeyEntry(
+        key_id=spec.token_id,
+        digest=token.digest,
+        owner=token.created_by,
+        deployments=(spec.deployment_id,),
+        models=spec.models,
+        expires_at_ms=spec.expires_ms or 0,
+        limits=KeyLimits(
+            requests_per_minute=limits.requests_per_minute,
+            tokens_per_minute=limits.tokens_per_minute,
+            concurrency_max=limits.concurrency,
+        ),
+    )
+
+
+def _record(report: ProxyReport) -> ProxyRecord:
+    return ProxyRecord(
+        proxy_id=report.proxy_id,
+        incarnation=report.incarnation,
+        epoch=report.epoch,
+        version=report.version,
+        reported_ms=0,
+        endpoints={
+            one.endpoint_id: EndpointObservation(
+                healthy=_HEALTH[one.health],
+                outstanding=one.outstanding,
+                served=one.served,
+                stalled=one.stalled,
+                error=one.last_error,
+            )
+            for one in report.endpoints
+        },
+        routes={
+            one.deployment_id: RouteDemand(
+                in_flight=one.in_flight,
+                queued=one.queued,
+                arrived=one.arrived,
+                served=one.served,
+                holding=one.holding,
+            )
+            for one in report.routes
+        },
+    )
+
+
+def _usage(entry: UsageEntry) -> UsageCount:
+    return UsageCount(
+        sequence=entry.sequence,
+        minute=entry.minute,
+        key_id=entry.key_id,
+        deployment_id=DeploymentId(entry.deployment_id),
+        revision=entry.revision,
+        requests=entry.requests,
+        failed=entry.failed,
+        input_tokens=entry.input_tokens,
+        output_tokens=entry.output_tokens,
+        estimated_requests=entry.estimated_requests,
+        estimated_tokens=entry.estimated_tokens,
+    )
