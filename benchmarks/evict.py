@@ -109,7 +109,9 @@ CASES: dict[str, tuple[str, Callable[[], tuple[SystemSnapshot, SchedulingProfile
 
 def measure(make: Callable[[], tuple[SystemSnapshot, SchedulingProfile]], *, runs: int) -> tuple[float, float, int]:
     """Seconds of the best run with evictions, of the best without, and the number of evictions."""
-    evicting, plain, evicted = [], [], 0
+    evicting: list[float] = []
+    plain: list[float] = []
+    evicted = 0
     for _ in range(runs + 1):
         for actions, seconds in ((None, evicting), (("allocate",), plain)):
             snapshot, profile = make()
