@@ -3,6 +3,9 @@
 import gc
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,3 +40,11 @@ pytest_plugins = ["tests.servers", "tests.shared_statements", "tests.quick"]
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     gc.freeze()
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    """A folder that every account of the machine may enter; those of pytest are private to one."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder).resolve()

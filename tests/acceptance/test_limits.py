@@ -16,6 +16,7 @@ from tests.acceptance.fast_timings import FastTimings
 from tests.kernels import needs_root, programs
 
 PROCESSES_MAX = 60
+DISK_MAX = 32 << 20
 LOG_BYTES_MAX = CreateKernel(KernelId("k"), 1, SessionId("s"), "host", ("true",)).log_bytes_max
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 # Ends by itself after some time, whatever happens to the test.
@@ -42,7 +43,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """A server whose kernels may have a few processes only, so that no test has to make thousands."""
     server = Embedded(tmp_path_factory.mktemp("limits"), timings=FastTimings(processes_max=PROCESSES_MAX))
     with ended_well(server):
-        server.start()
+        server.start("--set", f"outputs.kernel_disk_max={DISK_MAX}")
         yield server
 
 
@@ -122,6 +123,16 @@ def test_a_full_disk_costs_kernels_their_logs_and_nothing_else(small_disk: Embed
     assert small_disk.session(lives)["status"] == "running"
     small_disk.end(lives)
     assert small_disk.settles(lives)["exit_code"] == 143
+
+
+def test_a_kernel_that_writes_more_than_its_disk_space_is_ended_and_says_why(limited: Embedded) -> None:
+    script = "import time\nfile = open('big', 'wb', 0)\nwhile True: file.write(bytes(1 << 20)); time.sleep(0.01)"
+    session = limited.python(script, workdir="")
+    ended = limited.settles(session)
+    assert (ended["exit_code"], ended["result"], ended["reason"]) == (137, "failure", "disk-limit")
+    assert ended["reason_detail"] == f"kernel 0 was ended: its folders have more than {DISK_MAX} bytes"
+    assert "DISK_LIMIT_REACHED" in limited.cli("why", session).stdout
+    assert "disk-limit" in limited.cli("session", "history", session).stdout
 
 
 def test_output_beyond_its_limit_drops_the_oldest_and_keeps_the_newest(limited: Embedded) -> None:

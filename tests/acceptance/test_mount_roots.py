@@ -53,26 +53,25 @@ def test_the_keys_and_the_data_of_the_server_are_mounted_by_no_path(own_server: 
     assert "symbolic link" in own_server.cli("session", "show", held).stdout
 
 
-def test_with_a_second_user_folders_need_a_root(own_server: Embedded, tmp_path: Path) -> None:
-    (tmp_path / "data.txt").write_text("forty-two")
-    tmp_path.chmod(0o755)  # with several users, kernels of an agent that is root have accounts of their own
+def test_with_a_second_user_folders_need_a_root(own_server: Embedded, open_path: Path) -> None:
+    (open_path / "data.txt").write_text("forty-two")
     run = ("run", "--", "cat", "data.txt")
-    assert sokovan_in(tmp_path, own_server, *run).stdout == "forty-two"
+    assert sokovan_in(open_path, own_server, *run).stdout == "forty-two"
     assert json.loads(own_server.cli("whoami", "--json").stdout)["folders"] == ["/"]
 
     assert own_server.cli("user", "set", "bob").returncode == 0
-    problem = refused(own_server, **mount(str(tmp_path)))
+    problem = refused(own_server, **mount(str(open_path)))
     assert problem["code"] == "folder-refused"
     assert "allows: none" in problem["detail"]
-    elsewhere = sokovan_in(tmp_path, own_server, *run)
+    elsewhere = sokovan_in(open_path, own_server, *run)
     assert elsewhere.returncode == 1
     assert "--upload" in elsewhere.stderr
 
-    allowed = own_server.cli("scaling-group", "set", "default", "--mount-root", str(tmp_path))
+    allowed = own_server.cli("scaling-group", "set", "default", "--mount-root", str(open_path))
     assert allowed.returncode == 0, allowed.stderr
-    assert str(tmp_path) in own_server.cli("scaling-group", "ls").stdout
-    assert sokovan_in(tmp_path, own_server, *run).stdout == "forty-two"
-    assert refused(own_server, **mount(str(tmp_path.parent)))["code"] == "folder-refused"
+    assert str(open_path) in own_server.cli("scaling-group", "ls").stdout
+    assert sokovan_in(open_path, own_server, *run).stdout == "forty-two"
+    assert refused(own_server, **mount(str(open_path.parent)))["code"] == "folder-refused"
     bad = own_server.cli("scaling-group", "set", "default", "--mount-root", "/etc")
     assert bad.returncode == 2
     assert "system folder" in bad.stderr

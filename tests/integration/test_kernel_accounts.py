@@ -11,11 +11,16 @@ from typing import Any
 
 import pytest
 
+from sokovan.adapters.process.files.output_collection import OutputCollector
+from sokovan.adapters.process.files.process_files import ProcessFiles
+from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
+from sokovan.ports.kernel_files import FileRefused, KernelPath
 from sokovan.ports.runtime import PathUnavailable
 from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 from tests.kernels import SLEEP, ended, launch, needs_root, needs_sandbox, output, place, runtime_in, said
+from tests.unit.adapters.process.files.kernels import Uploads
 
 pytestmark = [needs_root, needs_sandbox]
 
@@ -75,9 +80,9 @@ async def test_an_account_is_the_same_for_ever_and_of_one_user_only(root: Path) 
 
 
 async def test_kernels_of_two_users_can_neither_read_nor_signal_one_another(
-    runtime: ProcessRuntime, root: Path, tmp_path: Path
+    runtime: ProcessRuntime, root: Path, open_path: Path
 ) -> None:
-    shared = tmp_path / "shared"
+    shared = open_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
     mounts = (MountEntry(str(shared), "/shared", read_only=False),)
@@ -119,9 +124,9 @@ async def test_a_further_command_has_the_account_of_its_kernel(runtime: ProcessR
 
 
 async def test_the_only_user_works_in_folders_of_the_agents_own_account(
-    runtime: ProcessRuntime, tmp_path: Path
+    runtime: ProcessRuntime, open_path: Path
 ) -> None:
-    mine = tmp_path / "mine"
+    mine = open_path / "mine"
     mine.mkdir()
     await runtime.create(of("ada", "k", "open('made', 'w')", workdir=str(mine), owns_folders=True))
     assert (await ended(runtime, "k")).exit_code == 0
@@ -137,3 +142,55 @@ async def test_a_folder_that_the_account_may_not_enter_is_the_fault_of_the_sessi
     closed.mkdir(mode=0o700)
     with pytest.raises(PathUnavailable, match="Permission denied"):
         await runtime.create(of("ada", "k", "pass", workdir=str(closed)))
+
+
+async def test_what_the_account_may_not_enter_is_not_mounted_for_it(runtime: ProcessRuntime, open_path: Path) -> None:
+    theirs = open_path / "bob"
+    (theirs / "data").mkdir(parents=True)
+    (theirs / "data").chmod(0o777)
+    os.chown(theirs, 300_002, 300_002)
+    theirs.chmod(0o700)
+    for source in (theirs, theirs / "data"):
+        mounts = (MountEntry(str(source), "/data", read_only=False),)
+        if source != theirs:  # the folder itself is open, the way to it is not
+            with pytest.raises(PathUnavailable, match="Permission denied"):
+                await runtime.create(of("ada", "k", "pass", mounts=mounts))
+        else:
+            await runtime.create(of("ada", "l", "import os; os.listdir('/data')", mounts=mounts))
+            assert (await ended(runtime, "l")).exit_code == 1
+
+
+async def test_files_are_copied_with_the_rights_of_the_account(
+    runtime: ProcessRuntime, root: Path, open_path: Path
+) -> None:
+    shared, secret = open_path / "shared", open_path / "shared" / "secret"
+    shared.mkdir()
+    (shared / "open").write_text("for all")
+    (shared / "theirs").mkdir()
+    secret.write_text("known to bob")
+    secret.chmod(0o600)
+    os.chown(secret, 300_002, 300_002)
+    await runtime.create(
+        of("ada", "k", SLEEP, mounts=(MountEntry(str(shared), "/data", read_only=False),), files={"own": "mine"})
+    )
+    await said(runtime, "k", b"up")
+    (place(root, "k") / "work" / "closed").write_text("mine")
+    (place(root, "k") / "work" / "closed").chmod(0)
+    uploads = Uploads()
+    receiver = UploadFolders(root, uploads)
+    files = ProcessFiles(root, uploads=receiver, outputs=OutputCollector(root, print))
+    for path, content in (("/data/open", b"for all"), ("own", b"mine"), ("closed", b"mine")):
+        found = await files.read(KernelPath(KernelId("k"), 1, path), offset=0, limit=100, mark="")
+        assert found.data == content
+    with pytest.raises(FileRefused, match="Permission denied"):
+        await files.read(KernelPath(KernelId("k"), 1, "/data/secret"), offset=0, limit=100, mark="")
+    upload = uploads.add({"new": b"brought"})
+    with pytest.raises(FileRefused, match="Permission denied"):
+        await files.put(KernelPath(KernelId("k"), 1, "/data/theirs/"), upload)
+    shared.chmod(0o1777)
+    placed = await files.put(KernelPath(KernelId("k"), 1, "/data/"), upload)
+    assert (placed.done, (shared / "new").read_bytes(), (shared / "new").stat().st_uid) == (True, b"brought", 300_001)
+    placed = await files.put(KernelPath(KernelId("k"), 1, "./"), upload)
+    assert (place(root, "k") / "work" / "new").stat().st_uid == 300_001
+    assert os.geteuid() == 0
+    assert secret.read_text() == "known to bob", "the rights of the agent are back"

@@ -5,6 +5,7 @@ import pytest
 from sokovan.agent.journal_records import KernelKey
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection
@@ -366,3 +367,31 @@ async def test_a_store_that_was_set_back_gives_an_incarnation_above_the_agents(c
     agent.table = type(agent.table)(agent.agent_id, agent.table.capacity, incarnation=7, observed=True)
     verdict = await agent.connect()
     assert verdict == AgentAdmission(8)
+
+
+async def test_a_session_on_an_agent_that_never_came_back_is_placed_again(cluster: OrchestratedCluster) -> None:
+    gone = await cluster.agent("a1", slots=FOUR_CPUS)
+    await cluster.settle()
+    gone.goes_silent()
+    await cluster.fail_over()
+    await cluster.submit("s", slots=FOUR_CPUS, retry=RetryPolicy(attempts=1))
+    await cluster.settle()
+    assert await cluster.status("s") == "preparing"
+    spare = await cluster.agent("a2", slots=FOUR_CPUS)
+    await cluster.pass_time(20)
+    session = await cluster.session("s")
+    assert (session.status, session.cause, spare.running()) == ("running", None, ["s.0"])
+    assert [(one.agent_id, one.code) for one in session.failed_starts] == [("a1", "agent-unreachable")]
+    assert await cluster.used("a1") == {}
+
+
+async def test_without_another_agent_it_waits_and_starts_when_its_agent_is_back(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1", slots=FOUR_CPUS)
+    await cluster.settle()
+    agent.goes_silent()
+    await cluster.submit("s", slots=FOUR_CPUS)
+    await cluster.pass_time(200, step_s=2)
+    assert await cluster.status("s") == "pending"
+    await agent.connect()
+    await cluster.pass_time(10)
+    assert (await cluster.status("s"), agent.running()) == ("running", ["s.0"])

@@ -10,6 +10,7 @@ from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.store import SqlStore
@@ -18,6 +19,7 @@ from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.entrypoints.serving import serving_controllers
 from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.wire.frames import Hello, HelloRefused
 
 INTRODUCTION = """\
@@ -49,7 +51,9 @@ def openapi_document() -> dict[str, Any]:
     clock = SystemClock()
     ids, hints, telemetry = SortableIds(clock), InProcessHints(clock), PrometheusTelemetry()
     store = SqlStore(Database(DatabaseSettings("sqlite://"), clock=clock), ids=ids)
-    controller = SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "unused")
+    box = AesSecretBox(lambda: [SecretKey.new()])
+    submissions = Submissions(store, ids=ids, clock=clock, names=lambda: "unused", secrets=box)
+    controller = SchedulingController(store, submissions, hints=hints)
     deployments, routes = serving_controllers(store, controller, hints=hints, ids=ids, pepper=bytes(32))
     parts = ApiDependencies(
         store=store,

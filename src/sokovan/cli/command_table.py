@@ -29,7 +29,7 @@ NOUNS = {
     "key": "List, create, limit and revoke API keys.",
     "context": "Manage contexts (servers and their API keys).",
     "config": "Show the settings of this client and of the server.",
-    "db": "Check or upgrade the database schema.",
+    "db": "Check or upgrade the database; rotate its key.",
 }
 
 # Nouns with the commands ls, show, set and rm, which `catalog.catalog_commands` generates.
@@ -120,6 +120,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": (f"{_LOCAL}.maintenance:audit", "Check the invariants of the database."),
     "db upgrade": (f"{_LOCAL}.maintenance:upgrade", "Upgrade the database schema to the newest revision."),
     "db check": (f"{_LOCAL}.maintenance:check", "Check whether the database schema is current."),
+    "db rotate-key": (f"{_LOCAL}.maintenance:rotate_key", "Add a new key for secret variables."),
     "init": (f"{_SESSIONS}.spec_files:init", "Create a session spec file."),
     "schema": (f"{_SESSIONS}.spec_files:schema", "Print the JSON Schema of a session spec."),
     "completion": (f"{_COMMANDS}.completion:completion", "Generate shell completion."),

@@ -7,7 +7,7 @@ No shell sees these: a command is an argument list, and a string with a NUL or a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sokovan.domain.errors import InvalidSpec
 
@@ -20,6 +20,7 @@ SCRATCH_FOLDERS = frozenset({"tmp", "var"})
 # Set by the system for every kernel; users may not set them.
 RESERVED_PREFIX = "SOKOVAN_"
 
+_HIDDEN = "(hidden)"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
@@ -35,21 +36,38 @@ def require_command(command: object, *, what: str) -> None:
         raise InvalidSpec(what=what, field="command", value=command, problem=problem)
 
 
-def require_environment(environment: object, *, what: str) -> None:
-    """Require valid variables of bounded size, none of them set by the system."""
+def require_environment(environment: object, *, what: str, field: str = "environment") -> None:
+    """Require valid variables of bounded size, none of them set by the system.
+
+    No error quotes the value of a secret.
+    """
+    is_open = field == "environment"
     if not isinstance(environment, Mapping):
-        raise InvalidSpec(what=what, field="environment", value=environment, problem="must be a mapping")
+        shown = environment if is_open else _HIDDEN
+        raise InvalidSpec(what=what, field=field, value=shown, problem="must be a mapping")
     size = 0
     for name, value in environment.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or name.startswith(RESERVED_PREFIX):
             problem = f"is not a name for a variable (letters, digits, _, not {RESERVED_PREFIX}...)"
-            raise InvalidSpec(what=what, field="environment", value=name, problem=problem)
+            raise InvalidSpec(what=what, field=field, value=name, problem=problem)
         if not isinstance(value, str) or not _is_text(value):
-            raise InvalidSpec(what=what, field=f"environment.{name}", value=value, problem="must be a text without NUL")
+            problem = "must be a text without NUL"
+            shown = value if is_open else _HIDDEN
+            raise InvalidSpec(what=what, field=f"{field}.{name}", value=shown, problem=problem)
         size += len(name) + _size(value)
     if size > ENVIRONMENT_BYTES_MAX:
         problem = f"is more than {ENVIRONMENT_BYTES_MAX} bytes"
-        raise InvalidSpec(what=what, field="environment", value=size, problem=problem)
+        raise InvalidSpec(what=what, field=field, value=size, problem=problem)
+
+
+def require_secret_names(names: Iterable[str], environments: Iterable[Mapping[str, str]], *, what: str) -> None:
+    """Require names of variables that no kernel sets openly as well."""
+    require_environment(dict.fromkeys(names, ""), what=what, field="secrets")
+    wanted = frozenset(names)
+    for environment in environments:
+        for name in wanted & environment.keys():
+            problem = "is among the open variables as well; give it once"
+            raise InvalidSpec(what=what, field="secrets", value=name, problem=problem)
 
 
 def is_plain_path(path: object) -> bool:

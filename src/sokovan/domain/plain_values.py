@@ -7,6 +7,7 @@ with its path.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
@@ -46,6 +47,11 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
     return value
+
+
+def canonical_text(value: Any) -> str:
+    """The value as JSON; equal values give equal texts."""
+    return json.dumps(to_plain(value), sort_keys=True)
 
 
 def from_plain(target: type[T], value: Any, *, key: str) -> T:

@@ -130,7 +130,8 @@ class SessionRecord:
 
     `place` is its position in submission order, used for pagination; `since_ms` is
     when it entered its status. `group_domains` are the HyperNodes of its kernel groups, by
-    partition and label value.
+    partition and label value. `sealed` are its secret variables, encrypted; empty without
+    any, and after its end.
     """
 
     session_id: SessionId
@@ -150,6 +151,7 @@ class SessionRecord:
     since_ms: int = 0
     failed_starts: tuple[FailedStart, ...] = ()
     group_domains: Mapping[str, str] = field(default_factory=dict)
+    sealed: str = field(default="", repr=False)
 
     @property
     def attempt(self) -> int:

@@ -9,7 +9,7 @@ from enum import StrEnum, auto
 
 from sokovan.domain.arrays import ArrayMember, array_name
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots, require_tuple
-from sokovan.domain.commands import is_plain_path, require_command, require_environment
+from sokovan.domain.commands import is_plain_path, require_command, require_environment, require_secret_names
 from sokovan.domain.constraints.affinity import AffinityTerm
 from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.labels import require_session_labels
@@ -272,6 +272,8 @@ class SessionSpec(SessionOptions):
     kernel may start alone. `group_minimums` bound it per kernel group. Of an array in
     `array_dependencies`, every session must succeed. With `owns_folders` it names folders of
     agents as the only user of the system; with `isolated_network` its kernels have no network.
+    `secrets` are the names of its secret variables; their values are not part of the spec.
+    `kernel_disk_max` is the limit of a policy for the disk space of each kernel.
     """
 
     session_id: SessionId
@@ -287,6 +289,8 @@ class SessionSpec(SessionOptions):
     array_dependencies: tuple[ArrayId, ...] = ()
     owns_folders: bool = False
     isolated_network: bool = False
+    secrets: tuple[str, ...] = ()
+    kernel_disk_max: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")
@@ -358,6 +362,11 @@ class SessionSpec(SessionOptions):
             anti_affinity=self.anti_affinity,
         )
         require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
+        if self.kernel_disk_max is not None:
+            require_int(self.kernel_disk_max, what=what, field="kernel_disk_max", least=0, most=2**60)
+        require_tuple(self.secrets, str, what=what, field="secrets")
+        if self.secrets:
+            require_secret_names(self.secrets, [kernel.environment for kernel in self.kernels], what=what)
         require_tuple(self.array_dependencies, str, what=what, field="array_dependencies")
         if self.array is not None:
             require_kind(self.array, ArrayMember, what=what, field="array")

@@ -47,13 +47,15 @@ class SessionRequest(SessionOptions):
 
     The options that it shares with the spec are kept unchanged (`options`). `groups` empty
     means `size` equal kernels: kernel 0 is main, the others are sub. `group` is the
-    project that the session is accounted to.
+    project that the session is accounted to. `secrets` are variables of all kernels; they are
+    sealed before the session is stored, and no part of its spec.
     """
 
     session_type: SessionType = SessionType.BATCH
     image: str = ""
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     resources: Mapping[str, Amount] = field(default_factory=dict)
     size: int = 1
     minimum: int | None = None

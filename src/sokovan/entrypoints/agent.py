@@ -12,6 +12,7 @@ from pathlib import Path
 from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import fraction, secret_text
+from sokovan.adapters.process.files.disk_usage import CHECK_EVERY_S, DiskUsage
 from sokovan.adapters.process.files.output_collection import COLLECT_EVERY_S, OutputCollector
 from sokovan.adapters.process.files.process_files import ProcessFiles
 from sokovan.adapters.process.isolation.confinement import Confinement
@@ -88,6 +89,7 @@ class LocalAgent:
     address: ManagerAddress
     confinement: Confinement
     outputs: OutputCollector
+    disk: DiskUsage
 
     def summary(self) -> str:
         """The resources of the agent and the isolation of its kernels, in one line."""
@@ -101,6 +103,7 @@ class LocalAgent:
         """Run until cancelled; kernels keep running."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_collect_outputs(self.outputs))
+            tasks.create_task(_check_disk(self.disk))
             tasks.create_task(self.runner.run([self.address]))
 
 
@@ -110,6 +113,14 @@ async def _collect_outputs(outputs: OutputCollector) -> None:
     while True:
         await asyncio.to_thread(outputs.collect_logged, clock.now_ms())
         await clock.sleep(COLLECT_EVERY_S)
+
+
+async def _check_disk(disk: DiskUsage) -> None:
+    """Measure the folders of running kernels, and enforce their limits; runs until cancelled."""
+    clock = SystemClock()
+    while True:
+        await asyncio.to_thread(disk.check_logged)
+        await clock.sleep(CHECK_EVERY_S)
 
 
 async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log: Callable[[str], None]) -> LocalAgent:
@@ -147,7 +158,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     watch = WatchOptions(changes=runtime.changes)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     runner = AgentRunner(inventory, runtime, journal, environment)
-    return LocalAgent(inventory, runtime, runner, address, confinement, outputs)
+    return LocalAgent(inventory, runtime, runner, address, confinement, outputs, DiskUsage.of_kernels(root, clock, log))
 
 
 def _port_label(ports: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from sokovan.orchestrator.sessions.config import Dependencies
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.ports.environment import IdSource
 from sokovan.ports.hints import Hints
 from sokovan.ports.snapshots import SnapshotSource
@@ -52,10 +53,10 @@ def serving_coordinators(
     """
     controller = SchedulingController(
         parts.store,
+        Submissions(
+            parts.store, ids=parts.ids, clock=parts.clock, names=lambda: name_of(number()), secrets=parts.secrets
+        ),
         hints=parts.hints,
-        ids=parts.ids,
-        clock=parts.clock,
-        names=lambda: name_of(number()),
         dry_runs=DryRuns(snapshots, parts.decide),
     )
     if shared:

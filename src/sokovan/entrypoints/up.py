@@ -59,6 +59,7 @@ from sokovan.entrypoints.settings.component_options import (
 )
 from sokovan.entrypoints.settings.effective_settings import effective_settings
 from sokovan.entrypoints.settings.live_settings import LiveSettings
+from sokovan.entrypoints.settings.secret_keys import secret_box
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import SettingSources, sources_of
 from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups
@@ -68,6 +69,7 @@ from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.sdk.config import config_path, save_context
 from sokovan.sdk.machine import machine_mark
 from sokovan.wire.api.system import LINK_PORT
@@ -235,6 +237,7 @@ async def _prepare_store(
     """Create defaults and configured scaling groups; returns the administrator's token."""
     await bootstrap(store)
     await put_groups(store, settings.scaling_groups, log=log, joining=settings.agent.shard)
+    secret_box(folder.root, create=True)
     pepper = folder.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
     if key.fresh:
@@ -267,6 +270,7 @@ def _manager_options(
         database=database,
         # The folder is locked, so no other manager uses the store in it.
         sole=database.url == folder.store_url,
+        secrets=secret_box(folder.root),
         agent_token=token,
         link_host=HOST,
         link_port=LINK_PORT if settings.api.port else 0,
@@ -296,10 +300,8 @@ def _app(
     notifying = NotifyingStore(store, ports.nudge)
     controller = SchedulingController(
         notifying,
+        Submissions(notifying, ids=ids, clock=clock, names=lambda: name_of(number()), secrets=secret_box(folder.root)),
         hints=ports.hints,
-        ids=ids,
-        clock=clock,
-        names=lambda: name_of(number()),
         dry_runs=DryRuns(
             SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
         ),

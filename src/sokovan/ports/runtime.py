@@ -17,6 +17,8 @@ from sokovan.wire.frames import CreateKernel
 
 # The reason of a kernel that was killed because it exceeded its memory limit.
 OUT_OF_MEMORY = "out-of-memory"
+# The agent ended it, because it or its owner has too much on the disk; details follow the word.
+DISK_LIMIT = "disk-limit"
 # The reason of a kernel whose failure indicates, but does not prove, that its memory limit refused it memory.
 PROBABLY_OUT_OF_MEMORY = "probably out-of-memory"
 # The exit code of a kernel or command that was ended by SIGKILL.

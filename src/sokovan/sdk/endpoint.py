@@ -13,7 +13,7 @@ import msgspec
 from sokovan import __version__
 from sokovan.sdk.config import is_loopback
 from sokovan.sdk.core.calls import Call
-from sokovan.sdk.errors import Unreachable
+from sokovan.sdk.errors import InvalidSetting, Unreachable
 from sokovan.sdk.http.requests import HttpFailure, HttpRequest
 
 USER_AGENT = f"sokovan-python/{__version__}"
@@ -21,6 +21,7 @@ USER_AGENT = f"sokovan-python/{__version__}"
 STREAM_TIMEOUT_S = 45.0
 # Tolerated overrun of a deadline, before a stream is reopened with a shorter read timeout.
 OVERRUN_S = 0.5
+_HEADER_HINT = "check the API key of the context, and idempotency keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,10 @@ class ServerEndpoint:
             headers["Content-Type"] = "application/json"
         elif content is not None:
             headers.setdefault("Content-Type", "application/octet-stream")
+        for name, value in headers.items():
+            # Checked here: errors of HTTP clients would show the value, which may be a key.
+            if not value.isascii() or not value.isprintable():
+                raise InvalidSetting(f"the value of {name} has characters that no header may have", hint=_HEADER_HINT)
         return HttpRequest(
             method=call.method,
             target=f"{call.path}?{urlencode(call.query)}" if call.query else call.path,

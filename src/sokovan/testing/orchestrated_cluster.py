@@ -67,6 +67,7 @@ class OrchestratedCluster(ClusterChecks):
             "clock": self.clock,
             "ids": SortableIds(self.clock),
             "telemetry": self.telemetry,
+            "secrets": self.stored.secrets,
             "images": self.registry.images,
             "decide": decide_at_once,
             "on_failure": lambda name, error: self.failures.append((name, error)),

@@ -31,6 +31,7 @@ from sokovan.orchestrator.deployments.serving_coordinator import ServingCoordina
 from sokovan.orchestrator.routes.coordinator import RouteCoordinator
 from sokovan.orchestrator.routes.table_entries import entry_of
 from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
@@ -104,10 +105,14 @@ class ServedCluster(OrchestratedCluster):
         self._secrets = count(1)
         self.controller = SchedulingController(
             self.store,
+            Submissions(
+                self.store,
+                ids=SortableIds(clock),
+                clock=clock,
+                names=lambda: f"name-{next(self._secrets)}",
+                secrets=stored.secrets,
+            ),
             hints=self.hints,
-            ids=SortableIds(clock),
-            clock=clock,
-            names=lambda: f"name-{next(self._secrets)}",
         )
         self.deployments, self.routes = self.new_serving()
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
@@ -60,6 +61,8 @@ class StoredCluster:
         self.allocator = RepositoryAllocator(store)
         self.leases = SqlLeases(store)
         self.snapshots = SqlSnapshots(store)
+        keys = [SecretKey.new()]
+        self.secrets = AesSecretBox(lambda: keys)
 
     @classmethod
     @asynccontextmanager

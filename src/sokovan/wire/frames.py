@@ -63,13 +63,17 @@ class MountEntry(Struct, frozen=True):
 class OutputTerms(Struct, frozen=True):
     """How long and how much of a kernel's output is kept on its agent after its end.
 
-    `owner` is the namespace of the user, whose outputs on an agent count together.
+    `owner` is the namespace of the user, whose outputs on an agent count together. While
+    kernels run, `kernel_disk_max` bytes are the limit of the folders of each, and
+    `owner_disk_max` that of all of the owner's on the agent; 0 is no limit.
     """
 
     owner: ShortText
     retention_s: Count
     session_bytes_max: Count
     owner_bytes_max: Count
+    kernel_disk_max: Count = 0
+    owner_disk_max: Count = 0
 
 
 class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True):

@@ -31,6 +31,7 @@ from sokovan.entrypoints.serving import serving_controllers
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.ports.environment import Clock
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.api.fake_agents import FakeAgents
@@ -289,10 +290,8 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
     numbers: Iterator[int] = itertools.count()
     controller = SchedulingController(
         cluster.store,
+        Submissions(cluster.store, ids=ids, clock=clock, names=lambda: name_of(next(numbers)), secrets=cluster.secrets),
         hints=hints,
-        ids=ids,
-        clock=clock,
-        names=lambda: name_of(next(numbers)),
         dry_runs=DryRuns(cluster.snapshots),
     )
     deployments, routes = serving_controllers(cluster.store, controller, hints=hints, ids=ids, pepper=PEPPER)

@@ -121,6 +121,7 @@ def test_plain_values_are_mappings_lists_texts_and_numbers_only() -> None:
         "name": "p", "slots_max": {"cpu": 0}, "sessions_max": 3, "pending_sessions_max": 0,
         "pending_slots_max": {"mem": 5}, "kernels_per_session_max": 4, "priority_max": 9,
         "array_size_max": None, "slots_min": {}, "stored_pending_max": None,
+        "kernel_disk_max": None,
     }  # fmt: skip
     assert to_plain({Scope.USER: (frozenset({"b", "a"}), None)}) == {"user": [["a", "b"], None]}
 

@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.endpoint import STREAM_TIMEOUT_S, ServerEndpoint, outlasts, reaching
-from sokovan.sdk.errors import Unreachable
+from sokovan.sdk.errors import InvalidSetting, Unreachable
 from sokovan.sdk.http.requests import HttpFailure
 from sokovan.wire.api.sessions import SessionBody
 
@@ -22,6 +22,21 @@ def test_a_body_is_json_and_headers_are_kept() -> None:
     assert request.headers["Idempotency-Key"] == "k"
     assert request.headers["Content-Type"] == request.headers["Accept"] == "application/json"
     assert request.headers["Authorization"] == "Bearer t"
+
+
+@pytest.mark.parametrize("key", ["a\nb", "naïve", "a\x00"])
+def test_what_no_header_may_have_is_refused_without_its_value(key: str) -> None:
+    call = session_calls.submit(SessionBody(command=["x"]), key="k")
+    with pytest.raises(InvalidSetting, match="Authorization") as refused:
+        ServerEndpoint("http://x", key).request(call)
+    assert key not in str(refused.value)
+
+
+def test_the_key_of_a_part_is_as_long_as_a_key_may_be() -> None:
+    assert session_calls.part_key("k", 400) == "k-400"
+    keys = {session_calls.part_key("k" * 127, first) for first in (0, 1, 2)}
+    assert len(keys) == 3
+    assert max(map(len, keys)) <= 128
 
 
 def test_a_query_is_escaped() -> None:

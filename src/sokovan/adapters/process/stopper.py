@@ -37,15 +37,18 @@ class Stopper:
     layout: KernelLayout
     observer: Observer
 
-    def stop(self, name: str, grace_s: float) -> None:
-        """Request its shim to stop it after `grace_s`; kill both if there is no answer."""
-        if not (self.layout.kernels / name).is_dir() or self._request_stop(name, grace_s):
+    def stop(self, name: str, grace_s: float, reason: str = "") -> None:
+        """Request its shim to stop it after `grace_s`; kill both if there is no answer.
+
+        `reason` is why the agent does it by itself, and that of the kernel's end.
+        """
+        if not (self.layout.kernels / name).is_dir() or self._request_stop(name, grace_s, reason):
             return
         shim = self._shim(name)
         if shim is None:
             return
         processes.send(shim, signal.SIGCONT)
-        if self._request_stop(name, grace_s):
+        if self._request_stop(name, grace_s, reason):
             return
         processes.send(shim, signal.SIGKILL)
         deadline = time.monotonic() + _DEATH_S
@@ -53,9 +56,9 @@ class Stopper:
             time.sleep(_PAUSE_S)
         self.observer.one(name)
 
-    def _request_stop(self, name: str, grace_s: float) -> bool:
+    def _request_stop(self, name: str, grace_s: float, reason: str) -> bool:
         try:
-            request_stop(self.layout.kernels / name, grace_s, limit_s=ANSWER_S)
+            request_stop(self.layout.kernels / name, grace_s, limit_s=ANSWER_S, reason=reason)
         except ShimSilent:
             return False
         return True

@@ -34,12 +34,12 @@ class Buckets:
         """Whether the bucket is empty now."""
         return self._left_at(name, self._clock.monotonic_ms()) < 1
 
-    def take(self, name: str) -> float:
-        """Take a token; 0 on success, else the seconds until there is one."""
+    def take(self, name: str, count: int = 1) -> float:
+        """Take tokens; 0 on success, else the seconds until there are so many."""
         now_ms = self._clock.monotonic_ms()
         left = self._left_at(name, now_ms)
-        wait_s = 0.0 if left >= 1 else (1 - left) / self._per_s
-        self._left[name] = (left if wait_s else left - 1, now_ms)
+        wait_s = 0.0 if left >= count else (count - left) / self._per_s
+        self._left[name] = (left if wait_s else left - count, now_ms)
         self._left.move_to_end(name)
         while len(self._left) > NAMES_MAX:
             self._left.popitem(last=False)

@@ -72,7 +72,7 @@ _SAME = tuple(
 )
 
 # Options that are shown as texts.
-_TEXTS = ("where", "tolerations", "affinity", "anti_affinity", "gates")
+_TEXTS = ("where", "tolerations", "affinity", "anti_affinity", "gates", "secrets")
 
 
 def session_view(

@@ -69,6 +69,7 @@ def policy_view(policy: ResourcePolicy) -> PolicyBody:
         array_size_max=policy.array_size_max,
         slots_min=amounts(policy.slots_min),
         stored_pending_max=policy.stored_pending_max,
+        kernel_disk_max=policy.kernel_disk_max,
     )
 
 
@@ -85,6 +86,7 @@ def policy_of(body: PolicyBody, _before: ResourcePolicy | None) -> ResourcePolic
         array_size_max=body.array_size_max,
         slots_min=read_slots(body.slots_min),
         stored_pending_max=body.stored_pending_max,
+        kernel_disk_max=body.kernel_disk_max,
     )
 
 

@@ -17,7 +17,7 @@ from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.problems import problem_of
 from sokovan.api.request_bodies import parsed
 from sokovan.api.routes.parameters import IdempotencyKey
-from sokovan.api.streaming.request_lines import request_lines
+from sokovan.api.streaming.request_lines import LinePace, request_lines
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -47,6 +47,7 @@ class SessionBatchRoutes:
         dependencies = context.dependencies
         self._controller, self._uploads = dependencies.controller, dependencies.uploads
         self._line_max = context.settings.body_bytes_max
+        self._pace = LinePace(dependencies.clock)
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -89,7 +90,8 @@ class SessionBatchRoutes:
         return json_response(BatchView(items=items, accepted=accepted, refused=len(items) - accepted))
 
     async def _stored(self, sender: _Sender, first: int, lines: Sequence[bytes | None]) -> list[BatchItemView]:
-        """Store the sessions of some lines in one transaction."""
+        """Store the sessions of some lines together."""
+        await self._pace.wait(sender.user, len(lines))
         outcomes: dict[int, BatchItemView] = {}
         requests: dict[int, KeyedRequest] = {}
         for place, line in enumerate(lines):

@@ -6,9 +6,15 @@ from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 
+from sokovan.api.access.request_limits import Buckets
 from sokovan.api.errors import UnsupportedMedia
 from sokovan.domain.errors import quoted
+from sokovan.ports.environment import Clock
 from sokovan.wire.api.batches import LINES_MEDIA
+
+# Lines of a user: so many at once, then so many each second.
+LINES_BURST = 20_000
+LINES_PER_S = 1_000
 
 
 async def request_lines(request: Request, *, line_max: int) -> AsyncIterator[bytes | None]:
@@ -37,3 +43,16 @@ async def request_lines(request: Request, *, line_max: int) -> AsyncIterator[byt
         yield None
     elif rest.strip():
         yield bytes(rest)
+
+
+class LinePace:
+    """Limits the rate of lines of a user: beyond it they are read more slowly."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lines = Buckets(clock, per_s=LINES_PER_S, burst=LINES_BURST)
+
+    async def wait(self, user: str, lines: int) -> None:
+        """Return when so many lines of a user may be taken."""
+        while wait_s := self._lines.take(user, lines):
+            await self._clock.sleep(wait_s)

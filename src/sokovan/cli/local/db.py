@@ -1,13 +1,16 @@
-"""`sokovan db`: check and upgrade the database schema."""
+"""`sokovan db`: check and upgrade the database schema, rotate the key for secrets."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from sokovan.cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from sokovan.cli.output import as_json, print_data, print_error, print_status
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.entrypoints.database import SchemaState, checked, store_address, upgraded
+from sokovan.entrypoints.embedded.data_folder import data_home
+from sokovan.entrypoints.settings.secret_keys import rotate_secret_key
 
 # Exit codes by error code of the store; `sokovan audit --help` documents them.
 _STATUSES = {"store-missing": NOT_FOUND, "schema-mismatch": REFUSED, "store-unavailable": UNREACHABLE}
@@ -35,6 +38,17 @@ def check(store: str | None, *, json: bool) -> int:
     if not state.current:
         print_status(f"the newest revision is {state.newest}; run sokovan db upgrade")
     return OK if state.current else FAILED
+
+
+def rotate_key(data: str | None) -> int:
+    """Add a key for secret variables and return the exit code."""
+    try:
+        path, name = rotate_secret_key(data_home(os.environ) if data is None else Path(data))
+    except SokovanError as error:
+        print_error(error, as_object=False)
+        return FAILED
+    print_status(f"{path}: secrets of new sessions are encrypted with key {name}")
+    return OK
 
 
 def status_of(error: SokovanError) -> int:

@@ -108,3 +108,18 @@ def check(*, store: StoreUrl = None, json: AsJson = False) -> int:
     from sokovan.cli.local.db import check as run  # noqa: PLC0415  # SQLAlchemy loads only here
 
     return run(store, json=json)
+
+
+def rotate_key(*, data: Annotated[str | None, Parameter(help="Data folder of the server.")] = None) -> int:
+    """Add a new key for secret variables.
+
+    New sessions are encrypted with it; earlier keys still decrypt. The last 16
+    keys are kept. A running server needs no restart. Exit codes: 0 a key was
+    added, 1 the file cannot be read or written.
+
+    For example:
+      sokovan db rotate-key
+    """
+    from sokovan.cli.local.db import rotate_key as run  # noqa: PLC0415  # its modules load only here
+
+    return run(data)

@@ -15,6 +15,10 @@ KERNELS_PER_SESSION_DEFAULT = 256
 STORED_PENDING_DEFAULT = 20_000
 
 
+# More than any count or disk, and as much as agents understand.
+COUNT_MAX = 2**60
+
+
 class Scope(StrEnum):
     """The kind of owner that a limit applies to."""
 
@@ -31,6 +35,7 @@ _COUNTS = (
     "priority_max",
     "array_size_max",
     "stored_pending_max",
+    "kernel_disk_max",
 )
 
 
@@ -43,7 +48,8 @@ class ResourcePolicy:
     `kernels_per_session_max` in any policy of an owner,
     KERNELS_PER_SESSION_DEFAULT applies. Of a user at most `stored_pending_max` sessions are
     pending, STORED_PENDING_DEFAULT without one; more are refused, while
-    `pending_sessions_max` lets them wait.
+    `pending_sessions_max` lets them wait. A kernel may have `kernel_disk_max` bytes on the
+    disk of its agent, by default those of the server's settings.
     """
 
     name: str
@@ -56,6 +62,7 @@ class ResourcePolicy:
     array_size_max: int | None = None
     slots_min: ResourceSlot = NO_SLOTS
     stored_pending_max: int | None = None
+    kernel_disk_max: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="quota")
@@ -66,7 +73,7 @@ class ResourcePolicy:
         for field in _COUNTS:
             value = getattr(self, field)
             if value is not None:
-                require_int(value, what=what, field=field, least=0)
+                require_int(value, what=what, field=field, least=0, most=COUNT_MAX)
 
     @property
     def limits_pending(self) -> bool:

@@ -43,6 +43,7 @@ from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.environment import Clock, Telemetry
 from sokovan.ports.kernel_files import AgentFiles
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
@@ -68,6 +69,7 @@ class ManagerOptions:
     link_port: int
     link_tries: int = 50
     link_limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    secrets: SecretBox
     telemetry: Telemetry
     log: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
@@ -135,6 +137,7 @@ async def start_manager(
         clock=clock,
         ids=ids,
         telemetry=options.telemetry,
+        secrets=options.secrets,
         images=registry.images,
         decide=partial(decide_in_thread, installed_plugins()),
         on_failure=lambda name, error: options.log(f"handler {name}: {error!r}"),

@@ -231,6 +231,20 @@ class OutputSettings:
     owner_bytes_max: int = kind.whole(
         50 << 30, "Bytes of output that are kept of an owner.", least=0, most=BYTES_MAX, hot=True
     )
+    kernel_disk_max: int = kind.whole(
+        100 << 30,
+        "Bytes of work folder, upload and output beyond which a running kernel is ended; 0: no limit.",
+        least=0,
+        most=BYTES_MAX,
+        hot=True,
+    )
+    owner_disk_max: int = kind.whole(
+        400 << 30,
+        "Bytes of all running kernels of an owner on an agent beyond which the largest is ended; 0: no limit.",
+        least=0,
+        most=BYTES_MAX,
+        hot=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

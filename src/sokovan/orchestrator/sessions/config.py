@@ -18,6 +18,7 @@ from sokovan.ports.allocation import SchedulingAllocator
 from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.hints import Hints
 from sokovan.ports.leases import Leases
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Store, StoreRetention
 
@@ -112,6 +113,7 @@ class Dependencies:
     clock: Clock
     ids: IdSource
     telemetry: Telemetry
+    secrets: SecretBox
     images: ImageReports = field(default_factory=ImageReports)
     decide: Decide = decide_in_thread
     on_failure: Callable[[str, Exception], None] = _ignore

@@ -22,7 +22,6 @@ from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.orchestrator.sessions.intake.submissions import KeyedRequest, Submission, Submissions
 from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
-from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -35,15 +34,12 @@ class SchedulingController:
     def __init__(
         self,
         store: Store,
+        submissions: Submissions,
         *,
         hints: Hints,
-        ids: IdSource,
-        clock: Clock,
-        names: Callable[[], str],
         dry_runs: DryRuns | None = None,
     ) -> None:
-        self._store, self._hints, self._dry_runs = store, hints, dry_runs
-        self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
+        self._store, self._submissions, self._hints, self._dry_runs = store, submissions, hints, dry_runs
         self._why = WhyService(store, dry_runs)
         self._tasks = UncancellableTasks()
         self.arrays = ArrayControl(store, hints, self._tasks)

@@ -58,7 +58,7 @@ class ScheduleCoordinator:
             self._dependents,
             ScheduleSessions(context),
             PrepareImages(context, dependencies.images),
-            StartKernels(context),
+            StartKernels(context, dependencies.secrets),
         )
         self.recheck_handlers: tuple[SessionHandler, ...] = (watch, terminate, self._dependents)
         self._long_cycle_ms: int | None = None

@@ -17,7 +17,7 @@ from sokovan.domain.records import DETAIL_MAX, Change, KernelRecord, SessionReco
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slot_notation import format_amount
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_report
-from sokovan.ports.runtime import OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
+from sokovan.ports.runtime import DISK_LIMIT, OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
 
 COMPLETED = "completed"
 FAILED = "kernel-failed"
@@ -134,8 +134,10 @@ def end_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[S
 def exit_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
     """The steps of exited kernels, without a decision about the session."""
     exited = [kernel for kernel in session.kernels if kernel.kernel_id in exits]
-    oom, others = _by_memory(exited, exits)
-    return _exited(oom, exits, OUT_OF_MEMORY, _summary(oom, exits)), _exited(others, exits, EXITED)
+    by_cause = _by_cause(exited, exits)
+    others = by_cause.pop(EXITED)
+    limited = [_exited(some, exits, cause, _summary(some, exits)) for cause, some in by_cause.items() if some]
+    return *limited, _exited(others, exits, EXITED)
 
 
 def _exited(
@@ -149,21 +151,24 @@ def _reason(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> 
     bad = [kernel for kernel in kernels if exits[kernel.kernel_id].code != 0]
     if not bad:
         return COMPLETED, ""
-    oom, others = _by_memory(bad, exits)
-    # Kernels out of memory first: the others usually failed because of them.
-    summary = _summary([*oom, *others], exits)
-    return OUT_OF_MEMORY if oom else FAILED, summary
+    by_cause = _by_cause(bad, exits)
+    # Kernels beyond a limit first: the others usually failed because of them.
+    summary = _summary([kernel for some in by_cause.values() for kernel in some], exits)
+    return next((cause for cause in (OUT_OF_MEMORY, DISK_LIMIT) if by_cause[cause]), FAILED), summary
 
 
-def _by_memory(
-    kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]
-) -> tuple[list[KernelRecord], list[KernelRecord]]:
-    """The kernels that ran out of memory, and the others."""
-    oom: list[KernelRecord] = []
-    others: list[KernelRecord] = []
+def _by_cause(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> dict[str, list[KernelRecord]]:
+    """The kernels that exceeded a limit, by that limit, and at last the others."""
+    found: dict[str, list[KernelRecord]] = {OUT_OF_MEMORY: [], DISK_LIMIT: [], EXITED: []}
     for kernel in kernels:
-        (oom if exits[kernel.kernel_id].reason in _MEMORY_REASONS else others).append(kernel)
-    return oom, others
+        found[_cause(exits[kernel.kernel_id].reason)].append(kernel)
+    return found
+
+
+def _cause(reason: str) -> str:
+    if reason in _MEMORY_REASONS:
+        return OUT_OF_MEMORY
+    return DISK_LIMIT if reason.startswith(DISK_LIMIT) else EXITED
 
 
 def _summary(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> str:
@@ -177,5 +182,7 @@ def _exit_text(kernel: KernelRecord, one: Exit) -> str:
         probably = "probably " if one.reason == PROBABLY_OUT_OF_MEMORY else ""
         text = f"kernel {kernel.index} {probably}ran out of memory"
         return f"{text}: its limit was {format_amount('mem', limit)}B, which --mem can raise" if limit else text
+    if one.reason.startswith(DISK_LIMIT):
+        return f"kernel {kernel.index} was ended: {one.reason.removeprefix(DISK_LIMIT).lstrip(': ')}"
     text = f"kernel {kernel.index} ended with code {one.code}"
     return f"{text} ({one.reason})" if one.reason else text

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from sokovan.domain.arrays import array_name
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.outputs import OutputLimits
@@ -23,6 +25,7 @@ from sokovan.domain.owners.uploads import owner_key, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.serving.engine import SERVICE_PORT, with_port
 from sokovan.domain.session import MASTER_LEASE, MASTER_PORT, KernelSpec, SessionSpec, SessionType
+from sokovan.ports.secrets import SecretBox, SecretsUnreadable
 from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 
 # Relative to the working folder; the runtime turns it into an absolute path.
@@ -57,24 +60,43 @@ def launches(
     outputs: OutputLimits | None = None,
     *,
     only: Sequence[KernelRecord] | None = None,
+    secrets: SecretBox | None = None,
+    is_alone: bool = False,
 ) -> Sequence[CreateKernel]:
     """The creation requests of these kernels; by default of all placed ones, by rank.
 
     `addresses` are where other machines reach the kernels of an agent; an agent without
     one counts as this machine; `outputs` are the limits of what is kept after the end.
+    `secrets` opens the secret variables, here and nowhere else. With `is_alone` the system
+    still has one user. Raises SecretsUnreadable.
     """
     neighbours = _Neighbours(session, addresses)
     terms = _output_terms(session, outputs or OutputLimits())
     wanted = neighbours.kernels if only is None else only
-    return [_launch(session, kernel, neighbours, terms) for kernel in wanted]
+    opened, owns_folders = _opened(session, secrets), session.spec.owns_folders and is_alone
+    found = [_launch(session, kernel, neighbours, terms) for kernel in wanted]
+    if not opened and not owns_folders:
+        return found
+    return [replace(one, environment={**opened, **one.environment}, owns_folders=owns_folders) for one in found]
+
+
+def _opened(session: SessionRecord, secrets: SecretBox | None) -> Mapping[str, str]:
+    if not session.spec.secrets:
+        return {}
+    if secrets is None or not session.sealed:
+        raise SecretsUnreadable(f"the secrets of session {session.session_id} are not there")
+    return secrets.open(session.sealed, owner=session.spec.owner.user)
 
 
 def _output_terms(session: SessionRecord, limits: OutputLimits) -> OutputTerms:
+    of_policy = session.spec.kernel_disk_max
     return OutputTerms(
         owner=owner_key(session.spec.owner.user),
         retention_s=limits.retention_s,
         session_bytes_max=limits.session_bytes_max,
         owner_bytes_max=limits.owner_bytes_max,
+        kernel_disk_max=limits.kernel_disk_max if of_policy is None else of_policy,
+        owner_disk_max=limits.owner_disk_max,
     )
 
 
@@ -130,7 +152,6 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
         watch_idle=session.spec.idle_timeout_s is not None,
-        owns_folders=session.spec.owns_folders,
         isolated_network=session.spec.isolated_network,
     )
 

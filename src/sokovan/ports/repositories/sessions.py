@@ -25,11 +25,12 @@ class RequestKey:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session to store, with its author and its idempotency key."""
+    """A session to store, with its author, its idempotency key and its sealed secrets."""
 
     spec: SessionSpec
     change: Change
     request: RequestKey | None = None
+    sealed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,13 @@ class SessionRepository(Protocol):
         *,
         request: RequestKey | None = None,
         in_place_of: SessionId | None = None,
+        sealed: str = "",
     ) -> SessionRecord:
         """Store a new session, PENDING, with its kernels.
 
         Sessions that depend on `in_place_of`, also ones stored later, depend on the new
-        one instead. The same request again returns the session it created. Raises
+        one instead. `sealed` are its secret variables, which are removed at its end. The same
+        request again returns the session it created. Raises
         IdempotencyConflict, Conflict (the id is in use, or the name by a session of the
         same user that has not ended), ObjectNotFound (scaling group, dependency).
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 
 KEY_HEADER = "Idempotency-Key"
+# Of an idempotency key.
+KEY_MAX = 128
 SEEN_HEADER = "Last-Event-ID"
 
 
@@ -38,6 +41,12 @@ def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
     return Call(
         method="POST", path=api_path("sessions"), answer=SessionView, body=sparse(body), headers={KEY_HEADER: key}
     )
+
+
+def part_key(key: str, first: int) -> str:
+    """The idempotency key of a part of many sessions, as long as a key may be."""
+    text = f"{key}-{first}"
+    return text if len(text) <= KEY_MAX else hashlib.sha256(text.encode()).hexdigest()
 
 
 def submit_many(bodies: Sequence[SessionBody], *, key: str) -> Call[BatchView]:

@@ -179,6 +179,8 @@ def route_to(url: str, *, proxies: bool) -> Route:
     proxy = _proxy(parts) if proxies else None
     if proxy is None:
         return Route(host, port, context, prefix=path)
+    if proxy.scheme != "http":
+        raise ValueError(f"the proxy {proxy.scheme}://{proxy.hostname} is not supported; use one at http://")
     headers = _credentials(proxy)
     way = Route(proxy.hostname or "", proxy.port or 80, context, headers=headers)
     if secure:

@@ -137,6 +137,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "kind": Field("", *_chosen(KIND), "what this document describes"),
     **GROUP_FIELDS,
     "labels": Field("labels", fields.texts, _BY_NAME, "labels of the session, to find it by"),
+    "secrets": Field("secrets", fields.texts, _BY_NAME, "variables of all kernels, stored encrypted, never shown"),
     "type": Field("type", *_chosen(*_TYPES), "interactive, batch, inference or system"),
     "groups": Field(
         "groups",

@@ -49,7 +49,7 @@ class Sessions:
         key = key or self._connection.environment.new_key()
         waiting, items = iter(bodies), list[BatchItemView]()
         while chunk := list(islice(waiting, TOGETHER)):
-            call = session_calls.submit_many(chunk, key=f"{key}-{len(items)}")
+            call = session_calls.submit_many(chunk, key=session_calls.part_key(key, len(items)))
             items += (self._connection.send(call)).items
         return items
 

@@ -101,7 +101,8 @@ class SessionBody(StrictBody):
     session per index: `0-999%50`, `1,3,7-9`, `0-100:10`. With `gates`, names of scheduling
     gates, the session is held until all of them are released. `nominated` is the agent that
     is preferred if it has room. `preemptible` says whether others may evict the session,
-    `preemption` whether it may evict others.
+    `preemption` whether it may evict others. `secrets` are variables of all kernels whose values
+    are stored encrypted until the session ends, and never shown.
     """
 
     name: str | None = None
@@ -109,6 +110,7 @@ class SessionBody(StrictBody):
     image: str | None = None
     command: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
     resources: dict[str, Amount] = field(default_factory=dict)
     size: int = 1
     minimum: int | None = None
@@ -164,6 +166,7 @@ class RunOptions(TypedDict, total=False):
     minimum: int
     groups: Sequence[KernelGroupBody]
     environment: Mapping[str, str]
+    secrets: Mapping[str, str]
     mounts: Sequence[str | MountBody]
     workdir: str
     upload: str
@@ -252,7 +255,7 @@ class SessionView:
     `times_out_at` is when a pending session is cancelled by the pending timeout of its
     scaling group; null without one, and while a quota, a dependency, the start time or a
     gate holds the session. `gates` are those that have not been released. `environment` has
-    the names of the variables of the first kernel; their values may be secrets.
+    the names of the variables of the first kernel, `secrets` those of the secret ones.
 
     `kernels` are the first ones only: up to 100, and up to 8 in lists; the page of kernels
     has all of them. `kernel_counts` are all kernels by status, `agents` the number of agents
@@ -313,6 +316,7 @@ class SessionView:
     preemptible: bool = True
     preemption: str = "always"
     environment: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)
     require: dict[str, str] = field(default_factory=dict)
     architecture: str = ""

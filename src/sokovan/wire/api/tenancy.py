@@ -108,7 +108,8 @@ class KeyPage:
 class PolicyBody(StrictBody):
     """Limits of the owners with this policy; a missing value means no limit.
 
-    Each kernel requests at least `slots_min`.
+    Each kernel requests at least `slots_min`, and has at most `kernel_disk_max` bytes on the
+    disk of its agent.
     """
 
     name: str
@@ -121,6 +122,7 @@ class PolicyBody(StrictBody):
     array_size_max: int | None = None
     slots_min: dict[str, Amount] = field(default_factory=dict)
     stored_pending_max: int | None = None
+    kernel_disk_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

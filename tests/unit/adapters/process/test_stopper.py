@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process import stopper
+from sokovan.adapters.process.files.disk_usage import DiskUsage
 from sokovan.adapters.process.observer import SHIM_LOST
 from sokovan.adapters.process.orphan_processes import OrphanProcesses, traces_of
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.stopper import RemainsEnder
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import KernelState
+from sokovan.ports.runtime import DISK_LIMIT, KernelState
 from tests.kernels import SLEEP, ended, launch, place, relatives, runtime_in, said, seen, until
 
 # Not before its start is over, which other tests cover.
@@ -122,3 +124,11 @@ async def test_what_cannot_be_killed_is_reported(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(OrphanProcesses, "end", lambda _self: [processes.look_up(1)])
 
     assert await end_remains(tmp_path, "") == "does not die: pid 1"
+
+
+async def test_a_kernel_that_the_agent_ends_by_itself_says_why(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.create(launch("k", SLEEP))
+        DiskUsage.of_kernels(tmp_path, SystemClock(), lambda _line: None).end("k-1", f"{DISK_LIMIT}: too much")
+        found = await ended(runtime, "k", limit_s=20)
+        assert (found.exit_code, found.reason) == (137, "disk-limit: too much")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.api.access.request_limits import Buckets
 from sokovan.api.routes import session_batches
 from sokovan.wire.api.batches import LINES_MEDIA
 from tests.unit.api.api_harness import ApiHarness, member
@@ -74,3 +75,17 @@ async def test_an_empty_batch_stores_nothing(api: ApiHarness) -> None:
 async def test_another_media_type_is_refused(api: ApiHarness) -> None:
     answer = await api.call("POST", "/sessions:batch", json=[BODY], user=NORTH)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported-media-type")
+
+
+async def test_the_lines_of_a_user_are_counted_and_more_are_read_more_slowly(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def take(_buckets: Buckets, _user: str, count: int = 1) -> float:
+        taken.append(count)
+        return 0.001 if taken.count(3) == 1 and count == 3 else 0.0
+
+    monkeypatch.setattr(Buckets, "take", take)
+    assert (await sent(api, BODY, BODY, BODY))["accepted"] == 3
+    assert taken.count(3) == 2, "it has waited, and tried again"

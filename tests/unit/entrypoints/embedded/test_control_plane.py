@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
@@ -31,6 +32,7 @@ def manager_options(url: str, **changes: object) -> ManagerOptions:
         "link_host": "127.0.0.1",
         "link_port": 0,
         "telemetry": PrometheusTelemetry(),
+        "secrets": AesSecretBox(lambda: [SecretKey.new()]),
         "log": lambda _line: None,
         "timing": Timing(),
         **changes,

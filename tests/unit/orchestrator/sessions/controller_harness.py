@@ -21,6 +21,7 @@ from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.orchestrator.sessions.verdict_cache import held_sessions
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -59,10 +60,8 @@ class ControllerHarness:
         self.ids = SortableIds(clock)
         self.controller = SchedulingController(
             self.store,
+            Submissions(self.store, ids=self.ids, clock=clock, names=lambda: next(names), secrets=cluster.secrets),
             hints=self.hints,
-            ids=self.ids,
-            clock=clock,
-            names=lambda: next(names),
             dry_runs=DryRuns(SqlSnapshots(self.store)),
         )
 

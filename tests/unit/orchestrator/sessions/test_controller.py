@@ -17,6 +17,7 @@ from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.explanations import When
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
+from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.orchestrator.sessions.controller_harness import (
@@ -270,7 +271,11 @@ async def test_a_plan_of_a_bad_request_is_refused_like_the_request(harness: Cont
 
 async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: ControllerHarness) -> None:
     blind = SchedulingController(
-        harness.store, hints=harness.hints, ids=harness.ids, clock=harness.clock, names=lambda: "blind"
+        harness.store,
+        Submissions(
+            harness.store, ids=harness.ids, clock=harness.clock, names=lambda: "x", secrets=harness.cluster.secrets
+        ),
+        hints=harness.hints,
     )
 
     await refusal(blind.plan(HELLO, ALICE), DryRunUnavailable)

@@ -11,7 +11,7 @@ from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.endings import Exit, decisive_exits, end_steps, exit_steps
-from sokovan.ports.runtime import OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
+from sokovan.ports.runtime import DISK_LIMIT, OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
 from sokovan.testing.simple_work import work_spec
 
 ALL, MAIN, ANY = EndPolicy.ALL, EndPolicy.MAIN, EndPolicy.ANY
@@ -115,3 +115,12 @@ def test_a_probable_lack_of_memory_is_the_cause_and_said_to_be_probable() -> Non
     first, *_ = end_steps(session(ANY), exits(k0=Exit(1, PROBABLY_OUT_OF_MEMORY)))
     assert first.change.code == "out-of-memory"
     assert first.change.detail == "kernel 0 probably ran out of memory: its limit was 1GiB, which --mem can raise"
+
+
+def test_a_kernel_beyond_its_disk_space_is_the_cause() -> None:
+    first, *_ = end_steps(session(ANY), exits(k0=1, k1=Exit(137, f"{DISK_LIMIT}: its folders have more than 5 bytes")))
+    assert first.change.code == "disk-limit"
+    wrote = "kernel 1 was ended: its folders have more than 5 bytes"
+    assert first.change.detail == f"{wrote}, kernel 0 ended with code 1"
+    alone, others = exit_steps(session(ANY), exits(k0=0, k1=Exit(137, DISK_LIMIT)))
+    assert (alone.kernels, alone.change.code, others.kernels) == (("s.1",), "disk-limit", ("s.0",))

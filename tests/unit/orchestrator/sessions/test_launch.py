@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sokovan.adapters.local.secret_box import AesSecretBox, SecretKey
 from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.serving.engine import SERVICE_PORT
 from sokovan.domain.session import MASTER_LEASE, KernelSpec, Mount, SessionSpec, SessionType
@@ -24,6 +26,7 @@ from sokovan.orchestrator.sessions.launch import (
     RESERVED,
     launches,
 )
+from sokovan.ports.secrets import SecretsUnreadable
 from sokovan.wire.frames import CreateKernel, MountEntry
 
 S1 = SessionId("s-1")
@@ -256,6 +259,19 @@ def test_a_list_of_hosts_that_is_too_long_for_a_variable_is_in_the_host_file_onl
     assert many.files[HOSTFILE].endswith(" slots=110\n")
 
 
+def test_secrets_are_opened_for_their_owner_and_given_to_every_kernel() -> None:
+    pytest.importorskip("cryptography")
+    keys = [SecretKey.new()]
+    box = AesSecretBox(lambda: keys)
+    record = session("a", "b", secrets=("TOKEN",))
+    record = replace(record, sealed=box.seal({"TOKEN": "x"}, owner=record.spec.owner.user))
+    assert [one.environment["TOKEN"] for one in launches(record, ADDRESSES, secrets=box)] == ["x", "x"]
+    foreign = replace(record, sealed=box.seal({"TOKEN": "x"}, owner="another"))
+    for wrong in (foreign, replace(record, sealed="")):
+        with pytest.raises(SecretsUnreadable):
+            launches(wrong, ADDRESSES, secrets=box)
+
+
 def test_a_replica_gets_its_leased_port_in_command_and_variables() -> None:
     kernel = {"command": ("serve", "--port={port}", "{other}"), "environment": {"PORT": "{port}"}}
     placed = session("a", kernel=kernel, session_type=SessionType.INFERENCE)
@@ -269,3 +285,11 @@ def test_the_words_of_other_sessions_stay_as_they_are() -> None:
     placed = session("a", kernel={"command": ("awk", "{port}")}, session_type=SessionType.BATCH)
     leased = replace(placed, kernels=(replace(placed.kernels[0], host_ports={SERVICE_PORT: 20_001}),))
     assert launches(leased, ADDRESSES)[0].command == ("awk", "{port}")
+
+
+def test_the_disk_space_of_a_kernel_is_that_of_the_policy_before_that_of_the_settings() -> None:
+    limits = OutputLimits(kernel_disk_max=7, owner_disk_max=9)
+    for most, expected in ((None, 7), (5, 5), (0, 0)):
+        (launch,) = launches(session("a", kernel_disk_max=most), ADDRESSES, limits)
+        assert launch.output is not None
+        assert (launch.output.kernel_disk_max, launch.output.owner_disk_max) == (expected, 9)

@@ -173,6 +173,14 @@ def test_a_tunnel_hides_the_request_and_its_key_from_the_proxy(monkeypatch: pyte
     assert "A: b" not in proxy.requests[0]
 
 
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "https://127.0.0.1:1"])
+def test_a_proxy_that_speaks_another_protocol_is_refused_by_name(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(ValueError, match=f"{proxy[:6]}.*not supported"):
+        route_to("http://sokovan.test", proxies=True)
+
+
 def test_a_host_that_is_exempt_is_reached_without_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Listener(OK)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -15,11 +16,15 @@ from sokovan.ports.kernel_files import OUTPUT, FileMissing, FileRefused, KernelP
 
 @dataclass(frozen=True, slots=True)
 class KernelFolder:
-    """A folder that the kernel sees at `seen` and that is at `place` on the machine."""
+    """A folder that the kernel sees at `seen` and that is at `place` on the machine.
+
+    With `account` it is not the agent's to give: it is used with the rights of that number.
+    """
 
     seen: PurePosixPath
     place: Path
     read_only: bool = False
+    account: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,19 @@ def _folders(layout: KernelLayout, name: str, output: KernelFolder) -> tuple[lis
     here = str(record.get("folder") or "")
     if not here:
         raise FileMissing(f"the kernel of {name} has not started yet")
+    account = _account(place / WORK)
     mounts = [
-        KernelFolder(PurePosixPath(target), Path(source), bool(read_only))
+        KernelFolder(PurePosixPath(target), Path(source), bool(read_only), account)
         for target, source, read_only in record.get("mounts") or []
     ]
-    own = [KernelFolder(PurePosixPath(each), Path(each)) for each in dict.fromkeys((here, str(place / WORK)))]
+    own = [
+        KernelFolder(PurePosixPath(each), Path(each), account=None if layout.root in Path(each).parents else account)
+        for each in dict.fromkeys((here, str(place / WORK)))
+    ]
     return [*own, output, *mounts], PurePosixPath(here)
+
+
+def _account(work: Path) -> int | None:
+    """The account of a kernel, to which its work folder belongs; None if it is the agent's."""
+    owner = work.stat(follow_symlinks=False).st_uid
+    return None if owner == os.geteuid() else owner

@@ -16,6 +16,7 @@ from sokovan.adapters.process.files.upload_placement import place_tree
 from sokovan.adapters.process.launch.output_folders import OutputFolders
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name
+from sokovan.adapters.process.shim.thread_account import rights_of
 from sokovan.domain.errors import quoted
 from sokovan.ports.kernel_files import (
     FileInfo,
@@ -88,7 +89,10 @@ class ProcessFiles:
         found = found_path(self._layout, place)
         hidden = identities(self._hidden)
         output = self._output_state(place) if found.is_output else None
-        with opened_beneath(found.folder.place, found.parts, hidden=hidden) as handle:
+        with (
+            rights_of(found.folder.account),
+            opened_beneath(found.folder.place, found.parts, hidden=hidden) as handle,
+        ):
             about = os.fstat(handle)
             if not stat.S_ISDIR(about.st_mode):
                 return FileListing(is_folder=False, files=(file_info("", about),), output=output)
@@ -106,7 +110,11 @@ class ProcessFiles:
 
     def _read(self, place: KernelPath, offset: int, limit: int, mark: str) -> FilePart:
         found = found_path(self._layout, place)
-        with opened_beneath(found.folder.place, found.parts, hidden=identities(self._hidden)) as handle:
+        hidden = identities(self._hidden)
+        with (
+            rights_of(found.folder.account),
+            opened_beneath(found.folder.place, found.parts, hidden=hidden) as handle,
+        ):
             about = os.fstat(handle)
             if not stat.S_ISREG(about.st_mode):
                 raise FileRefused(f"{quoted(place.path)} is a folder")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sokovan.adapters.process.files.file_access import Identity, opened_beneath
 from sokovan.adapters.process.files.kernel_folders import FoundPath
+from sokovan.adapters.process.shim.thread_account import rights_of
 from sokovan.domain.errors import quoted
 from sokovan.ports.kernel_files import FileMissing, FileRefused
 
@@ -24,15 +25,20 @@ def place_tree(source: Path, target: FoundPath, *, hidden: Collection[Identity] 
     """Move the only entry of `source`; returns its path as the kernel sees it.
 
     An existing folder is the one to move it `into`; otherwise it gets the name of the
-    path. Raises FileRefused.
+    path. In a folder of the machine it is written by the kernel's account, and so copied:
+    the account cannot enter `source`. Raises FileRefused.
     """
     if target.folder.read_only:
         raise FileRefused(f"{target.folder.seen} is mounted read-only")
     [name] = [entry.name for entry in os.scandir(source)]
-    parts = (*target.parts, name) if into or _is_folder(target, hidden) else target.parts
+    account = target.folder.account
+    with rights_of(account):
+        parts = (*target.parts, name) if into or _is_folder(target, hidden) else target.parts
     try:
-        with _folder_for(target, parts[:-1], hidden) as folder:
-            _move(source / name, folder, parts[-1])
+        with ExitStack() as closing:
+            with rights_of(account):
+                folder = closing.enter_context(_folder_for(target, parts[:-1], hidden))
+            _move(source / name, folder, parts[-1], account)
     except OSError as error:
         problem = "no space is left on the disk" if error.errno == errno.ENOSPC else str(error.strerror)
         raise FileRefused(f"{quoted('/'.join(parts))} cannot be written: {problem}") from error
@@ -79,19 +85,24 @@ def _made(folder: int, name: str) -> Iterator[int]:
         os.close(handle)
 
 
-def _move(source: Path, folder: int, name: str) -> None:
+def _move(source: Path, folder: int, name: str, account: int | None) -> None:
     """Move a file, or a folder file by file: those that exist are replaced whole."""
     if source.is_dir():
-        with _made(folder, name) as below:
+        with ExitStack() as closing:
+            with rights_of(account):
+                below = closing.enter_context(_made(folder, name))
             for entry in sorted(os.listdir(source)):  # noqa: PTH208  # names only
-                _move(source / entry, below, entry)
+                _move(source / entry, below, entry, account)
+        return
+    if account is not None:
+        _copy(source, folder, name, account)
         return
     try:
         os.rename(source, name, dst_dir_fd=folder)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _copy(source, folder, name)
+        _copy(source, folder, name, None)
     _hand_over(folder, name)
 
 
@@ -103,16 +114,18 @@ def _hand_over(folder: int, name: str) -> None:
             os.chown(name, about.st_uid, about.st_gid, dir_fd=folder, follow_symlinks=False)
 
 
-def _copy(source: Path, folder: int, name: str) -> None:
-    """Copy to another disk, complete or not at all."""
+def _copy(source: Path, folder: int, name: str, account: int | None) -> None:
+    """Copy to another disk, or as an account; complete or not at all."""
     fresh = f"{PART}{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(fresh, flags, source.stat().st_mode & 0o777, dir_fd=folder)
-    try:
-        with open(handle, "wb") as target, source.open("rb") as content:  # noqa: PTH123  # a descriptor
-            shutil.copyfileobj(content, target, 1 << 20)
-        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(fresh, dir_fd=folder)
-        raise
+    with source.open("rb") as content, rights_of(account):
+        mode = os.fstat(content.fileno()).st_mode & 0o777
+        handle = os.open(fresh, flags, mode, dir_fd=folder)
+        try:
+            with open(handle, "wb") as target:  # noqa: PTH123  # a descriptor
+                shutil.copyfileobj(content, target, 1 << 20)
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(fresh, dir_fd=folder)
+            raise

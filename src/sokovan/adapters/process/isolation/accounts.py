@@ -22,6 +22,8 @@ from sokovan.adapters.process.shim_launcher import START_LIMIT_S, light_command
 from sokovan.ports.runtime import RuntimeFailure
 
 RECORD = "accounts.json"
+# Room for as many users as a range has numbers; the name of an owner has at most some hundred bytes.
+RECORD_BYTES_MAX = 64 << 20
 # Namespaces that are kept open: creating them takes some milliseconds.
 KEPT_MAX = 256
 # Creating them takes longer only where something is wrong.
@@ -33,7 +35,7 @@ _BOOT = "from sokovan.adapters.process.shim.user_namespaces import main; main()"
 class Account:
     """A number for files and processes, and its two user namespaces as descriptors.
 
-    They are of this process; a shim opens them by its pid.
+    They are of this process; a shim opens them by its pid. `close` closes them.
     """
 
     number: int
@@ -43,6 +45,16 @@ class Account:
         """The number and the paths of the namespaces, for a shim."""
         files = [f"/proc/{os.getpid()}/fd/{handle}" for handle in self.namespaces]
         return {"number": self.number, "namespaces": files}
+
+    def copy(self) -> Account:
+        """The same account with descriptors of its own."""
+        outer, inner = map(os.dup, self.namespaces)
+        return Account(self.number, (outer, inner))
+
+    def close(self) -> None:
+        """Close the descriptors; kernels that run keep their namespaces."""
+        for handle in self.namespaces:
+            os.close(handle)
 
 
 @dataclass
@@ -55,21 +67,25 @@ class Accounts:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, owner: str) -> Account:
-        """The account of a user, the same for ever. Raises RuntimeFailure, OSError."""
+        """The account of a user, the same for ever; the caller closes it.
+
+        Its descriptors are a copy: those kept here are closed as others come. Raises
+        RuntimeFailure, OSError.
+        """
         with self._lock:
             number = self._number(owner)
             found = self._kept.get(number) or Account(number, user_namespaces(self.numbers[0], number))
             self._kept[number] = found
             self._kept.move_to_end(number)
             if len(self._kept) > KEPT_MAX:
-                _close(self._kept.popitem(last=False)[1])
-            return found
+                self._kept.popitem(last=False)[1].close()
+            return found.copy()
 
     def close(self) -> None:
         """Close the namespaces; kernels that run keep theirs."""
         with self._lock:
             while self._kept:
-                _close(self._kept.popitem()[1])
+                self._kept.popitem()[1].close()
 
     def _number(self, owner: str) -> int:
         with opened(self.root) as folder:
@@ -94,7 +110,7 @@ def _known(folder: int) -> dict[str, int]:
 
     A record that cannot be read is not taken for an empty one: numbers would be given again.
     """
-    known = read_record(folder, RECORD)
+    known = read_record(folder, RECORD, bytes_max=RECORD_BYTES_MAX)
     if known is None and RECORD in os.listdir(folder):
         raise RuntimeFailure(
             f"{RECORD}, the record of accounts, cannot be read",
@@ -141,11 +157,6 @@ def _numbers_said(output: int) -> list[int]:
 def _outer_first(pids: list[int]) -> list[int]:
     """The namespace with more accounts is the outer one."""
     return sorted(pids, key=lambda pid: -len(Path(f"/proc/{pid}/uid_map").read_text(encoding="ascii").splitlines()))
-
-
-def _close(account: Account) -> None:
-    for handle in account.namespaces:
-        os.close(handle)
 
 
 def hand_over(folder: Path, number: int) -> None:

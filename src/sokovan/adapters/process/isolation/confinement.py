@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,8 +39,10 @@ class Confinement:
     hierarchies: Hierarchies
     accounts: Accounts | None = None
 
-    def account_of(self, launch: CreateKernel) -> Account | None:
+    def account_of(self, launch: CreateKernel, closing: ExitStack) -> Account | None:
         """The account of a kernel's user; None for that of the agent.
+
+        Its descriptors are closed by `closing`, once the shim has opened them.
 
         The only user of a system works in folders of the agent's own account, in which no
         other account could write. Raises RuntimeFailure, OSError.
@@ -47,7 +50,9 @@ class Confinement:
         works_in_own = launch.owns_folders and bool(folders_of(launch))
         if self.accounts is None or launch.output is None or works_in_own:
             return None
-        return self.accounts.of(launch.output.owner)
+        account = self.accounts.of(launch.output.owner)
+        closing.callback(account.close)
+        return account
 
     def in_words(self) -> str:
         """A description for people: what isolates a kernel here, and what does not."""

@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from sokovan.adapters.process.isolation.accounts import user_namespaces
+from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
@@ -50,8 +50,9 @@ BUNDLED_DIGESTS = frozenset(
         "d549c78a42f101e87e79fadcd29c2ec68239ab27d140ddf0a2df77014dff6ac7",
     }
 )
+# Older ones let a kernel type into the terminal of the agent (CVE-2017-5226), or become root (CVE-2020-5291).
+VERSION_MIN = (0, 4, 1)
 _PROBE_LIMIT_S = 10.0
-_CUDA_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,10 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, account
     """
     absence = "bubblewrap is not installed"
     for found in _programs(program or PROGRAM):
+        version = _version(found)
+        if () < version < VERSION_MIN:
+            absence = f"bubblewrap {_dotted(version)} has known faults; {_dotted(VERSION_MIN)} or newer is needed"
+            continue
         for user_namespace in (True, False) if os.geteuid() == 0 else (True,):
             sandbox = Sandbox(
                 found, "", _outermost(hidden), user_namespace, binds_descriptors=_binds_descriptors(found)
@@ -162,11 +167,22 @@ def _programs(name: str) -> list[str]:
 
 
 @lru_cache
-def _binds_descriptors(program: str) -> bool:
-    """Whether it has the option, since 0.10; it says so in its help."""
+def _version(program: str) -> tuple[int, ...]:
+    """The version of a program as it says itself; () if it says none."""
+    words = _said(program, "--version").split()
+    number = words[-1].decode(errors="replace") if words else ""
+    return tuple(int(part) for part in number.split(".") if part.isascii() and part.isdigit())
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _said(program: str, option: str) -> bytes:
+    """The output of a program with one option; empty if it cannot be run."""
     try:
-        said = subprocess.run(  # noqa: S603  # an argv list, built here
-            [program, "--help"],
+        done = subprocess.run(  # noqa: S603  # an argv list, built here
+            [program, option],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PROBE_LIMIT_S,
@@ -174,8 +190,14 @@ def _binds_descriptors(program: str) -> bool:
             env={},
         )
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return b"--ro-bind-fd" in said.stdout
+        return b""
+    return done.stdout
+
+
+@lru_cache
+def _binds_descriptors(program: str) -> bool:
+    """Whether it has the option, since 0.10; it says so in its help."""
+    return b"--ro-bind-fd" in _said(program, "--help")
 
 
 def bundled_bubblewrap() -> str | None:
@@ -298,21 +320,12 @@ def _is_below(folder: Path, others: Sequence[Path]) -> bool:
     return any(other in (folder, *folder.parents) for other in others)
 
 
-def cuda_devices(launch: CreateKernel) -> tuple[str, ...]:
-    """The NVIDIA devices of a kernel: those it has as a whole, and those it shares."""
-    return (*launch.devices.get(CUDA_SLOT, ()), *launch.devices.get(CUDA_SHARES_SLOT, ()))
-
-
 def _devices(launch: CreateKernel) -> list[str]:
     granted = cuda_devices(launch)
     if not granted:
         return []
-    # A device without a number cannot be identified here; then all are visible.
-    numbered = all(name.isdigit() for name in granted)
-    found = sorted(path.name for path in Path("/dev").glob("nvidia*") if path.name.removeprefix("nvidia").isdigit())
-    names = [f"nvidia{name}" for name in granted] if numbered else found
     options = ["--ro-bind", "/sys", "/sys"]  # libraries read the device topology there
-    for name in (*names, *_CUDA_CONTROL):
+    for name in (*device_nodes(granted), *CONTROL_NODES):
         options += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
     return options
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from sokovan.adapters.process.isolation.sandbox import cuda_devices
+from sokovan.adapters.process.isolation.devices import cuda_devices
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure

@@ -126,6 +126,10 @@ class Starter:
         }
 
     def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> str:
+        with contextlib.ExitStack() as closing:
+            return self._start_closing(launch, name, lock, closing)
+
+    def _start_closing(self, launch: CreateKernel, name: str, lock: int, closing: contextlib.ExitStack) -> str:
         marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.layout.root)
         limits = KernelLimits()
         try:
@@ -137,7 +141,7 @@ class Starter:
                 sandbox=self.confinement.sandbox,
                 images=self.images,
                 marks=marks,
-                account=self.confinement.account_of(launch),
+                account=self.confinement.account_of(launch, closing),
             )
             plan["lock"] = lock
             limits = set_limits(launch, self.confinement.hierarchies, name=f"{marks[RUNTIME]}-{name}")

@@ -12,6 +12,7 @@ import termios
 from sokovan.adapters.process.shim import system_calls
 from sokovan.adapters.process.shim.control_groups import ControlGroups, write_text
 from sokovan.adapters.process.shim.machine_folders import folder_failure, open_folder
+from sokovan.adapters.process.shim.thread_account import rights_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Child:
     def start_kernel(self, output: int) -> int:
         """Start the kernel and return its pid; raises NotStarted."""
         shim = os.getpid()
-        folders = _opened((self.sandbox or {}).get("folders", ()))
+        number = self.account["number"] if self.account else None
+        folders = _opened((self.sandbox or {}).get("folders", ()), number)
 
         def become() -> None:
             _reset_signals()
@@ -165,12 +167,16 @@ def account_options(number: int, namespaces: Sequence[int]) -> list[str]:
     ]
 
 
-def _opened(paths: Sequence[str]) -> list[int]:
-    """The folders at these paths, open; raises NotStarted."""
+def _opened(paths: Sequence[str], account: int | None) -> list[int]:
+    """The folders at these paths, open; raises NotStarted.
+
+    An account opens what it may enter by itself: the shim has more rights.
+    """
     handles: list[int] = []
     for path in paths:
         try:
-            handles.append(open_folder(path))
+            with rights_of(account):
+                handles.append(open_folder(path))
         except OSError as error:
             for handle in handles:
                 os.close(handle)

@@ -67,6 +67,7 @@ class Shim:
         self.status: int | None = None
         self.deadline: float | None = None
         self.ending_since: float | None = None
+        self.stop_reason = ""
         own = processes.look_up(os.getpid())
         self.record: dict[str, Any] = {
             "boot": processes.boot_id(),
@@ -239,7 +240,7 @@ class Shim:
     def _execute(self, caller: ShimRequest, message: dict[str, Any], files: list[int]) -> None:
         match message.get("do"):
             case "stop":
-                self._stop(float(message["grace_s"]))
+                self._stop(float(message["grace_s"]), str(message.get("reason") or ""))
                 caller.answer(done=True)
             case "signal":
                 os.kill(self.pid, int(message["number"]))
@@ -269,14 +270,16 @@ class Shim:
             time.sleep(_KILL_MS / 1000)
         raise NotStarted("the sandbox did not start, or has ended")
 
-    def _stop(self, grace_s: float) -> None:
+    def _stop(self, grace_s: float, reason: str = "") -> None:
+        self.stop_reason = self.stop_reason or reason[:400]
         deadline = time.monotonic() + max(0.0, grace_s)
         is_first = self.deadline is None
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
         if is_first:
             self.record["stopping_ms"] = _now_ms()
             self._write_state()
-        for process in self._members():
+        # What the agent ends by itself is killed: it must not write on, and its end is no success.
+        for process in () if reason else self._members():
             # The sandbox would kill its kernel at once; it ends when the kernel does.
             if not (self.sandboxed and process.pid == self.pid):
                 processes.send(process, signal.SIGTERM)
@@ -310,6 +313,8 @@ class Shim:
         self.ring.close()
 
     def _reason(self, status: int, code: int) -> str:
+        if code != 0 and self.stop_reason:
+            return self.stop_reason
         if code != 0 and self.groups.killed_for_memory():
             return OUT_OF_MEMORY
         if code != 0 and "stopping_ms" not in self.record and self.memory.is_probable():

@@ -67,7 +67,7 @@ def _write_all(handle: int, text: bytes) -> None:
         text = text[os.write(handle, text) :]
 
 
-def read_record(folder: int, name: str) -> dict[str, Any] | None:
+def read_record(folder: int, name: str, *, bytes_max: int = READ_MAX) -> dict[str, Any] | None:
     """Record `name` of the open folder; None if it is missing or incomplete."""
     try:
         # NONBLOCK: opening a pipe that has replaced the file would block.
@@ -77,7 +77,7 @@ def read_record(folder: int, name: str) -> dict[str, Any] | None:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
-        content = json.loads(os.read(handle, READ_MAX))
+        content = json.loads(os.read(handle, bytes_max))
     except (OSError, ValueError):
         return None
     finally:

@@ -175,6 +175,8 @@ SESSIONS = sa.Table(
     # The array it counts in; null for others, and for one that another session replaced. The array's row is written
     # before, in the same transaction, and removed with its last session, so it needs no foreign key.
     sa.Column("array_id", Name),
+    # Its secret variables, encrypted; empty without any, and after its end.
+    sa.Column("sealed", sa.Text, nullable=False, server_default=""),
     _body(),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
     sa.CheckConstraint("required >= 1", name="required"),
@@ -209,6 +211,7 @@ sa.Index(
     "ix_sessions_array_id_status",
     SESSIONS.c.array_id,
     SESSIONS.c.status,
+    SESSIONS.c.result,
     postgresql_where=_IN_ARRAY,
     sqlite_where=_IN_ARRAY,
 )

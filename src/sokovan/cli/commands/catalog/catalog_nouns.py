@@ -16,6 +16,7 @@ from sokovan.cli.commands.catalog.catalog_options import (
     read_amounts,
     read_scheduler_options,
     read_seconds,
+    read_size,
     read_slot_weights,
     read_whole,
 )
@@ -295,6 +296,7 @@ _QUOTA_NOUN = CatalogNoun(
         Column("array", lambda policy: or_none(policy.array_size_max), wide=True),
         Column("least", lambda policy: amounts_text(policy.slots_min), wide=True),
         Column("stored", lambda policy: or_none(policy.stored_pending_max), wide=True),
+        Column("disk", lambda policy: or_none(policy.kernel_disk_max), wide=True),
     ),
     options=(
         CatalogOption(
@@ -327,6 +329,7 @@ _QUOTA_NOUN = CatalogNoun(
             "stored", "Stored pending sessions of a user; default: 20000.", "stored_pending_max",
             read=read_whole,
         ),
+        CatalogOption("disk", "Disk space of a kernel: 20GiB; default: 100GiB.", "kernel_disk_max", read=read_size),
     ),
     shown_examples=("students", "group:nlp"),
     removed_example="students",

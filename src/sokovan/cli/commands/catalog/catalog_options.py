@@ -96,6 +96,15 @@ def read_amounts(texts: Sequence[str], option: str) -> dict[str, Amount]:
     return _by_slot(name_values(texts, option=option, example="gpu=64"), option)
 
 
+def read_size(text: str, option: str) -> int:
+    """Read a number of bytes: 1048576, 20GiB. Raises InvalidSetting."""
+    digits = text.rstrip("KMGTiB")
+    unit = _SIZES.get(text[len(digits) :])
+    if unit is None or not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS_MAX:
+        raise InvalidSetting(f"{option} {text[:80]!r} is not a size", hint=f"use {option} 20GiB")
+    return int(digits) * unit
+
+
 def read_whole(text: str, option: str) -> int:
     """Read a whole number. Raises InvalidSetting."""
     digits = text.removeprefix("-")
@@ -124,6 +133,8 @@ def read_slot_weights(texts: Sequence[str], option: str) -> dict[str, Amount]:
 
 
 # Numbers of more digits exceed every bound; the server says which one holds.
+# Units of sizes in bytes.
+_SIZES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _DIGITS_MAX = 40
 
 

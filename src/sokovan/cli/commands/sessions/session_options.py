@@ -6,6 +6,7 @@ that it sets; nothing else in the command line names it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -60,6 +61,22 @@ class NameValues:
         return name_values(texts, option=self.option, example=self.example)
 
 
+@dataclass(frozen=True, slots=True)
+class SecretValues(NameValues):
+    """Like NameValues; the value of a NAME alone is that of the caller's own variable."""
+
+    def read(self, texts: Sequence[str]) -> dict[str, str]:
+        """The values by their names. Raises InvalidSetting, whose message has no value."""
+        found = {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            if not name or (not equals and name not in os.environ):
+                problem = f"the variable {name[:80]!r} is not set here" if name else "a secret needs a name"
+                raise InvalidSetting(f"{self.option}: {problem}", hint=f"export it, or write {self.example}")
+            found[name] = value if equals else os.environ[name]
+        return found
+
+
 @Parameter(name="*", group=SESSION)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFlags:
@@ -83,6 +100,11 @@ class SessionFlags:
         tuple[str, ...],
         Parameter(name=["--env", "-e"], negative=(), help="Environment variable: NAME=VALUE. Repeatable."),
         NameValues("--env", "SEED=1"),
+    ] = ()
+    secrets: Annotated[
+        tuple[str, ...],
+        Parameter(name="--secret-env", negative=(), help="Secret variable: NAME (value from here) or NAME=VALUE."),
+        SecretValues("--secret-env", "HF_TOKEN=..."),
     ] = ()
     mounts: Annotated[
         tuple[str, ...],

@@ -195,6 +195,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("image", view.image),
         ("command", " ".join(view.command)),
         ("variables", ", ".join(view.environment)),
+        ("secrets", ", ".join(view.secrets)),
         ("workdir", view.workdir),
         ("mounts", ", ".join(view.mounts)),
         ("upload", view.upload),

@@ -34,6 +34,10 @@ _SPECIFIC_ADVICE: dict[tuple[str, str], str] = {
     ("CHANGE", "LIFETIME_REACHED"): "save its state and submit it again, or choose another scaling group",
     ("CHANGE", "IDLE_TIMEOUT"): "submit it again when you need it, with a longer --idle-timeout",
     ("CHANGE", "VALIDATION_FAILED"): "request less and submit it again, or ask an administrator",
+    (
+        "CHANGE",
+        "DISK_LIMIT_REACHED",
+    ): "write less, or remove files; an administrator can raise the limit",
     ("CHANGE", "OUT_OF_MEMORY"): "request more with --mem",
     ("WAIT", "NOT_ENOUGH_FREE"): _FOR_ROOM,
     ("WAIT", "FRAGMENTED"): _FOR_ROOM,

@@ -35,6 +35,7 @@ class Stage(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     STOPPED = "STOPPED"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    DISK_LIMIT_REACHED = "DISK_LIMIT_REACHED"
     TIME_LIMIT_REACHED = "TIME_LIMIT_REACHED"
     LIFETIME_REACHED = "LIFETIME_REACHED"
     IDLE_TIMEOUT = "IDLE_TIMEOUT"
@@ -58,6 +59,7 @@ STAGES: Mapping[Stage, tuple[Advice, str]] = {
     Stage.SUCCEEDED: (Advice.NOTHING, "it ended with exit code 0"),
     Stage.STOPPED: (Advice.NOTHING, "it was stopped on request"),
     Stage.OUT_OF_MEMORY: (Advice.CHANGE, "a kernel exceeded its memory limit"),
+    Stage.DISK_LIMIT_REACHED: (Advice.CHANGE, "a kernel, or all of its owner's, had too much on the disk"),
     Stage.TIME_LIMIT_REACHED: (Advice.CHANGE, "it reached its time limit and was stopped"),
     Stage.LIFETIME_REACHED: (Advice.CHANGE, "it ran as long as its scaling group allows, and was stopped"),
     Stage.IDLE_TIMEOUT: (Advice.CHANGE, "it was idle for its idle timeout, and was stopped"),

@@ -31,7 +31,7 @@ from sokovan.orchestrator.sessions.handlers.deadlines import IDLE_TIMEOUT, LIFET
 from sokovan.orchestrator.sessions.handlers.schedule import VALIDATION_FAILED
 from sokovan.orchestrator.sessions.intake.submissions import SUBMITTED
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.ports.runtime import OUT_OF_MEMORY
+from sokovan.ports.runtime import DISK_LIMIT, OUT_OF_MEMORY
 from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json
 from sokovan.scheduling.trace import Advice, Check, Code, Funnel, Verdict
 
@@ -68,6 +68,7 @@ _PROBLEMS: Mapping[str, Stage] = {
 _CAUSES: Mapping[str, Stage] = {
     "image-unavailable": Stage.IMAGE_NOT_FOUND,
     OUT_OF_MEMORY: Stage.OUT_OF_MEMORY,
+    DISK_LIMIT: Stage.DISK_LIMIT_REACHED,
     TIME_LIMIT: Stage.TIME_LIMIT_REACHED,
     LIFETIME_LIMIT: Stage.LIFETIME_REACHED,
     IDLE_TIMEOUT: Stage.IDLE_TIMEOUT,

@@ -17,15 +17,18 @@ from sokovan.domain.lifecycle.kernel import ALIVE, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.records import KernelMove, SessionRecord
 from sokovan.domain.session import LostPolicy, SessionSpec
-from sokovan.orchestrator.agent_recovery import is_left_behind
+from sokovan.orchestrator.agent_recovery import AWAY, is_left_behind
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
+from sokovan.orchestrator.sessions.endings import alive_kernels
 from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
+from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.ports.environment import IdSource
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
 AGENT_LOST = "agent-lost"
+AGENT_UNREACHABLE = AgentUnreachable.code
 MASS_LOSS = "mass-loss"
 # The note to kept sessions is repeated before it counts as outdated.
 _NOTE_EVERY_MS = 45_000
@@ -61,7 +64,8 @@ class EndLostSessions:
     async def handle(self, cycle: CycleInput) -> bool:
         """End the sessions of agents that have been lost for long enough."""
         now_ms = self._clock.monotonic_ms()
-        moved = await self._end_gone_sessions(cycle.agents)
+        moved = await self._place_again(cycle.agents)
+        moved |= await self._end_gone_sessions(cycle.agents)
         lost = [one for one, info in cycle.agents.items() if info.status is AgentStatus.LOST]
         self._since_ms = {one: self._since_ms.get(one, now_ms) for one in lost}
         self._losses = {one: loss for one, loss in self._losses.items() if one in self._since_ms}
@@ -74,6 +78,18 @@ class EndLostSessions:
         for agent_id in due:
             moved |= await self._end_sessions(agent_id, self._alive_on(agent_id))
         return moved
+
+    async def _place_again(self, agents: Mapping[AgentId, AgentInfo]) -> bool:
+        """Let sessions on silent agents be placed anew if nothing of them was sent to an agent.
+
+        After a restart of the manager an agent may seem to be there that is not. No loss is
+        awaited: what was never sent runs nowhere, and its slots are free at once.
+        """
+        silent = frozenset(one for one, info in agents.items() if info.status in AWAY)
+        found = {session.session_id: session for one in silent for session in self._alive_on(one)}
+        unsent = [session for session in found.values() if not any(kernel.sent for kernel in session.kernels)]
+        plans = self._writer.decide(self.name, unsent, lambda session: [_placed_again(session, silent)])
+        return bool(await self._writer.move(self.name, plans))
 
     async def _end_gone_sessions(self, agents: Mapping[AgentId, AgentInfo]) -> bool:
         """End sessions at once if nothing of them can still run on the agent.
@@ -172,10 +188,23 @@ class EndLostSessions:
         detail = f"agent {agent_id} is lost; {spec.session_id} replaces it"
         ended = await unit.sessions.set_goal(before, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
         change = by_coordinator("requeued", f"it replaces {before}, whose agent was lost")
-        successor = await unit.sessions.enqueue(spec, change, in_place_of=before)
+        successor = await unit.sessions.enqueue(spec, change, in_place_of=before, sealed=session.sealed)
         waiting = [one.session_id for one in self._sessions.all() if before in one.spec.dependencies]
         dependents = await unit.sessions.page(SessionFilter(ids=waiting), limit=len(waiting)) if waiting else ()
         return ended, successor, *dependents
+
+
+def _placed_again(session: SessionRecord, silent: Collection[AgentId]) -> SessionStep:
+    """The step of a session that waits again; it does not count how often it may be tried."""
+    there = [kernel for kernel in session.kernels if kernel.agent_id in silent and kernel.status in ALIVE]
+    detail = f"agent {there[0].agent_id} does not answer, and nothing was sent to it; the session is placed again"
+    avoided_ms = session.spec.retry.backoff_ms(session.attempt)
+    return SessionStep(
+        KernelTrigger.RETRY_REQUESTED,
+        by_coordinator(AGENT_UNREACHABLE, detail),
+        alive_kernels(session),
+        failed_starts_ms={kernel.kernel_id: avoided_ms for kernel in there},
+    )
 
 
 def _failed(session: SessionRecord, agent_id: AgentId) -> SessionStep:

@@ -8,21 +8,26 @@ from itertools import islice
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
+from sokovan.domain.problems import FolderRefused
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_requests import REPEAT_S, REQUESTS_PER_ROUND, AgentReply, AgentRequestKey, Notify
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
-from sokovan.orchestrator.sessions.endings import failed_start
+from sokovan.orchestrator.sessions.endings import failed_start, give_up_steps
+from sokovan.orchestrator.sessions.intake.shape_validators import closed_folders
+from sokovan.orchestrator.sessions.intake.validation_context import is_alone
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import PathUnavailable, ProgramNotFound
+from sokovan.ports.secrets import SecretBox
 from sokovan.wire.frames import CreateKernel
 
 CREATE = "create"
 # Agent label with the address at which kernels on other machines reach it.
 ADDRESS_LABEL = "address"
 REFUSED = "creation-refused"
+FOLDER_REFUSED = FolderRefused.code
 PATH_UNAVAILABLE = PathUnavailable.code
 # Temporary refusals: the agent has re-enrolled, scans its machine, or is still ending something. Agents of an earlier
 # release also believe that they are drained until they reconnect.
@@ -53,10 +58,12 @@ class StartKernels:
 
     name = "start"
 
-    def __init__(self, context: HandlerContext) -> None:
+    def __init__(self, context: HandlerContext, secrets: SecretBox) -> None:
+        self._secrets = secrets
         self._context, self._sessions, self._writer = context, context.sessions, context.writer
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
+        self._is_alone = False
 
     def clear(self) -> None:
         """Nothing to reset."""
@@ -65,21 +72,39 @@ class StartKernels:
         """Record and send creations, and process replies to earlier requests."""
         starting = self._sessions.count(Need.CREATION) or self._sessions.count(Need.CONFIRMATION)
         addresses = _addresses(cycle) if starting else {}
+        refused = await self._refuse_closed_folders()
         plans = self._writer.decide(
             self.name, self._sessions.needing(Need.CREATION), lambda session: self._steps(session, addresses)
         )
         moved = await self._writer.move(self.name, plans)
-        refused = await self._take_replies()
+        refused |= await self._take_replies()
         self._request(self._sessions.needing(Need.CONFIRMATION), addresses, self._is_due)
         self._claim(cycle)
         return bool(moved or refused)
+
+    async def _refuse_closed_folders(self) -> bool:
+        """End sessions that name folders which were open to the only user, and are not any more."""
+        starting = [*self._sessions.needing(Need.CREATION), *self._sessions.needing(Need.CONFIRMATION)]
+        owning = {session.session_id: session for session in starting if session.spec.owns_folders}
+        self._is_alone = bool(owning) and await self._context.store.read(is_alone)
+        if not owning or self._is_alone:
+            return False
+        specs = [session.spec for session in owning.values()]
+        problems = await self._context.store.read(lambda unit: closed_folders(unit, specs))
+        plans = self._writer.decide(
+            self.name,
+            [owning[session_id] for session_id in problems],
+            lambda session: give_up_steps(session, by_coordinator(FOLDER_REFUSED, problems[session.session_id])),
+        )
+        return bool(await self._writer.move(self.name, plans))
 
     def _steps(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> tuple[SessionStep, ...]:
         step = creation_step(session)
         if step.kernels:
             wanted = frozenset(step.kernels[:REQUESTS_PER_ROUND])
             first = [kernel for kernel in session.kernels if kernel.kernel_id in wanted]
-            launches(session, addresses, only=first)  # a session that cannot be launched is not recorded
+            # A session that cannot be launched is not recorded.
+            launches(session, addresses, only=first, secrets=self._secrets)
         return (step,)
 
     def _claim(self, cycle: CycleInput) -> None:
@@ -108,7 +133,8 @@ class StartKernels:
             if not due or not self._quarantine.admits(session.session_id):
                 continue
             try:
-                for kernel, launch in zip(due, launches(session, addresses, outputs, only=due), strict=True):
+                found = launches(session, addresses, outputs, only=due, secrets=self._secrets, is_alone=self._is_alone)
+                for kernel, launch in zip(due, found, strict=True):
                     # The reply to the last one of a full round wakes the next round.
                     is_cut = kernel is due[-1] and len(due) == REQUESTS_PER_ROUND
                     self._begin(kernel, launch, Notify.ALL if is_cut else Notify.FAILURES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sokovan.domain.checks import require_labels
 from sokovan.domain.commands import ENVIRONMENT_BYTES_MAX, require_command, require_environment
@@ -65,9 +65,29 @@ def environment(query: IntakeQuery) -> Iterator[Problem]:
                 yield Problem(f"{place}/{name}", "is set by the system for every kernel")
             else:
                 yield from problems_of(place, require_environment, {name: value}, what="kernel")
-        size = sum(len(name) + len(value.encode(errors="replace")) for name, value in group.environment.items())
+        size = _bytes_of(group.environment)
         if len(group.environment) > 1 and size > ENVIRONMENT_BYTES_MAX:
             yield Problem(place, f"{size} bytes are more than {ENVIRONMENT_BYTES_MAX}")
+
+
+def secrets(query: IntakeQuery) -> Iterator[Problem]:
+    """Secret variables obey the rules of open ones, and are not among them.
+
+    Both together have one limit.
+    """
+    given = query.request.secrets
+    for name in sorted(given.keys() & RESERVED):
+        yield Problem(f"secrets/{name}", "is set by the system for every kernel")
+    yield from problems_of("secrets", require_environment, given, what="session", field="secrets")
+    for group in kernel_groups(query.request):
+        for name in sorted(given.keys() & group.environment.keys()):
+            yield Problem(f"secrets/{name}", "is among the open variables as well; give it once")
+        if given and _bytes_of(given) + _bytes_of(group.environment) > ENVIRONMENT_BYTES_MAX:
+            yield Problem("secrets", f"with the open variables more than {ENVIRONMENT_BYTES_MAX} bytes")
+
+
+def _bytes_of(variables: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value.encode(errors="replace")) for name, value in variables.items())
 
 
 def labels(query: IntakeQuery) -> Iterator[Problem]:

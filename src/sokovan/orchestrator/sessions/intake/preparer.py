@@ -22,6 +22,7 @@ from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCal
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     GroupChoice,
     ScalingGroupResolver,
+    disk_limit,
     group_needs,
     policy_minimums,
     slot_problems,
@@ -117,6 +118,8 @@ class Preparer:
             ends_with=request.ends_with or ending(request.session_type),
             owns_folders=query.context.is_alone,
             isolated_network=scaling_group.isolated_network,
+            secrets=tuple(sorted(request.secrets)),
+            kernel_disk_max=disk_limit(query),
         )
 
     def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:

@@ -227,6 +227,12 @@ def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: R
     )
 
 
+def disk_limit(query: IntakeQuery) -> int | None:
+    """The disk space of each kernel by the policies of its owner, the least of them."""
+    limits = (policy.kernel_disk_max for _, policy in query.context.policies)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def policy_minimums(query: IntakeQuery) -> tuple[Minimum, ...]:
     """The least resources of a kernel by the policies of the owner."""
     return tuple(

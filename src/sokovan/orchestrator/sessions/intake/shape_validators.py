@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from sokovan.domain.arrays import MEMBERS_DEFAULT
 from sokovan.domain.cluster.mount_roots import SYSTEM_FOLDERS, folder_problem
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
-from sokovan.domain.ids import checked_name, is_name
+from sokovan.domain.ids import SessionId, checked_name, is_name
 from sokovan.domain.owners.policy import KERNELS_PER_SESSION_DEFAULT
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem, problems_of
-from sokovan.domain.session import ANY_PORT, KERNELS_MAX, PARTITIONS_MAX, PRIORITY_RANGE, Mount, SessionType
+from sokovan.domain.session import (
+    ANY_PORT,
+    KERNELS_MAX,
+    PARTITIONS_MAX,
+    PRIORITY_RANGE,
+    Mount,
+    SessionSpec,
+    SessionType,
+)
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery, group_of, owner_of
 from sokovan.orchestrator.sessions.launch import port_variable
+from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.system import DEFAULT_PORT, LINK_PORT
 
 CLUSTER_SIZE_MAX = 10_000
@@ -158,14 +168,20 @@ def kernel_limit(query: IntakeQuery) -> Iterator[Problem]:
 
 
 def mounts(query: IntakeQuery) -> Iterator[Problem]:
-    """Targets of mounts keep out of system folders, and do not overlap."""
-    given = query.request.mounts
+    """Targets of mounts are no system folders, and do not overlap.
+
+    Nor do they overlap the working directory.
+    """
+    given, workdir = query.request.mounts, query.request.workdir
     if len(given) > MOUNTS_MAX:
         yield Problem("mounts", f"{len(given)} mounts are more than {MOUNTS_MAX}")
         return
     for index, mount in enumerate(given):
         if _covers_the_system(mount):
             yield Problem(f"mounts/{index}/target", f"{mount.target} is a system folder; choose one such as /data")
+        # Below a folder that the user can write, a link would decide where it is mounted.
+        if workdir and mount.source != mount.target and _overlap(mount.target, workdir):
+            yield Problem(f"mounts/{index}/target", f"{mount.target} overlaps the working directory {workdir}")
         for earlier, other in enumerate(given[:index]):
             if _overlap(mount.target, other.target):
                 yield Problem(f"mounts/{index}/target", f"{mount.target} overlaps {other.target} of mounts/{earlier}")
@@ -185,6 +201,22 @@ def folders(query: IntakeQuery) -> Iterator[Problem]:
         problem = folder_problem(path, roots, where=f"scaling group {group.name}")
         if problem:
             yield Problem(where, problem)
+
+
+async def closed_folders(unit: UnitOfWork, specs: Sequence[SessionSpec]) -> Mapping[SessionId, str]:
+    """Why sessions may not use the folders they name, if there are several users."""
+    names = sorted({spec.scaling_group for spec in specs})
+    found = await unit.catalog.find(*((ScalingGroup, name) for name in names))
+    groups = {group.name: group for group in found if isinstance(group, ScalingGroup)}
+    problems = {spec.session_id: _closed_folder(spec, groups.get(spec.scaling_group)) for spec in specs}
+    return {session_id: f"there are several users now: {text}" for session_id, text in problems.items() if text}
+
+
+def _closed_folder(spec: SessionSpec, group: ScalingGroup | None) -> str:
+    roots = () if group is None else group.folders_of(spec.owner, is_alone=False)
+    named = [*([spec.workdir] if spec.workdir else []), *(mount.source for mount in spec.mounts)]
+    problems = (folder_problem(path, roots, where=f"scaling group {spec.scaling_group}") for path in named)
+    return next((problem for problem in problems if problem), "")
 
 
 def service_ports(query: IntakeQuery) -> Iterator[Problem]:

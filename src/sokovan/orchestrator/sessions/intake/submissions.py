@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.plain_values import to_plain
+from sokovan.domain.plain_values import canonical_text
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
 from sokovan.domain.session import SessionSpec
@@ -29,10 +28,13 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
 KEY_MAX = 255
+# Other writers wait for a transaction.
+KERNELS_TOGETHER = 2_000
 SUBMITTED = "submitted"
 
 
@@ -63,8 +65,10 @@ class _Entry(NamedTuple):
 class Submissions:
     """Stores requested sessions; concurrent requests share a transaction."""
 
-    def __init__(self, store: Store, *, ids: IdSource, clock: Clock, names: Callable[[], str]) -> None:
-        self._store, self._names = store, names
+    def __init__(
+        self, store: Store, *, ids: IdSource, clock: Clock, names: Callable[[], str], secrets: SecretBox
+    ) -> None:
+        self._store, self._names, self._secrets = store, names, secrets
         self._preparer = Preparer(ids, names)
         self._pools = PoolCache(store, clock)
         self._pending = PendingLimit()
@@ -84,7 +88,7 @@ class Submissions:
         The same request with the same key returns the session it created before. Raises
         InvalidRequest, IdempotencyConflict.
         """
-        once = None if key is None else request_key(request, caller, key)
+        once = None if key is None else self._request_key(request, caller, key)
         entry = await self._entry(request, caller, once)
         if request.array is not None:
             submission = await self._submit_array(entry, request.array)
@@ -96,7 +100,9 @@ class Submissions:
     async def submit_many(
         self, requests: Sequence[KeyedRequest], caller: Caller
     ) -> Sequence[Submission | SokovanError]:
-        """Store requested sessions in one transaction; each is judged for itself.
+        """Store requested sessions, each judged for itself.
+
+        Few large ones share a transaction.
 
         None of the requests may be for an array.
         """
@@ -104,12 +110,13 @@ class Submissions:
         entries: dict[int, _Entry] = {}
         for index, (request, key) in enumerate(requests):
             try:
-                once = None if key is None else request_key(request, caller, key)
+                once = None if key is None else self._request_key(request, caller, key)
                 entries[index] = await self._entry(request, caller, once)
             except SokovanError as refused:
                 outcomes[index] = refused
-        batch = list(entries.values())
-        stored = await self._store.run(lambda unit: self._submit_batch(unit, batch)) if batch else ()
+        stored: list[Submission | Exception] = []
+        for part in _parts(list(entries.values())):
+            stored += await self._submit_part(part)
         for index, outcome in zip(entries, stored, strict=True):
             if not isinstance(outcome, Submission | SokovanError):
                 raise outcome
@@ -117,6 +124,9 @@ class Submissions:
             if isinstance(outcome, Submission):
                 self._count(outcome)
         return [outcomes[index] for index in range(len(requests))]
+
+    async def _submit_part(self, part: Sequence[_Entry]) -> Sequence[Submission | Exception]:
+        return await self._store.run(lambda unit: self._submit_batch(unit, part))
 
     def _count(self, submission: Submission) -> None:
         """Count a new session against the room known of its scaling group."""
@@ -136,7 +146,7 @@ class Submissions:
             except InvalidRequest as refused:
                 outcomes[index] = await _earlier(unit, entry.once, refused)
             else:
-                fresh[index] = NewSession(prepared.spec, _by(prepared), entry.once)
+                fresh[index] = NewSession(prepared.spec, _by(prepared), entry.once, self._sealed(entry))
         unnamed = {index for index in fresh if not entries[index].request.name}
         outcomes.update(await self._store_new(unit, fresh, unnamed))
         created = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
@@ -161,10 +171,10 @@ class Submissions:
         if earlier is not None:
             return Submission(earlier, fresh=False)
         prepared = await self._prepared(IntakeContextReader(unit), entry, count=array.size)
-        record, change = array_record(prepared.spec, array), _by(prepared)
+        record, change, sealed = array_record(prepared.spec, array), _by(prepared), self._sealed(entry)
         await unit.arrays.add(record)
         new = [
-            NewSession(spec, change, None if place else entry.once)
+            NewSession(spec, change, None if place else entry.once, sealed)
             for place, spec in enumerate(self._preparer.members(prepared.spec, array.indexes))
         ]
         stored = await unit.sessions.enqueue_many(new)
@@ -177,6 +187,14 @@ class Submissions:
         if isinstance(submission, Exception) or not submission.fresh:
             raise Conflict("the same request was stored concurrently")
         return submission
+
+    def _request_key(self, request: SessionRequest, caller: Caller, key: str) -> RequestKey:
+        return request_key(request, caller, key, digest=self._secrets.digest if request.secrets else None)
+
+    def _sealed(self, entry: _Entry) -> str:
+        """The secrets of a request as they are stored; the values exist nowhere else."""
+        given = entry.request.secrets
+        return self._secrets.seal(given, owner=entry.caller.owner.user) if given else ""
 
     async def _entry(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Entry:
         """Read slow state before the shared transaction, so that other requests do not wait.
@@ -220,12 +238,33 @@ class Submissions:
         return replace(new, spec=replace(new.spec, name=self._names()))
 
 
-def request_key(request: SessionRequest, caller: Caller, key: str) -> RequestKey:
-    """A caller's idempotency key with a digest of the request. Raises InvalidRequest."""
+def _parts(entries: Sequence[_Entry]) -> Iterator[list[_Entry]]:
+    """The requests in parts whose kernels are not too many for a transaction."""
+    part: list[_Entry] = []
+    kernels = 0
+    for entry in entries:
+        size = sum(group.size for group in entry.request.groups) or entry.request.size
+        if part and kernels + size > KERNELS_TOGETHER:
+            yield part
+            part, kernels = [], 0
+        part.append(entry)
+        kernels += size
+    if part:
+        yield part
+
+
+def request_key(
+    request: SessionRequest, caller: Caller, key: str, *, digest: Callable[[str], str] | None = None
+) -> RequestKey:
+    """A caller's idempotency key with a digest of the request. Raises InvalidRequest.
+
+    `digest` is the function for a request with secrets, which could be guessed from a plain one.
+    """
     if not 1 <= len(key) <= KEY_MAX or not key.isascii() or not key.isprintable():
         raise InvalidRequest([Problem("Idempotency-Key", f"is not 1 to {KEY_MAX} printable ASCII characters")])
-    text = json.dumps(to_plain(request), sort_keys=True)
-    return RequestKey(scope=caller.owner.access_key, key=key, digest=hashlib.sha256(text.encode()).hexdigest())
+    text = canonical_text(request)
+    known = digest(text) if digest is not None else hashlib.sha256(text.encode()).hexdigest()
+    return RequestKey(scope=caller.owner.access_key, key=key, digest=known)
 
 
 async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRequest) -> Submission | Exception:

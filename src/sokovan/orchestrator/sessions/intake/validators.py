@@ -31,6 +31,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "images": content.images,
     "commands": content.commands,
     "environment": content.environment,
+    "secrets": content.secrets,
     "labels": content.labels,
     "spec-size": content.spec_size,
     "names": reference.names,

@@ -49,7 +49,7 @@ def _spec(array_id: str, name: str, index: int, *, size: int, user: str) -> Sess
     return session_spec(f"{array_id}-{index}", name=member_name(name, index), owner=Owner(user=user), array=member)
 
 
-async def _end(cluster: StoredCluster, name: str, code: int) -> None:
+async def end_member(cluster: StoredCluster, name: str, code: int) -> None:
     """Run a session to its end."""
     agent = cluster.new("host")
     await cluster.agent(agent)
@@ -126,20 +126,20 @@ async def sessions_are_counted_by_status_and_result(cluster: StoredCluster) -> N
     """An array succeeds with all of its sessions, and fails with one of them."""
     array_id, first, second, third = await array(cluster, size=3)
     expect(await _outcome(cluster, array_id) is None, "an array that waits has an outcome")
-    await _end(cluster, first, 0)
+    await end_member(cluster, first, 0)
     counts = await _counts(cluster, array_id)
     expect((counts.succeeded, counts.failed) == (1, 0), "a success is not counted")
     expect(counts.statuses == {SessionStatus.PENDING: 2, SessionStatus.TERMINATED: 1}, "the statuses are wrong")
     expect(await _outcome(cluster, array_id) is None, "it succeeded before all of its sessions did")
-    await _end(cluster, second, 0)
-    await _end(cluster, third, 0)
+    await end_member(cluster, second, 0)
+    await end_member(cluster, third, 0)
     expect(await _outcome(cluster, array_id) is True, "it did not succeed although all of its sessions did")
     other, failing, ended = await array(cluster)
     change = Change("user", Cause.CONTROLLER, code=USER_REQUESTED)
     await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId(ended), Goal.STOP, change))
     counts = await _counts(cluster, other)
     expect((counts.failed, counts.cancelled) == (0, 1), "what a user ended has failed")
-    await _end(cluster, failing, 1)
+    await end_member(cluster, failing, 1)
     counts = await _counts(cluster, other)
     expect((counts.failed, counts.cancelled) == (1, 1), "a failure is not counted")
     expect(await _outcome(cluster, other) is False, "it has not failed although one of its sessions has")

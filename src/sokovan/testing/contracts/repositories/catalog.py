@@ -63,6 +63,7 @@ def tenants(cluster: StoredCluster) -> list[CatalogItem]:
         kernels_per_session_max=8,
         slots_min=ResourceSlot({"mem": 1}),
         stored_pending_max=7,
+        kernel_disk_max=2**40,
         priority_max=9,
     )
     domain = Domain(cluster.new("d"), policy.name)

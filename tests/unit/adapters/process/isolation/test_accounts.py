@@ -51,12 +51,25 @@ def test_the_namespaces_of_an_account_are_created_once_and_few_are_kept(
 ) -> None:
     monkeypatch.setattr(module, "KEPT_MAX", 1)
     accounts = Accounts(tmp_path, NUMBERS)
-    ada = accounts.of("ada")
-    assert accounts.of("ada") == ada
-    accounts.of("bob")
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(ada.namespaces[0])
+    ada, again = accounts.of("ada"), accounts.of("ada")
+    files = [[os.fstat(handle).st_ino for handle in one.namespaces] for one in (ada, again)]
+    assert files[0] == files[1]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    accounts.of("bob").close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before, "those of one account were closed for the other's"
+    assert [os.fstat(handle).st_ino for handle in ada.namespaces] == files[0], "a plan still names them"
+    for one in (ada, again):
+        one.close()
     accounts.close()
+
+
+def test_the_record_of_many_users_is_read_whole(tmp_path: Path) -> None:
+    known = {f"user-{number:060d}": number + 1 for number in range(20_000)}
+    (tmp_path / RECORD).write_text(json.dumps(known))
+    assert (tmp_path / RECORD).stat().st_size > 1 << 20
+    account = Accounts(tmp_path, range(300_000, 365_000)).of("user-" + "7".zfill(60))
+    assert account.number == 300_008
+    account.close()
 
 
 def test_a_plan_names_the_namespaces_of_this_process(tmp_path: Path) -> None:

@@ -212,3 +212,12 @@ def test_the_program_of_the_wheel_is_used_where_the_system_has_none(
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
     found = probe_sandbox(hidden=(tmp_path,))
     assert found.program == bundled_bubblewrap()
+
+
+def test_a_program_with_known_faults_is_not_used(tmp_path: Path) -> None:
+    program = tmp_path / "old"
+    program.write_text("#!/bin/sh\necho bubblewrap 0.3.1\n")
+    program.chmod(0o755)
+    found = probe_sandbox(hidden=(), program=str(program))
+    assert found.program == ""
+    assert found.absence == "bubblewrap 0.3.1 has known faults; 0.4.1 or newer is needed"

@@ -12,6 +12,7 @@ from sokovan.cli.commands.catalog.catalog_options import (
     changed_field,
     read_amounts,
     read_scheduler_options,
+    read_size,
     read_slot_weights,
     read_whole,
 )
@@ -77,3 +78,10 @@ def test_what_is_not_a_whole_number_is_refused(text: str) -> None:
         read_whole(text, "--weight")
     with pytest.raises(InvalidSetting, match="--slot-weight gpu"):
         read_slot_weights((f"gpu={text}",), "--slot-weight")
+
+
+def test_a_size_is_read_in_bytes_or_with_its_unit() -> None:
+    assert [read_size(text, "--disk") for text in ("0", "1048576", "20GiB", "1TiB")] == [0, 1 << 20, 20 << 30, 1 << 40]
+    for text in ("", "GiB", "20GB", "-1", "1.5GiB", "9" * 50):
+        with pytest.raises(InvalidSetting, match="is not a size"):
+            read_size(text, "--disk")

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from sokovan.agent.messages import ObstacleObserved
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.outputs import OutputLimits
+from sokovan.domain.owners.tenancy import Domain, Owner, User
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.handlers import start
 from sokovan.orchestrator.sessions.handlers.start import creation_step
@@ -20,6 +22,7 @@ from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
+from sokovan.testing.stored_cluster import release
 from sokovan.wire.frames import CreateKernel
 
 ONCE = RetryPolicy(attempts=1)
@@ -135,3 +138,27 @@ async def test_kernels_find_each_other_by_the_addresses_of_their_agents(
     await cluster.submit("s")
     await cluster.tick()
     assert {AgentId("a1"): "10.0.0.7"} in given
+
+
+async def test_folders_of_the_only_user_are_closed_once_there_is_another(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.stored.put(Domain("d"), User("first", "d"))
+    await cluster.submit("alone", owns_folders=True, workdir="/data/mine", owner=Owner(user="first"))
+    await cluster.settle()
+    [started] = agent.machine.values()
+    assert (await cluster.status("alone"), started.launch.owns_folders) == ("running", True)
+
+    held = {"owns_folders": True, "owner": Owner(user="first"), "gates": ("later",)}
+    await cluster.submit("closed", workdir="/data/mine", **held)
+    await cluster.submit("open", workdir="/srv/shared", **held)
+    group = await cluster.store.read(lambda unit: unit.catalog.get(ScalingGroup, "default"))
+    await cluster.stored.put(User("second", "d"), replace(group, mount_roots=("/srv",)))
+    for name in ("closed", "open"):
+        await release(cluster.store, name, "later")
+    await cluster.settle()
+    closed = await cluster.session("closed")
+    assert (closed.status, closed.cause) == ("terminated", "folder-refused")
+    assert "several users now: /data/mine may not be used" in (closed.cause_detail or "")
+    assert await cluster.status("open") == "running"
+    assert [one.launch.owns_folders for one in agent.machine.values() if one.launch.session_id == "open"] == [False]
+    assert await cluster.status("alone") == "running"

@@ -50,6 +50,20 @@ def test_every_bad_variable_is_reported() -> None:
     assert [problem.where for problem in found] == ["environment/RANK", "environment", "environment/B"]
 
 
+def test_secrets_are_no_variables_of_the_system_nor_open_ones() -> None:
+    found = list(content.secrets(query_for(secrets={"RANK": "1", "A": "hidden"}, environment={"A": "x"})))
+
+    assert [problem.where for problem in found] == ["secrets/RANK", "secrets/A"]
+    assert "hidden" not in str(found)
+
+
+def test_secrets_and_open_variables_have_one_limit() -> None:
+    found = list(content.secrets(query_for(secrets={"A": "x" * 40_000}, environment={"B": "x" * 40_000})))
+
+    assert [problem.where for problem in found] == ["secrets"]
+    assert list(content.secrets(query_for(secrets={"A": "x" * 20_000}, environment={"B": "x" * 20_000}))) == []
+
+
 def test_what_all_kernels_carry_is_counted_together() -> None:
     worker = KernelGroupRequest(name="worker", size=100, command=("x" * (200 << 10),))
 

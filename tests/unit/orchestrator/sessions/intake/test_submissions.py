@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from sokovan.domain.arrays import ArrayMember, read_array
+from sokovan.domain.errors import IdempotencyConflict
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import User
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
+from sokovan.orchestrator.sessions.intake import submissions
 from sokovan.orchestrator.sessions.intake.submissions import (
     KEY_MAX,
     RENAMED_MAX,
@@ -325,3 +327,44 @@ async def test_many_requests_are_judged_each_for_itself_in_one_transaction() -> 
         again = await on.controller.submit_many(requests, ALICE)
         assert [one.fresh for one in again if isinstance(one, Submission)] == [False, False]
         assert await on.stored() == 3
+
+
+async def test_large_sessions_of_a_batch_are_stored_in_several_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submissions, "KERNELS_TOGETHER", 10)
+    together: list[int] = []
+    group = KernelGroupRequest(name="g", size=3)
+    sizes: list[dict[str, Any]] = [{"size": 4}, {"size": 4}, {"groups": (group,)}, {"size": 12}, {"size": 1}]
+    async with controller_harness() as on:
+        run = on.store.run
+
+        async def counted(work: Any) -> Any:
+            found = await run(work)
+            together.append(sum(len(one.session.kernels) for one in found))
+            return found
+
+        monkeypatch.setattr(on.store, "run", counted)
+        outcomes = await on.controller.submit_many([KeyedRequest(session_request(**one)) for one in sizes], ALICE)
+    assert all(isinstance(one, Submission) for one in outcomes)
+    assert together == [8, 3, 12, 1]
+
+
+async def test_secrets_are_stored_sealed_and_a_repeated_request_is_recognized() -> None:
+    pytest.importorskip("cryptography")
+    async with controller_harness() as on:
+        first = await on.submit(key="k", secrets={"TOKEN": "known"})
+        again = await on.submit(key="k", secrets={"TOKEN": "known"})
+        await refusal(on.submit(key="k", secrets={"TOKEN": "other"}), IdempotencyConflict)
+        members = await on.submit(secrets={"TOKEN": "known"}, array=read_array("0-1"))
+        stored = await on.store.read(lambda unit: unit.sessions.get(members.session_id))
+
+        assert again.session_id == first.session_id
+        assert first.spec.secrets == ("TOKEN",)
+        for one in (first, stored):
+            assert on.cluster.secrets.open(one.sealed, owner="alice") == {"TOKEN": "known"}
+
+
+async def test_the_disk_space_of_kernels_is_the_least_that_a_policy_of_the_owner_says() -> None:
+    async with controller_harness() as on:
+        assert (await on.submit()).spec.kernel_disk_max is None
+        await on.cluster.put(ResourcePolicy("small", kernel_disk_max=5), User("alice", "lab", ("vision",), "small"))
+        assert (await on.submit()).spec.kernel_disk_max == 5

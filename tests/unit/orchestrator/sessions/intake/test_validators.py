@@ -177,6 +177,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"command": ("x" * 200_000,)}, "command", "131072 bytes"),
     ({"environment": {"SOKOVAN_RANK": "7"}}, "environment", "is not a name for a variable"),
     ({"environment": {"RANK": "7"}}, "environment/RANK", "is set by the system"),
+    ({"secrets": {"RANK": "7"}}, "secrets/RANK", "is set by the system"),
+    ({"mounts": (Mount("/data", "/home/me/data"),), "workdir": "/home/me"}, "mounts/0/target", "overlaps the working"),
     ({"environment": {"MASTER_ADDR": "evil"}}, "environment/MASTER_ADDR", "is set by the system"),
     ({"environment": {"A B": "x"}}, "environment", "is not a name for a variable"),
     ({"environment": {"A": "x\0y"}}, "environment/A", "text without NUL"),

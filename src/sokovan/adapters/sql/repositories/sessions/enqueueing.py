@@ -217,7 +217,7 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     by_change: dict[Change, list[SessionSpec]] = {}
     for one in new:
         by_change.setdefault(one.change, []).append(one.spec)
-    rows = [_session_row(spec, transaction) for spec in specs]
+    rows = [_session_row(one, transaction) for one in new]
     for change, some in by_change.items():
         await history.append(transaction, SESSION.name, [_first_row(spec.session_id, SESSION) for spec in some], change)
     await transaction.execute(_INSERT_SESSIONS, rows)
@@ -246,7 +246,8 @@ def _first_row(object_id: str, table: TransitionTable[Any, Any]) -> history.Hist
     return history.HistoryRow(object_id, 1, None, table.initial.value, "submitted")
 
 
-def _session_row(spec: SessionSpec, transaction: Transaction) -> dict[str, Any]:
+def _session_row(new: NewSession, transaction: Transaction) -> dict[str, Any]:
+    spec = new.spec
     transaction.enqueued += 1
     return {
         "session_id": spec.session_id,
@@ -269,6 +270,7 @@ def _session_row(spec: SessionSpec, transaction: Transaction) -> dict[str, Any]:
         "stamp": transaction.stamp,
         "array_id": None if spec.array is None else spec.array.array_id,
         "body": spec_text(spec),
+        "sealed": new.sealed,
     }
 
 
@@ -313,4 +315,5 @@ def _record(spec: SessionSpec, row: dict[str, Any]) -> SessionRecord:
         ),
         place=row["place"],
         since_ms=now_ms,
+        sealed=row["sealed"],
     )

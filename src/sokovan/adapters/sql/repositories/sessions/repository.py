@@ -60,10 +60,11 @@ class SqlSessions:
         *,
         request: RequestKey | None = None,
         in_place_of: SessionId | None = None,
+        sealed: str = "",
     ) -> SessionRecord:
         """See the port."""
         await self._lock_names([spec])
-        [outcome] = await self._enqueue_disjoint([NewSession(spec, change, request)])
+        [outcome] = await self._enqueue_disjoint([NewSession(spec, change, request, sealed)])
         if isinstance(outcome, SokovanError):
             raise outcome
         if in_place_of is not None:

@@ -30,6 +30,7 @@ from sokovan.adapters.sql.schema.tables import (
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.records import SessionResult
 
 # One unit of work removes at most so many; other writers wait for it.
 SESSIONS_AT_ONCE = 200
@@ -89,7 +90,7 @@ def _older() -> sa.Select[Any]:
 @cache
 def _candidates() -> sa.Select[Any]:
     """Ended sessions that nothing living refers to, with their numbers of kernels."""
-    dependent, member, waiting = (SESSIONS.alias(name) for name in ("dependent", "member", "waiting"))
+    dependent, member, waiting, better = (SESSIONS.alias(name) for name in ("dependent", "member", "waiting", "better"))
     needed = (
         sa.select(DEPENDENCIES.c.session_id)
         .join(dependent, dependent.c.session_id == DEPENDENCIES.c.session_id)
@@ -100,6 +101,14 @@ def _candidates() -> sa.Select[Any]:
         # By status, as the index of arrays has it: a large array is not read whole for each of its sessions.
         member.c.array_id == SESSIONS.c.array_id,
         member.c.status.in_([status.value for status in SessionStatus if status not in SESSION.terminal]),
+    )
+    # Of an array what failed is removed last, so that its result stays the same as long as it exists.
+    success = SessionResult.SUCCESS.value
+    outlived = sa.select(better.c.session_id).where(
+        SESSIONS.c.result != success,
+        better.c.array_id == SESSIONS.c.array_id,
+        better.c.status.in_([status.value for status in SESSION.terminal]),
+        better.c.result == success,
     )
     awaited = (
         sa.select(ARRAY_DEPENDENCIES.c.session_id)
@@ -113,7 +122,7 @@ def _candidates() -> sa.Select[Any]:
     kernels = sa.select(sa.func.count()).where(KERNELS.c.session_id == SESSIONS.c.session_id).scalar_subquery()
     return sa.select(SESSIONS.c.session_id, SESSIONS.c.array_id, kernels.label("kernels")).where(
         SESSIONS.c.ended_ms.is_not(None),
-        *(~sa.exists(one.correlate(SESSIONS)) for one in (needed, unfinished, awaited, live)),
+        *(~sa.exists(one.correlate(SESSIONS)) for one in (needed, unfinished, outlived, awaited, live)),
     )
 
 

@@ -451,4 +451,5 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         since_ms=row.since_ms,
         failed_starts=failed_starts_of(row.failed_starts),
         group_domains=msgspec.json.decode(row.group_domains),
+        sealed=row.sealed,
     )

@@ -284,6 +284,7 @@ class Transitions:
             since_ms=since_ms,
             failed_starts=tuple(session.failed_starts),
             group_domains=msgspec.json.decode(domains),
+            sealed=before.sealed if ended_ms is None else "",
         )
 
     def _session_values(self, session: SessionRow, version: int) -> tuple[Any, ...]:
@@ -331,6 +332,8 @@ def _update_kernels(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001
 def _update_sessions(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
     rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **_SESSION_COLUMNS}, postgresql=postgresql)
     written = {name: rows.c[name] for name in _SESSION_COLUMNS}
+    # Secrets are removed with the end of their session.
+    written["sealed"] = sa.case((rows.c.ended_ms.is_(None), SESSIONS.c.sealed), else_="")
     statement = (
         sa.update(SESSIONS)
         .values({**written, "version": SESSIONS.c.version + 1, "stamp": sa.bindparam("the_stamp", type_=WHOLE)})

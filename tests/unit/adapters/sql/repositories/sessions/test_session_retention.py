@@ -23,7 +23,7 @@ from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.ports.storage import StoreRetention
-from sokovan.testing.contracts.repositories.arrays import array
+from sokovan.testing.contracts.repositories.arrays import array, end_member
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 DAY_S = 24 * 3600
@@ -110,6 +110,25 @@ async def test_an_array_stays_until_its_last_session_has_ended(cluster: Orchestr
     await cluster.store.expire(MONTH)
     assert await left(cluster) == set()
     assert await rows(cluster, ARRAYS) == [0]
+
+
+async def test_an_array_keeps_its_result_as_long_as_it_exists(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def remove_one(unit: SqlUnitOfWork) -> int:
+        return await session_retention.remove_older(unit.transaction, cluster.clock.now_ms())
+
+    monkeypatch.setattr(session_retention, "KERNELS_AT_ONCE", 1)
+    array_id, failed, first, last = await array(cluster.stored, size=3)
+    for session, code in ((failed, 1), (first, 0), (last, 0)):
+        await end_member(cluster.stored, session, code)
+        await cluster.clock.advance(1)
+    await cluster.clock.advance(31 * DAY_S)
+    for expected in ({failed, last}, {failed}, set()):
+        found = await cluster.store.read(lambda unit: unit.arrays.outcomes([array_id]))
+        assert list(found.values()) == [False]
+        await cluster.store.run(remove_one)
+        assert await left(cluster) == expected
 
 
 async def test_a_session_stays_while_its_request_may_be_repeated(cluster: OrchestratedCluster) -> None:
