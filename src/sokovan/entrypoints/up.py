@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -13,8 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from fastapi import FastAPI
 
 from sokovan import __version__
 from sokovan.adapters.local.clock import SteadyClock, SystemClock
@@ -31,6 +31,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
+from sokovan.api.settings import ApiSettings
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, keep_running
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
@@ -48,6 +49,7 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
 from sokovan.entrypoints.serving import digest_key, serving_controllers
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
@@ -80,6 +82,7 @@ UP_FILE = "up.json"
 KEY_FILE = "token"
 AGENT_KEY_FILE = "agent-token"
 PROXY_KEY_FILE = "proxy-token"
+PROXY_FOLDER = "proxy"
 PEPPER_FILE = "pepper"
 SETTINGS_CACHE_FILE = "settings.json"
 # Thread switch interval: a scheduling cycle must not delay the API.
@@ -97,6 +100,14 @@ class UpOptions:
     data: Path | None = None
     fake_agents: tuple[int, int] | None = None
     sources: SettingSources | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddresses:
+    """URLs of the API and of the gateway, empty without one."""
+
+    url: str
+    gateway: str = ""
 
 
 def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
@@ -141,6 +152,8 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         store = SqlStore(database, ids=SortableIds(clock), report=report)
         token = await _prepare_store(store, folder, settings, log)
         listener = bound_socket(HOST, settings.api.port)
+        gateway = _gateway_listener(settings, folder, stack, log)
+        at = ServerAddresses(url=_url(listener), gateway=_url(gateway) if gateway else "")
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
         limits = connection_limits_of(settings.api).within(open_files)
         manager = replace(
@@ -151,21 +164,25 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
-        app = _app(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+        parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+        app = make_app(parts, _api_settings(settings, folder, at))
         connections = Connections(limits, clock, telemetry=telemetry, log=log)
         serving = await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
-        url = f"http://{HOST}:{listener.getsockname()[1]}"
-        _write_server_info(folder, url, ports, token)
+        _write_server_info(folder, at, ports, token)
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
         keep = partial(keep_running, stack, log=log, clock=clock)
         keep(partial(collect_periodically, clock), name="garbage collection")
         keep(partial(collect_uploads, store, uploads, clock, log), name="removal of uploads")
+        if gateway is not None:
+            run_as = _gateway_options(settings, folder, at)
+            proxy = EmbeddedGateway(gateway, run_as, wanted=partial(_has_routes, store), clock=clock, log=log)
+            keep(proxy.run, name="the proxy")
         keep(SettingsReload(live, store, ports.hints, retime=ports.retime, log=log).run, name="reload of settings")
-        log(f"sokovan {__version__} is ready at {url}, pid {os.getpid()}")
+        log(f"sokovan {__version__} is ready at {at.url}, pid {os.getpid()}")
         ready_s = (clock.monotonic_ms() - began_ms) / 1000
-        for line in ready_lines(options, settings, ports, folder=folder.root, url=url, ready_s=ready_s):
+        for line in ready_lines(options, settings, ports, folder=folder.root, at=at, ready_s=ready_s):
             echo(line)
         await _until_stopped(stopped, {"the manager": asyncio.wrap_future(plane.ended), "the API": serving})
         echo("stopping; running kernels continue, and the next `sokovan up` adopts them")
@@ -190,6 +207,37 @@ async def _live_settings(sources: SettingSources, folder: DataFolder, stack: Asy
 
 def _database_settings(settings: ServerSettings, folder: DataFolder) -> DatabaseSettings:
     return database_settings_of(settings.storage, data_folder_url=folder.store_url)
+
+
+def _url(listener: socket.socket) -> str:
+    return f"http://{HOST}:{listener.getsockname()[1]}"
+
+
+def _gateway_listener(
+    settings: ServerSettings, folder: DataFolder, stack: AsyncExitStack, log: Callable[[str], None]
+) -> socket.socket | None:
+    """The socket of the gateway, which outlives the process of the proxy."""
+    if not settings.proxy.enabled:
+        return None
+    port = settings.proxy.port if settings.api.port else 0
+    return stack.enter_context(
+        contextlib.closing(gateway_listener(port, folder.root / PROXY_FOLDER, host=HOST, log=log))
+    )
+
+
+def _gateway_options(settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> GatewayOptions:
+    return GatewayOptions(
+        manager=at.url,
+        token_file=folder.root / PROXY_KEY_FILE,
+        root=folder.root / PROXY_FOLDER,
+        workers=settings.proxy.workers,
+    )
+
+
+async def _has_routes(store: SqlStore) -> bool:
+    """Whether a route was ever published."""
+    _epoch, version = await store.read(lambda unit: unit.routes.version())
+    return version > 0
 
 
 def _report_writes(
@@ -285,7 +333,7 @@ def _manager_options(
     )
 
 
-def _app(
+def _dependencies(
     store: SqlStore,
     ports: ManagerPorts,
     folder: DataFolder,
@@ -293,7 +341,7 @@ def _app(
     *,
     telemetry: PrometheusTelemetry,
     uploads: LocalUploads,
-) -> FastAPI:
+) -> ApiDependencies:
     clock, settings = SystemClock(), live.current
     ids = SortableIds(clock)
     plugins = installed_plugins()
@@ -310,7 +358,7 @@ def _app(
         controller.allow_sharing()
     pepper = folder.secret(PEPPER_FILE).encode()
     deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper)
-    parts = ApiDependencies(
+    return ApiDependencies(
         store=notifying,
         leases=SqlLeases(store),
         controller=controller,
@@ -329,16 +377,25 @@ def _app(
         uploads=uploads,
         settings=partial(effective_settings, live),
     )
-    served = api_settings_of(settings, pepper=pepper, machine=machine_mark())
-    return make_app(parts, replace(served, proxy_token=folder.secret(PROXY_KEY_FILE), digest_key=digest_key(pepper)))
 
 
-def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:
+def _api_settings(settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> ApiSettings:
+    pepper = folder.secret(PEPPER_FILE).encode()
+    return replace(
+        api_settings_of(settings, pepper=pepper, machine=machine_mark()),
+        proxy_token=folder.secret(PROXY_KEY_FILE),
+        digest_key=digest_key(pepper),
+        gateway_url=at.gateway,
+    )
+
+
+def _write_server_info(folder: DataFolder, at: ServerAddresses, ports: ManagerPorts, token: str) -> None:
     """Write the address for the CLI, for a second `up`, and for agents of this machine."""
-    save_context(CONTEXT, url, token)
+    save_context(CONTEXT, at.url, token)
     own = look_up(os.getpid())
     info = {
-        "url": url,
+        "url": at.url,
+        "gateway": at.gateway,
         "links": f"ws://{HOST}:{ports.link_port}",
         "pid": os.getpid(),
         "start": own.start if own is not None else None,
@@ -349,11 +406,17 @@ def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token:
 
 
 def ready_lines(
-    options: UpOptions, settings: ServerSettings, ports: ManagerPorts, *, folder: Path, url: str, ready_s: float
+    options: UpOptions,
+    settings: ServerSettings,
+    ports: ManagerPorts,
+    *,
+    folder: Path,
+    at: ServerAddresses,
+    ready_s: float,
 ) -> list[str]:
     """The lines printed when the server is ready."""
     port, database = settings.api.port, settings.storage.url.partition(":")[0]
-    taken = f"   (port {port} was in use)" if port and not url.endswith(f":{port}") else ""
+    taken = f"   (port {port} was in use)" if port and not at.url.endswith(f":{port}") else ""
     fake = []
     if options.fake_agents:
         agents, gpus = options.fake_agents
@@ -361,7 +424,8 @@ def ready_lines(
     return [
         f"sokovan {__version__}, embedded, data in {folder}",
         "",
-        f"  api        {url}{taken}",
+        f"  api        {at.url}{taken}",
+        *([f"  gateway    {at.gateway}/v1"] if at.gateway else []),
         f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",
         *fake,

@@ -16,7 +16,7 @@ from sokovan.entrypoints.embedded.control_plane import ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import sources_of
-from sokovan.entrypoints.up import UpOptions, ready_lines, run_up, shape_of
+from sokovan.entrypoints.up import ServerAddresses, UpOptions, ready_lines, run_up, shape_of
 
 
 def lines(tmp_path: Path, url: str) -> list[str]:
@@ -24,12 +24,14 @@ def lines(tmp_path: Path, url: str) -> list[str]:
     ports = ManagerPorts(
         nothing, nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None, lambda _timing: None
     )
-    return ready_lines(UpOptions(), ServerSettings(), ports, folder=tmp_path, url=url, ready_s=0.84)
+    at = ServerAddresses(url=url, gateway="http://127.0.0.1:7648")
+    return ready_lines(UpOptions(), ServerSettings(), ports, folder=tmp_path, at=at, ready_s=0.84)
 
 
 def test_the_ready_lines_say_where_and_what_next(tmp_path: Path) -> None:
     text = "\n".join(lines(tmp_path, "http://127.0.0.1:7646"))
     assert "http://127.0.0.1:7646" in text
+    assert "gateway    http://127.0.0.1:7648/v1" in text
     assert "no sandbox" in text
     assert "sokovan run --" in text
     assert text.endswith("ready in 0.8 s")

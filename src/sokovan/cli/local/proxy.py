@@ -35,7 +35,7 @@ def proxy(
     manager
         URL of the manager's API: http://HOST:PORT or https://HOST:PORT.
     listen
-        Address of the gateway, HOST:PORT; port 0 is any free one.
+        Address of the gateway: HOST:PORT, or fd:NUMBER (inherited).
     workers
         Number of processes, which share the port.
     token_file
@@ -44,29 +44,31 @@ def proxy(
         Folder for routes and usage; default: in the user's data folder.
     """
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the proxy loads only here
-    from sokovan.entrypoints.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
+    from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
 
     if manager and not manager.startswith(("http://", "https://")):
         raise usage_error(f"{manager[:200]!r} is not the URL of a manager", hint="use http://HOST:PORT")
     if not 1 <= workers <= WORKERS_MAX:
         raise usage_error(f"{workers} is not a number of processes", hint=f"use 1 to {WORKERS_MAX}")
-    host, port = _address(listen)
+    host, port, descriptor = _address(listen)
     options = ProxyOptions(
         manager=manager,
         token=_token(token_file) if manager else "",
         root=root or data_home(os.environ) / "proxy",
         host=host,
         port=port,
+        descriptor=descriptor,
         workers=workers,
     )
     return run_proxy(options, print_status)
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str) -> tuple[str, int, int | None]:
+    """Host, port and descriptor of an address."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
         raise usage_error(f"{text[:200]!r} is not an address", hint="use --listen HOST:PORT")
-    return host.strip("[]"), int(port)
+    return ("", 0, int(port)) if host == "fd" else (host.strip("[]"), int(port), None)
 
 
 def _token(file: Path | None) -> str:

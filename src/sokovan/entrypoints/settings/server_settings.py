@@ -28,6 +28,7 @@ from sokovan.entrypoints.settings.setting_sections import (
     LogSettings,
     OrchestratorSettings,
     OutputSettings,
+    ProxySettings,
     RetentionSettings,
     SchedulerSettings,
     StorageSettings,
@@ -50,6 +51,7 @@ class ServerSettings:
     orchestrator: OrchestratorSettings = field(default_factory=OrchestratorSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
     api: ApiServerSettings = field(default_factory=ApiServerSettings)
+    proxy: ProxySettings = field(default_factory=ProxySettings)
     uploads: UploadSettings = field(default_factory=UploadSettings)
     outputs: OutputSettings = field(default_factory=OutputSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)

@@ -19,7 +19,7 @@ from sokovan.domain.cluster.agent import (
 )
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings import setting_kinds as kind
-from sokovan.wire.api.system import DEFAULT_PORT
+from sokovan.wire.api.system import DEFAULT_PORT, GATEWAY_PORT
 
 DAY_S = 24 * 3600
 YEAR_S = 366 * DAY_S
@@ -313,11 +313,25 @@ class ConfigSettings:
     poll_s: int = kind.whole(1, "Interval between checks of the file for changes.", least=1, most=3600)
 
 
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """The proxy that `sokovan up` runs for deployments."""
+
+    enabled: bool = kind.switch(
+        default=True, meaning="Run a proxy on this machine, from the first deployment or request on."
+    )
+    port: int = kind.whole(
+        GATEWAY_PORT, "Port of the gateway, or the next free one; 0: any, as with api.port 0.", least=0, most=65_535
+    )
+    workers: int = kind.whole(1, "Processes of the proxy.", least=1, most=256)
+
+
 SECTIONS: dict[str, type] = {
     "scheduler": SchedulerSettings,
     "orchestrator": OrchestratorSettings,
     "agent": AgentSettings,
     "api": ApiServerSettings,
+    "proxy": ProxySettings,
     "uploads": UploadSettings,
     "outputs": OutputSettings,
     "retention": RetentionSettings,

@@ -76,7 +76,7 @@ class Attempt:
     """A try; `heard_ms` is when its endpoint sent last, or was sent the request."""
 
     __slots__ = (
-        "_client", "_closed", "_connect", "_context", "_owner", "_pools", "_whole", "connection", "endpoint",
+        "_client", "_closed", "_connect", "_context", "_head", "_owner", "_pools", "_whole", "connection", "endpoint",
         "heard_ms", "progress", "relay", "route",
     )  # fmt: skip
 
@@ -88,6 +88,7 @@ class Attempt:
         self.heard_ms = context.now_ms()
         self._connect: asyncio.Task[None] | None = None
         self._whole = self._closed = False
+        self._head = b""
 
     def start(
         self, route: RouteState[Any], endpoint: EndpointState, chain: tuple[int, ...], *, may_reuse: bool
@@ -126,6 +127,11 @@ class Attempt:
             endpoint.ejection.broken(now_ms, "refused" if cause == "refused" else "reset")
         else:
             endpoint.ejection.failed(now_ms, cause, rate_allowed=not self.route.half_ejected(now_ms))
+
+    def send_head(self) -> None:
+        """Send the head of a response whose body was malformed from its begin."""
+        self._client.write(self._head)
+        self._head = b""
 
     def overdue(self, now_ms: int) -> None:
         """Give up if the endpoint has been silent for too long."""
@@ -182,7 +188,8 @@ class Attempt:
         self.progress = Progress.STREAMING
         message = self._owner.message
         self.relay = message.relay_for(head)
-        self._client.write(self.relay.head_bytes(message.head))
+        # Sent with the first part of the body, which follows at once: one system call less.
+        self._head = self.relay.head_bytes(message.head)
 
     def response_part(self, data: bytes, *, ended: bool) -> None:
         """Pass on a part of the body, the first one with the head."""
@@ -191,6 +198,8 @@ class Attempt:
             return
         self.heard_ms = self.endpoint.last_byte_ms = self._context.now_ms()
         out = relay.part(data, ended=ended)
+        if self._head:
+            out, self._head = self._head + out, b""
         if out:
             self._client.write(out)
         if ended:

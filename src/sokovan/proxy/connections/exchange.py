@@ -242,6 +242,7 @@ class Exchange:
         attempt.close()
         self._relay = attempt.relay
         if attempt.relay is not None:
+            attempt.send_head()
             self._break_off(attempt.relay)
             return
         if reused:

@@ -60,16 +60,21 @@ class ControlLink:
         pause_s = PAUSE_FIRST_S
         while True:
             try:
-                await self._fetch()
+                changed = await self._fetch()
                 pause_s = PAUSE_FIRST_S
                 self._note(away="")
+                if not changed:
+                    # A manager that answers at once without news must not be asked in a loop.
+                    await self._clock.sleep(PAUSE_FIRST_S)
             except (ManagerAway, MalformedMessage) as problem:
                 self._note(away=str(problem))
                 await self._clock.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    async def _fetch(self) -> None:
+    async def _fetch(self) -> bool:
+        """Ask for news once; false if there are none. Raises ManagerAway, MalformedMessage."""
         table = self._context.table
+        before = (table.epoch, table.version)
         known = table.epoch and not self._whole
         query = {"epoch": table.epoch, "version": str(table.version), "wait_s": str(WAIT_S)}
         content = await self._call("GET", TABLE_PATH, params=query if known else {"version": "0", "wait_s": "0"})
@@ -82,9 +87,13 @@ class ControlLink:
             if self._whole:
                 raise ManagerAway("the manager sent a delta instead of a whole table") from None
             self._whole = True
-            return
+            return True
         self._context.manager_seen_ms = self._context.now_ms()
+        if (table.epoch, table.version) == before:
+            return False
+        # Acknowledged at once: a drain waits for it.
         self._context.demanded.set()
+        return True
 
     async def send_reports(self) -> None:
         """Report every second, and when requests begin to wait, until cancelled."""

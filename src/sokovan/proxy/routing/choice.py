@@ -129,7 +129,7 @@ def _sample(
         return [one for one in endpoints if one.free(now_ms) and one not in tried]
     sample: list[EndpointState] = []
     holder = next((pool.holders[block] for block in reversed(chain) if block in pool.holders), None)
-    if holder is not None and holder in endpoints and holder.free(now_ms) and holder not in tried:
+    if holder is not None and holder.free(now_ms) and holder not in tried:
         sample.append(holder)
     at, step = draws.below(count), 1 + draws.below(count - 1)
     # Steps that share no divisor with the count visit every endpoint once.
@@ -150,16 +150,21 @@ def _best(candidates: list[EndpointState], chain: tuple[int, ...], now_ms: int) 
     loads = [one.load(now_ms) for one in candidates]
     total, count = sum(loads), len(candidates)
     near = _near(min(loads))
-    best, best_rank = candidates[0], (-(1 << 62), 0, "")
+    best, best_score = candidates[0], -(1 << 62)
     for one, load in zip(candidates, loads, strict=True):
         score = -load * _SCALE * count // (total * one.entry.weight) if total else 0
         if chain and load <= near:
             score += one.prefixes.matched(chain) * _SCALE // len(chain)
-        # Ties: fewest served, then the smallest id.
-        rank = (score, -one.served, one.entry.endpoint_id)
-        if rank[:2] > best_rank[:2] or (rank[:2] == best_rank[:2] and rank[2] < best_rank[2]):
-            best, best_rank = one, rank
+        if score > best_score or (score == best_score and _is_before(one, best)):
+            best, best_score = one, score
     return best
+
+
+def _is_before(one: EndpointState, other: EndpointState) -> bool:
+    """The order of equal scores: fewest served, then the smallest id."""
+    if one.served != other.served:
+        return one.served < other.served
+    return one.entry.endpoint_id < other.entry.endpoint_id
 
 
 def _near(least: int) -> int:

@@ -82,6 +82,7 @@ class RouteState(Generic[W]):
             ]
             pool = old_pools.get(number) or RevisionPool(number, terms.weight, usable)
             pool.weight, pool.endpoints = terms.weight, usable
+            pool.holders = {block: one for block, one in pool.holders.items() if one in usable}
             self.pools.append(pool)
 
     def pool_of(self, endpoint: EndpointState) -> RevisionPool:

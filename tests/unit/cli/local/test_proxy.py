@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.entrypoints.proxy_process import ProxyOptions
+from sokovan.entrypoints.proxies.proxy_process import ProxyOptions
 from tests.unit.cli.canned_server import Sokovan
 
 MANAGER = "http://127.0.0.1:7646"
@@ -23,7 +23,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ProxyOptions]
         tell("listening")
         return 0
 
-    monkeypatch.setattr("sokovan.entrypoints.proxy_process.run_proxy", run)
+    monkeypatch.setattr("sokovan.entrypoints.proxies.proxy_process.run_proxy", run)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.delenv("SOKOVAN_PROXY_TOKEN", raising=False)
     return found
@@ -39,6 +39,11 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[ProxyOptions]
         manager=MANAGER, token=options.token, root=Path("r"), host="::1", port=8000, workers=4
     )
     assert options.token == "skp-1"  # noqa: S105  # written above
+
+
+def test_a_socket_of_the_parent_process_is_handed_over(sokovan: Sokovan, asked: list[ProxyOptions]) -> None:
+    assert sokovan("proxy", "--listen", "fd:5")[0] == 0
+    assert asked[0].descriptor == 5
 
 
 def test_a_proxy_without_a_manager_serves_the_routes_on_disk(sokovan: Sokovan, asked: list[ProxyOptions]) -> None:

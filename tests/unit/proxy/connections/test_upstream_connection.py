@@ -93,3 +93,17 @@ async def test_a_response_in_single_bytes_is_whole() -> None:
         proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
     ):
         assert body_of(await proxy.send(call())) == b"abc"
+
+
+async def test_a_body_that_is_malformed_from_its_begin_is_not_taken_for_whole() -> None:
+    async def malformed(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")
+
+    async with (
+        engines(malformed) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        found = await proxy.send(call(body=b'{"model":"chat","stream":true}'))
+
+        assert status_of(found) == 200
+        assert b"replica-failed" in body_of(found)

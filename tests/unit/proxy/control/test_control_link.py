@@ -104,6 +104,19 @@ async def test_the_table_is_fetched_whole_and_then_by_deltas_which_are_acknowled
         assert {(report.proxy_id, report.incarnation) for report in manager.reports} == {("proxy-1", 4)}
 
 
+async def test_a_manager_without_news_is_not_asked_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_link, "PAUSE_FIRST_S", 3600.0)
+    manager = Manager()
+    async with proxy_with(None) as proxy, running(manager) as engine, linked(proxy, engine, []):
+        for _ in range(5):
+            manager.updates.put_nowait(table_of(version=3))
+        await proxy.until(lambda: len(manager.asked) == 2)
+        count = len(manager.reports)
+        await proxy.until(lambda: len(manager.reports) > count + 2)
+
+        assert len(manager.asked) == 2
+
+
 async def test_a_delta_that_does_not_follow_is_answered_by_asking_for_the_whole_table() -> None:
     manager = Manager()
     async with proxy_with(None) as proxy, running(manager) as engine, linked(proxy, engine, []):

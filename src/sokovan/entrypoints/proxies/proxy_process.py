@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -11,25 +12,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx2
-import msgspec
 
-from sokovan.adapters.local.atomic_file import remove_unfinished, write_whole
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.local.random_source import number, secret_text
+from sokovan.adapters.local.random_source import number
 from sokovan.domain.errors import SokovanError
-from sokovan.entrypoints.proxy_workers import run_workers
+from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
+from sokovan.entrypoints.proxies.proxy_workers import run_workers
+from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
-from sokovan.proxy.accounts.usage_ledger import UsageLedger
 from sokovan.proxy.context import ProxyContext
-from sokovan.proxy.control.control_link import WAIT_S, ControlLink, ProxyIdentity
+from sokovan.proxy.control.control_link import WAIT_S, ControlLink
 from sokovan.proxy.proxy_server import ProxyServer
 from sokovan.proxy.routing.choice import Draws
-from sokovan.wire.serving.proxy_reports import UsageEntry
-from sokovan.wire.serving.serving_codec import MalformedMessage, decode_update, encode
+from sokovan.wire.serving.serving_codec import encode
 
-TABLE_FILE, USAGE_FILE = "table.json", "usage.json"
 # Time that requests under way get when the proxy is stopped.
 DRAIN_S = 30.0
+TRY_S = 0.1
+WATCH_S = 5.0
 
 
 class ProxyPortTaken(SokovanError):
@@ -44,7 +44,8 @@ class ProxyOptions:
     """Options of a proxy.
 
     `manager` is the URL of the API; empty: the table on disk is served and nothing reported.
-    `root` is its folder; each of several `workers` has one of its own in it.
+    `root` is its folder; each of several `workers` has one of its own in it. `descriptor` is
+    a listening socket of the parent process, instead of `host` and `port`.
     """
 
     manager: str
@@ -52,59 +53,8 @@ class ProxyOptions:
     root: Path
     host: str = "127.0.0.1"
     port: int = 0
+    descriptor: int | None = None
     workers: int = 1
-
-
-class _Spool(msgspec.Struct, frozen=True):
-    """The content of the usage file: identity, last number, entries not stored by the manager."""
-
-    proxy_id: str
-    incarnation: int
-    sequence: int = 0
-    entries: tuple[UsageEntry, ...] = ()
-
-
-class ProxyFolder:
-    """The files of one proxy process: its table, and its usage with its identity.
-
-    Identity and numbers are in one file, so that they are lost together or not at all.
-    """
-
-    def __init__(self, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._table, self._usage = root / TABLE_FILE, root / USAGE_FILE
-        for path in (self._table, self._usage):
-            remove_unfinished(path)
-        spool = self._read_spool()
-        self.identity = ProxyIdentity(spool.proxy_id, spool.incarnation + 1)
-        self.ledger = UsageLedger(sequence=spool.sequence, entries=spool.entries)
-        self.save_usage()
-
-    def _read_spool(self) -> _Spool:
-        try:
-            return msgspec.json.decode(self._usage.read_bytes(), type=_Spool)
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeError):
-            return _Spool(proxy_id=f"proxy-{secret_text(12)}", incarnation=0)
-
-    def save_usage(self) -> None:
-        """Write identity and usage durably. Raises OSError."""
-        spool = _Spool(
-            self.identity.proxy_id, self.identity.incarnation, self.ledger.sequence, tuple(self.ledger.entries)
-        )
-        write_whole(self._usage, msgspec.json.encode(spool))
-
-    def save_table(self, content: bytes) -> None:
-        """Write the table durably. Raises OSError."""
-        write_whole(self._table, content)
-
-    def load_table(self, server: ProxyServer, log: Callable[[str], None]) -> None:
-        """Put the last table in force, if there is a valid one."""
-        try:
-            server.apply(decode_update(self._table.read_bytes()))
-        except FileNotFoundError:
-            return
-        except MalformedMessage as problem:
-            log(f"the table on disk is not used: {problem}")
 
 
 def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
@@ -128,7 +78,7 @@ def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
     """Run a proxy until SIGINT or SIGTERM. Raises ProxyPortTaken."""
     several = options.workers > 1
-    with contextlib.closing(listening_socket(options.host, options.port, shared=several)) as listener:
+    with contextlib.closing(_listener(options, shared=several)) as listener:
         if not several:
             return _run(options, listener, log)
         # It stays bound, so that every process gets the port that it was given; connections go to those that listen.
@@ -136,10 +86,21 @@ def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
 
         def work(worker: int) -> int:
             own = replace(options, port=port, root=options.root / f"worker-{worker}")
-            with contextlib.closing(listening_socket(own.host, port, shared=True)) as shared:
+            with contextlib.closing(_listener(own, shared=True)) as shared:
                 return _run(own, shared, log)
 
-        return run_workers(options.workers, work, log=log)
+        lock = lock_folder(options.root)
+        try:
+            return run_workers(options.workers, work, log=log)
+        finally:
+            os.close(lock)
+
+
+def _listener(options: ProxyOptions, *, shared: bool) -> socket.socket:
+    if options.descriptor is None:
+        return listening_socket(options.host, options.port, shared=shared)
+    # A copy: each process closes its own.
+    return socket.socket(fileno=os.dup(options.descriptor))
 
 
 def _run(options: ProxyOptions, listener: socket.socket, log: Callable[[str], None]) -> int:
@@ -163,7 +124,8 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stopped.set)
-    clock, folder = SystemClock(), ProxyFolder(options.root)
+    clock = SystemClock()
+    folder = await _folder(options, clock)
     context = ProxyContext(
         loop=loop,
         wall_ms=clock.now_ms,
@@ -177,6 +139,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     folder.load_table(server, log)
     async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(server.run()), tasks.create_task(saver.run())]
+        running.append(tasks.create_task(_watch_folder(folder, clock, stopped)))
         if options.manager:
             client = await stack.enter_async_context(_client(options))
             link = ControlLink(
@@ -191,7 +154,29 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         for task in running:
             task.cancel()
     context.ledger.close()
-    folder.save_usage()
+    if folder.exists:
+        folder.save_usage()
+    folder.close()
+
+
+async def _watch_folder(folder: ProxyFolder, clock: Clock, stopped: asyncio.Event) -> None:
+    """Stop a proxy whose folder was removed: no server will ask it to end."""
+    while folder.exists:
+        await clock.sleep(WATCH_S)
+    stopped.set()
+
+
+async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:
+    """The folder of this process. Raises ProxyFolderInUse.
+
+    One that a parent process starts waits for the proxy of an earlier one to drain.
+    """
+    tries = 1 if options.descriptor is None else int((DRAIN_S + 5) / TRY_S)
+    for _ in range(tries - 1):
+        with contextlib.suppress(ProxyFolderInUse):
+            return ProxyFolder(options.root)
+        await clock.sleep(TRY_S)
+    return ProxyFolder(options.root)
 
 
 def _client(options: ProxyOptions) -> httpx2.AsyncClient:

@@ -9,18 +9,21 @@ import sys
 
 PROGRAM = """
 import os, signal, sys
-from sokovan.entrypoints import proxy_workers
+from sokovan.entrypoints.proxies import proxy_workers
 proxy_workers.PAUSE_FIRST_S = 0.01
 once = sys.argv[1]
+def tell(line):
+    # One write: the lines of several processes do not mix.
+    os.write(1, f"{line}\\n".encode())
 def work(worker):
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     if worker == 0 and not os.path.exists(once):
         open(once, "w").close()
         return 7
-    print("working", worker, flush=True)
+    tell(f"working {worker}")
     signal.sigwait({signal.SIGTERM})
     return 0
-sys.exit(proxy_workers.run_workers(2, work, log=lambda line: print(line, flush=True)))
+sys.exit(proxy_workers.run_workers(2, work, log=tell))
 """
 
 

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
-from sokovan.entrypoints.proxy_process import ProxyFolder, ProxyOptions, ProxyPortTaken, listening_socket, serve
-from sokovan.proxy.accounts.token_counts import TokenCount
+from sokovan.entrypoints.proxies import proxy_process
+from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder
+from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, ProxyPortTaken, listening_socket, serve
 from sokovan.wire.serving.serving_codec import encode
 from tests.unit.proxy.running_proxy import call, endpoint_of, engines, json_answer, route_of, status_of, table_of
-
-
-def test_identity_and_numbers_outlive_a_restart(tmp_path: Path) -> None:
-    first = ProxyFolder(tmp_path / "proxy")
-    first.ledger.add(key_id="k", deployment_id="d", revision=1, count=TokenCount(1, 2), failed=False, now_ms=0)
-    first.ledger.close()
-    first.save_usage()
-    second = ProxyFolder(tmp_path / "proxy")
-
-    assert second.identity.proxy_id == first.identity.proxy_id
-    assert second.identity.incarnation == first.identity.incarnation + 1
-    assert second.ledger.unsent() == first.ledger.unsent()
-    assert second.ledger.sequence == 1
-
-
-def test_a_folder_that_cannot_be_read_is_another_proxy(tmp_path: Path) -> None:
-    first = ProxyFolder(tmp_path)
-    (tmp_path / "usage.json").write_bytes(b"half a fi")
-
-    assert ProxyFolder(tmp_path).identity.proxy_id != first.identity.proxy_id
 
 
 def test_a_port_that_is_in_use_is_said_so() -> None:
@@ -76,4 +58,21 @@ async def test_a_proxy_without_its_manager_serves_from_its_disk(tmp_path: Path) 
 
     assert status_of(answer) == 200
     assert lines[0] == f"the gateway is ready at http://127.0.0.1:{port}"
-    assert ProxyFolder(tmp_path).ledger.unsent(), "the usage of a stopped proxy is kept"
+    folder = ProxyFolder(tmp_path)
+    assert folder.ledger.unsent(), "the usage of a stopped proxy is kept"
+    folder.close()
+
+
+async def test_a_proxy_ends_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_process, "WATCH_S", 0.01)
+    listener = listening_socket("127.0.0.1", 0, shared=False)
+    ready = asyncio.Event()
+    options = ProxyOptions(manager="", token="", root=tmp_path / "proxy")
+    serving = asyncio.create_task(serve(options, listener, lambda _line: ready.set()))
+    await ready.wait()
+    shutil.rmtree(tmp_path / "proxy")
+    async with asyncio.timeout(60):
+        await serving
+    listener.close()
+
+    assert not (tmp_path / "proxy").exists()

@@ -1,0 +1,1 @@
+"""The process of a proxy, its folder, and that of `sokovan up`."""

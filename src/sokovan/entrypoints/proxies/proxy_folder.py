@@ -1,0 +1,122 @@
+"""The folder of a proxy process: its lock, its table, its usage with its identity."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from sokovan.adapters.local.atomic_file import remove_unfinished, write_whole
+from sokovan.adapters.local.random_source import secret_text
+from sokovan.domain.errors import SokovanError
+from sokovan.proxy.accounts.usage_ledger import UsageLedger
+from sokovan.proxy.control.control_link import ProxyIdentity
+from sokovan.proxy.proxy_server import ProxyServer
+from sokovan.wire.serving.proxy_reports import UsageEntry
+from sokovan.wire.serving.serving_codec import MalformedMessage, decode_update
+
+TABLE_FILE, USAGE_FILE, LOCK_FILE = "table.json", "usage.json", "lock"
+
+
+class ProxyFolderInUse(SokovanError):
+    """Another process uses the folder; two would give numbers of usage twice."""
+
+    code = "proxy-folder-in-use"
+    hint = "stop the other proxy, or choose another folder with --root"
+
+
+class _Spool(msgspec.Struct, frozen=True):
+    """The usage file: identity, last number, entries not stored by the manager."""
+
+    proxy_id: str
+    incarnation: int
+    sequence: int = 0
+    entries: tuple[UsageEntry, ...] = ()
+
+
+def holder_of(root: Path) -> int | None:
+    """The process that holds the lock of a folder; None if no process does."""
+    try:
+        handle = os.open(root / LOCK_FILE, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(handle, 20, 0).strip()
+        return int(text) if text.isdigit() else None
+    finally:
+        os.close(handle)
+    return None
+
+
+class ProxyFolder:
+    """The files of one proxy process, which holds their lock.
+
+    Identity and numbers are in one file, so that they are lost together or not at all.
+    Raises ProxyFolderInUse.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._lock = lock_folder(root)
+        self._path = root / LOCK_FILE
+        self._table, self._usage = root / TABLE_FILE, root / USAGE_FILE
+        for path in (self._table, self._usage):
+            remove_unfinished(path)
+        spool = self._read_spool()
+        self.identity = ProxyIdentity(spool.proxy_id, spool.incarnation + 1)
+        self.ledger = UsageLedger(sequence=spool.sequence, entries=spool.entries)
+        self.save_usage()
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder is still there."""
+        return self._path.exists()
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._lock)
+
+    def _read_spool(self) -> _Spool:
+        try:
+            return msgspec.json.decode(self._usage.read_bytes(), type=_Spool)
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeError):
+            return _Spool(proxy_id=f"proxy-{secret_text(12)}", incarnation=0)
+
+    def save_usage(self) -> None:
+        """Write identity and usage durably. Raises OSError."""
+        spool = _Spool(
+            self.identity.proxy_id, self.identity.incarnation, self.ledger.sequence, tuple(self.ledger.entries)
+        )
+        write_whole(self._usage, msgspec.json.encode(spool))
+
+    def save_table(self, content: bytes) -> None:
+        """Write the table durably. Raises OSError."""
+        write_whole(self._table, content)
+
+    def load_table(self, server: ProxyServer, log: Callable[[str], None]) -> None:
+        """Put the last table in force, if there is a valid one."""
+        try:
+            server.apply(decode_update(self._table.read_bytes()))
+        except FileNotFoundError:
+            return
+        except MalformedMessage as problem:
+            log(f"the table on disk is not used: {problem}")
+
+
+def lock_folder(root: Path) -> int:
+    """Lock a folder; returns the open lock file. Raises ProxyFolderInUse."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = root / LOCK_FILE
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise ProxyFolderInUse(f"another proxy uses {path.parent}") from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, str(os.getpid()).encode(), 0)
+    return handle
