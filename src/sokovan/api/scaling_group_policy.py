@@ -14,7 +14,7 @@ from sokovan.domain.ids import DEFAULT_QUEUE
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.storage import UnitOfWork
-from sokovan.scheduling.profile import ACTIONS_TO_COME, SCHEDULER_OPTIONS, UnsupportedAction, profile_of
+from sokovan.scheduling.profile import SCHEDULER_OPTIONS, profile_of, require_applicable
 from sokovan.scheduling.registry import PluginRegistry
 
 # Profile keys that a scaling group sets elsewhere, rejected here to avoid contradictions.
@@ -66,9 +66,7 @@ def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
         plugins.validator(name)
     for name in profile.plugins:
         plugins.plugin(name)
-    for action in profile.actions:
-        if action in ACTIONS_TO_COME:
-            raise UnsupportedAction(f"scheduler_opts.actions names {action}")
+    require_applicable(profile)
 
 
 async def require_existing(unit: UnitOfWork, group: ScalingGroup) -> None:

@@ -164,8 +164,8 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
-        parts = _api_parts(store, ports, folder, live, telemetry=telemetry)
-        app = make_app(replace(parts, uploads=uploads), _api_settings(settings, folder, at))
+        parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+        app = make_app(parts, _api_settings(settings, folder, at))
         connections = Connections(limits, clock, telemetry=telemetry, log=log)
         serving = await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
@@ -333,8 +333,14 @@ def _manager_options(
     )
 
 
-def _api_parts(
-    store: SqlStore, ports: ManagerPorts, folder: DataFolder, live: LiveSettings, *, telemetry: PrometheusTelemetry
+def _dependencies(
+    store: SqlStore,
+    ports: ManagerPorts,
+    folder: DataFolder,
+    live: LiveSettings,
+    *,
+    telemetry: PrometheusTelemetry,
+    uploads: LocalUploads,
 ) -> ApiDependencies:
     clock, settings = SystemClock(), live.current
     ids = SortableIds(clock)
@@ -350,7 +356,8 @@ def _api_parts(
     )
     if settings.api.allow_several_users_without_isolation:
         controller.allow_sharing()
-    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=_pepper(folder))
+    pepper = folder.secret(PEPPER_FILE).encode()
+    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper)
     return ApiDependencies(
         store=notifying,
         leases=SqlLeases(store),
@@ -367,16 +374,13 @@ def _api_parts(
         telemetry=telemetry,
         metrics=telemetry.exposition,
         plugins=plugins,
+        uploads=uploads,
         settings=partial(effective_settings, live),
     )
 
 
-def _pepper(folder: DataFolder) -> bytes:
-    return folder.secret(PEPPER_FILE).encode()
-
-
 def _api_settings(settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> ApiSettings:
-    pepper = _pepper(folder)
+    pepper = folder.secret(PEPPER_FILE).encode()
     return replace(
         api_settings_of(settings, pepper=pepper, machine=machine_mark()),
         proxy_token=folder.secret(PROXY_KEY_FILE),

@@ -16,6 +16,8 @@ from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.allocate import Allocate, AllocateOutcome
 from sokovan.scheduling.engine.backfill import Backfill
 from sokovan.scheduling.engine.enqueue import Enqueue
+from sokovan.scheduling.engine.evictions.evict import Evictions
+from sokovan.scheduling.engine.evictions.trial import EvictingEngine
 from sokovan.scheduling.engine.explain import Explainer
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
@@ -30,7 +32,7 @@ from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import ACTIONS, SchedulingProfile, UnsupportedAction
+from sokovan.scheduling.profile import EVICTING_ACTIONS, SchedulingProfile
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 from sokovan.scheduling.selection import choice_for
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
@@ -45,13 +47,9 @@ def schedule(
     """Choose agents for the waiting sessions of a snapshot.
 
     Pure and deterministic: the same snapshot and profile give the same plan on any
-    machine. Raises UnknownPlugin for a name that the registry does not have,
-    UnsupportedAction for an action that is not implemented yet, and InvalidTopology for
-    HyperNodes that do not form a tree.
+    machine. Raises UnknownPlugin for a name that the registry does not have, and
+    InvalidTopology for HyperNodes that do not form a tree.
     """
-    for action in profile.actions:
-        if action not in ACTIONS:
-            raise UnsupportedAction(f"the action {action} is not implemented yet")
     with _gc_paused():
         return SchedulingCycle(snapshot, profile, registry).plan()
 
@@ -127,13 +125,18 @@ class SchedulingCycle:
 
     def plan(self) -> SchedulingPlan:
         """Run the actions of the profile, and explain the outcome."""
-        sessions = self._pending_sessions()
-        outcome = AllocateOutcome()
+        sessions = self.pending_sessions()
+        outcome, evictions = AllocateOutcome(), None
         for action in self._profile.actions:
             if action == "enqueue":
                 Enqueue(self._queue_usage, self._admission, self._extensions, self._new_queue).run(sessions)
             elif action == "allocate":
                 self._allocate(sessions, outcome)
+            elif action in EVICTING_ACTIONS:
+                evictions = evictions or Evictions(
+                    self._snapshot, self._profile.eviction_options, self.evicting_engine(outcome), outcome
+                )
+                evictions.run(action, sessions, self._new_queue)
             else:
                 Backfill(self._context, self._admission, outcome).run(sessions)
         for pending in sessions:
@@ -144,6 +147,7 @@ class SchedulingCycle:
         return SchedulingPlan(
             placements=tuple(outcome.placements),
             reservations=tuple(_reservation(name, kernels) for name, kernels in outcome.reserved.items()),
+            evictions=tuple(outcome.evictions),
             cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
             domains={SessionId(name): domain for name, domain in outcome.domains.items()},
             group_domains={SessionId(name): groups for name, groups in outcome.group_domains.items()},
@@ -163,8 +167,15 @@ class SchedulingCycle:
         rest = [pending for pending in candidates if pending.session.session_id not in reserved]
         Allocate(self._context, self._admission, outcome, self._new_queue).run(rest, first=first)
 
-    def _pending_sessions(self) -> list[PendingSession]:
-        """The sessions with waiting kernels, in the sequencer's order; computes the shares of their queues."""
+    def evicting_engine(self, outcome: AllocateOutcome | None = None) -> EvictingEngine:
+        """The parts of the cycle that evictions work on."""
+        outcome = outcome or AllocateOutcome()
+        allocate = Allocate(self._context, self._admission, outcome, self._new_queue)
+        backfill = Backfill(self._context, self._admission, outcome)
+        return EvictingEngine(self._context, self._table, self._ledger, allocate, backfill)
+
+    def pending_sessions(self) -> list[PendingSession]:
+        """The sessions with waiting kernels, in order; computes the shares of queues."""
         nominations = _nominations(self._snapshot.reservations)
         batching = BatchingContext(self._table, nominations, self._kernel_key(), self._batch_equal())
         requested: Counter[tuple[str, Shape]] = Counter()

@@ -24,12 +24,17 @@ class Placement(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """A running kernel to stop, to make room for another session."""
+    """A running kernel to stop, to make room for another session.
+
+    `action` is the one that chose it, `lost_s` the work that it loses in slot seconds.
+    """
 
     kernel_id: KernelId
     session_id: SessionId
     agent_id: AgentId
     for_session: SessionId
+    action: str = ""
+    lost_s: int = 0
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, fields
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-# Accepted in a profile, but refused by `schedule`: eviction is not implemented yet.
-ACTIONS_TO_COME = ("preempt", "reclaim")
-# Options of those actions, accepted in a profile for the same reason.
-OPTIONS_TO_COME = ("ancestor_reclaim_level",)
+# Actions that evict. The core decides them; a scaling group cannot name them yet, because nothing applies an eviction.
+EVICTING_ACTIONS = ("preempt", "reclaim")
 SHARD_MODES = ("none", "soft", "hard")
 
 VALIDATORS_DEFAULT = (
@@ -34,10 +33,13 @@ VALIDATORS_DEFAULT = (
 
 
 class UnsupportedAction(InvalidInput):
-    """A profile names an action that this version cannot run."""
+    """A scaling group names an action that evicts, which only simulations run."""
 
     code = "unsupported-action"
-    hint = f"remove it; this version supports {listed(ACTIONS)}"
+    hint = f"remove it; a scaling group runs {listed(ACTIONS)}; preempt and reclaim run in sokovan simulate"
+
+
+EVICTION_OPTIONS = tuple(one.name for one in fields(EvictionOptions))
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class SchedulingProfile:
     `shard` is the scheduler's own shard; `shard_mode` says whether agents of other
     shards come second (soft), not at all (hard), or are equal (none). With
     `prefer_lower_tier` a session waits for released room in a low tier rather than start
-    in a higher one. `options` has those of OPTIONS_TO_COME as they were written.
+    in a higher one. `eviction_options` are those of the actions that evict.
     """
 
     sequencer: str = "fifo"
@@ -61,13 +63,13 @@ class SchedulingProfile:
     shard_mode: str = "none"
     fit_error_cache: bool = True
     prefer_lower_tier: bool = False
-    options: Mapping[str, object] = field(default_factory=dict)
+    eviction_options: EvictionOptions = field(default_factory=EvictionOptions)
 
     def __post_init__(self) -> None:
         _require_one_of("queue_policy", self.queue_policy, POLICIES)
         _require_one_of("shard_mode", self.shard_mode, SHARD_MODES)
         for action in self.actions:
-            if action not in ACTIONS_TO_COME:
+            if action not in EVICTING_ACTIONS:
                 _require_one_of("actions", action, ACTIONS)
         if self.shard_mode != "none" and self.shard is None:
             raise InvalidSpec(
@@ -76,8 +78,8 @@ class SchedulingProfile:
 
 
 _LIST_HINT = """write a list in JSON, as in --option '{name}=["NAME", "NAME"]'"""
-_FIELDS = tuple(one.name for one in fields(SchedulingProfile) if one.name != "options")
-_PROFILE_KEYS = (*_FIELDS, "agent_selector", *OPTIONS_TO_COME)
+_FIELDS = tuple(one.name for one in fields(SchedulingProfile) if one.name != "eviction_options")
+_PROFILE_KEYS = (*_FIELDS, "agent_selector", *EVICTION_OPTIONS)
 # The keys of `scheduler_opts`; sequencer and selector are written differently there.
 SCHEDULER_OPTIONS = ("agent_selector", *(name for name in _FIELDS if name not in {"sequencer", "selector"}))
 
@@ -111,9 +113,11 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
         value = getattr(profile, name)
         if value != getattr(default, name):
             options[name] = list(value) if isinstance(value, tuple) else value
-    return ScalingGroup(
-        name=ScalingGroupName("default"), scheduler=profile.sequencer, scheduler_opts={**options, **profile.options}
-    )
+    for name in EVICTION_OPTIONS:
+        value = getattr(profile.eviction_options, name)
+        if value != getattr(default.eviction_options, name):
+            options[name] = value
+    return ScalingGroup(name=ScalingGroupName("default"), scheduler=profile.sequencer, scheduler_opts=options)
 
 
 def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
@@ -133,8 +137,15 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
     for name in ("sequencer", "selector", "queue_policy", "shard_mode", "shard"):
         if not isinstance(settings.get(name, ""), str):
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
-    rest = {key: value for key, value in values.items() if key in OPTIONS_TO_COME}
-    return SchedulingProfile(**settings, options=rest)  # type: ignore[arg-type]  # each was checked above
+    rest = EvictionOptions(**{key: value for key, value in values.items() if key in EVICTION_OPTIONS})  # type: ignore[arg-type]  # it checks them
+    return SchedulingProfile(**settings, eviction_options=rest)  # type: ignore[arg-type]  # each was checked above
+
+
+def require_applicable(profile: SchedulingProfile) -> None:
+    """Raise UnsupportedAction for a policy whose evictions nothing would apply."""
+    for action in profile.actions:
+        if action in EVICTING_ACTIONS:
+            raise UnsupportedAction(f"the action {action} evicts sessions, which a scaling group cannot do yet")
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:

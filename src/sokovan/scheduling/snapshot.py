@@ -61,7 +61,8 @@ class SessionWorkload:
 
     `submitted` orders sessions by age: a timestamp or a sequence number. At most
     `array_limit` sessions of the same `array` run at once. With `gates`, it is held and not
-    considered.
+    considered. `running_since_ms` and `checkpoint_ms` (the last one that it reported) say how
+    much work an eviction would lose; None for nothing, and for never.
     """
 
     session_id: SessionId
@@ -83,6 +84,8 @@ class SessionWorkload:
     array: str = ""
     array_limit: int | None = None
     gates: tuple[str, ...] = ()
+    running_since_ms: int | None = None
+    checkpoint_ms: int | None = None
 
     @property
     def waits(self) -> bool:

@@ -66,6 +66,8 @@ class Code(StrEnum):
     AGENTS_FAILING = "AGENTS_FAILING"
     NOT_TRIED = "NOT_TRIED"
     ALLOCATION_REFUSED = "ALLOCATION_REFUSED"
+    VICTIMS_PROTECTED = "VICTIMS_PROTECTED"
+    EVICTED = "EVICTED"
 
 
 # The advice and meaning of each code; the reference page is generated from this table.
@@ -127,6 +129,8 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     ),
     Code.NOT_TRIED: (Advice.ASK_ADMIN, "no action of the profile places kernels that request slots"),
     Code.ALLOCATION_REFUSED: (Advice.WAIT, "it was placed, but what the decision relied on had changed at the commit"),
+    Code.VICTIMS_PROTECTED: (Advice.WAIT, "it lacks room, and no running session may be evicted for it"),
+    Code.EVICTED: (Advice.WAIT, "kernels of it were evicted in this cycle for another session"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -65,6 +66,15 @@ def _evicted(state: SimulationState, expected: list[str] | None) -> Iterable[str
         yield f"{kernel} was {'' if kernel in got else 'not '}evicted"
 
 
+def _lost(state: SimulationState, expected: Mapping[str, int] | None) -> Iterable[str]:
+    got = Counter[str]()
+    for eviction in state.evictions:
+        got[str(eviction.session_id)] += eviction.lost_s
+    for session, slot_seconds in (expected or {}).items():
+        if got[session] != slot_seconds:
+            yield f"{session} lost {got[session]} slot seconds, expected {slot_seconds}"
+
+
 def _reserved(state: SimulationState, expected: Mapping[str, list[str]] | None) -> Iterable[str]:
     held = {str(reservation.session_id): list(reservation.agents) for reservation in state.plan.reservations}
     for session, agents in (expected or {}).items():
@@ -109,4 +119,5 @@ CHECKS: dict[str, Check] = {
     "reserved": _reserved,
     "pending": _pending,
     "reason": _reasons,
+    "lost": _lost,
 }

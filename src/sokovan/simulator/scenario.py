@@ -30,14 +30,14 @@ CYCLES_MAX = 10_000
 
 _TOP = (
     "scenario", "source", "profile", "cycles", "agents", "hypernodes", "queues", "sessions", "expect",
-    "limits", "now", "history", "fair_share", "outcomes", "cursor",
+    "limits", "now", "cycle_s", "history", "fair_share", "outcomes", "cursor",
 )  # fmt: skip
 _AGENT = ("slots", "labels", "taints", "arch", "max_kernels", "status", "shard", "images")
 _QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", "deserved", "guarantee")
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
     "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "gates", "kernels",
-    "labels", "where", "tolerations", "affinity", "anti_affinity",
+    "labels", "where", "tolerations", "affinity", "anti_affinity", "runs_for", "checkpoint",
 )  # fmt: skip
 _KERNEL = (
     "group", "slots", "require", "labels", "arch", "at", "nominated", "priority", "preemptible", "releasing", "image",
@@ -45,7 +45,7 @@ _KERNEL = (
 _LIMIT = ("slots", "sessions", "pending", "pending_slots")
 _EXPECT = (
     "placed", "placed_count", "placed_in", "placed_within", "same_hypernode_tier", "evicted", "reserved", "pending",
-    "reason",
+    "reason", "lost",
 )  # fmt: skip
 
 
@@ -65,6 +65,7 @@ class Scenario:
     expect: Mapping[str, object]
     limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = field(default_factory=dict)
     now_ms: int = 0
+    cycle_ms: int = 0
     history: tuple[UsageRecord, ...] = ()
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
     outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class _Reader:
         self._entries = entries
         self._agents: dict[str, AgentInfo] = {}
         self._kernels: set[str] = set()
+        self._now_ms = self._get("now", lambda value: value.number(least=0) * 1000) or 0
 
     def scenario(self, name: str, document: ScenarioValue) -> Scenario:
         """The scenario of a document."""
@@ -107,7 +109,7 @@ class _Reader:
         sessions = tuple(
             self._session(key, value, index) for index, (key, value) in enumerate(self._section("sessions").items())
         )
-        now_ms = self._get("now", lambda value: value.number(least=0) * 1000) or 0
+        now_ms = self._now_ms
         return Scenario(
             name=name,
             file=document.location.file,
@@ -121,6 +123,7 @@ class _Reader:
             expect=self._expect({session.session_id for session in sessions}),
             limits=self._limits(),
             now_ms=now_ms,
+            cycle_ms=self._get("cycle_s", lambda value: value.number(least=0) * 1000) or 0,
             history=self._history(now_ms),
             fair_share=self._get("fair_share", _fair_share) or FairSharePolicy(),
             outcomes={SessionId(key): value.flag() for key, value in self._section("outcomes").items()},
@@ -196,7 +199,13 @@ class _Reader:
             gates=tuple(item.text() for item in _list_at(given, "gates")),
             preemptible=given["preemptible"].flag() if "preemptible" in given else True,
             preemption=_choice(given.get("preemption"), Preemption, Preemption.ALWAYS),
+            running_since_ms=self._ago(given.get("runs_for")),
+            checkpoint_ms=self._ago(given.get("checkpoint")),
         )
+
+    def _ago(self, value: ScenarioValue | None) -> int | None:
+        """The time that lies so many seconds before the first cycle."""
+        return None if value is None else self._now_ms - value.number(least=0) * 1000
 
     def _kernel(self, name: str, value: ScenarioValue) -> KernelWorkload:
         given = value.items(_KERNEL)
@@ -255,9 +264,12 @@ class _Reader:
         for value in _list_at(given, "evicted"):
             if value.text() not in self._kernels:
                 raise value.location.error(f"there is no kernel {value.text()!r}")
+        for value in _mapping_at(given, "lost").values():
+            value.number(least=0)
         self._check_names(given)
         named = [(item.text(), item) for item in _list_at(given, "pending")]
-        for session, value in (*_mapping_at(given, "reserved").items(), *_mapping_at(given, "reason").items(), *named):
+        keyed = [item for key in ("reserved", "reason", "lost") for item in _mapping_at(given, key).items()]
+        for session, value in (*keyed, *named):
             if session not in sessions:
                 raise value.location.error(f"there is no session {session!r}")
         return {key: value.plain() for key, value in given.items()}

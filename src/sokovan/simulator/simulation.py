@@ -28,6 +28,7 @@ class SimulationState:
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     plan: SchedulingPlan = field(default_factory=SchedulingPlan)
+    now_ms: int = 0
 
     def snapshot(self) -> SystemSnapshot:
         """The snapshot for the next cycle."""
@@ -38,7 +39,7 @@ class SimulationState:
             hypernodes=scenario.hypernodes,
             queues=scenario.queues,
             scaling_group=group_of(scenario.profile),
-            now_ms=scenario.now_ms,
+            now_ms=self.now_ms,
             usage=_usage(self.sessions),
             limits=scenario.limits,
             outcomes=scenario.outcomes,
@@ -57,6 +58,7 @@ class SimulationState:
         placed = {placement.kernel_id: placement.agent_id for placement in self.plan.placements}
         evicted = {eviction.kernel_id for eviction in self.plan.evictions}
         self.sessions = tuple(_after(session, placed, evicted, self.plan.domains) for session in self.sessions)
+        self.now_ms += self.scenario.cycle_ms
 
     def _agent(self, index: int) -> AgentInfo:
         agent = self.scenario.agents[index]
@@ -74,7 +76,7 @@ class SimulationState:
 def initial_state(scenario: Scenario) -> SimulationState:
     """State before the first cycle."""
     cursors = {"default": scenario.cursor} if scenario.cursor is not None else {}
-    return SimulationState(scenario, scenario.sessions, CarriedState(cursors=cursors))
+    return SimulationState(scenario, scenario.sessions, CarriedState(cursors=cursors), now_ms=scenario.now_ms)
 
 
 def run(scenario: Scenario, registry: PluginRegistry = BUILT_IN) -> SimulationState:

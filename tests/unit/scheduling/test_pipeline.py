@@ -22,7 +22,7 @@ from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.codec import snapshot_to_json
 from sokovan.scheduling.pipeline import schedule
-from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, UnsupportedAction
+from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.scheduling.trace import Code
@@ -133,12 +133,12 @@ def test_the_plan_does_not_depend_on_the_hash_seed_of_the_process(tmp_path: Path
     assert outputs == {json.dumps(to_plain(decide(mixed(), sequencer="drf")))}
 
 
-@pytest.mark.parametrize("action", ACTIONS_TO_COME)
-def test_an_action_to_come_is_refused_rather_than_passed_over(action: str) -> None:
-    with pytest.raises(UnsupportedAction, match=f"the action {action} is not implemented yet") as refused:
-        schedule(snapshot([agent("a")]), SchedulingProfile(actions=("allocate", action)))
-    assert refused.value.code == "unsupported-action"
-    assert "allocate, backfill, enqueue" in refused.value.hint
+def test_an_action_that_evicts_gives_evictions_and_a_reservation() -> None:
+    sessions = [session("low", kernel("k", on="a"), priority=1), session("high", priority=2)]
+    seen = snapshot([agent("a", "cpu=1", used="cpu=1", kernel_count=1)], sessions)
+    plan = schedule(seen, SchedulingProfile(actions=("allocate", "preempt")))
+    assert [(one.session_id, one.for_session, one.action) for one in plan.evictions] == [("low", "high", "preempt")]
+    assert [one.session_id for one in plan.reservations] == ["high"]
 
 
 def test_hypernodes_that_are_no_tree_are_refused() -> None:

@@ -9,14 +9,17 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.profile import (
     ACTIONS,
-    ACTIONS_TO_COME,
+    EVICTING_ACTIONS,
     VALIDATORS_DEFAULT,
     SchedulingProfile,
+    UnsupportedAction,
     group_of,
     profile_from,
     profile_of,
+    require_applicable,
 )
 from sokovan.scheduling.registry import BUILT_IN
 
@@ -54,8 +57,9 @@ def test_every_key_may_be_written_plainly() -> None:
     )  # fmt: skip
 
 
-def test_options_of_actions_to_come_are_kept_as_they_were_written() -> None:
-    assert profile_from({"ancestor_reclaim_level": 2}).options == {"ancestor_reclaim_level": 2}
+def test_the_options_of_the_actions_that_evict_are_read() -> None:
+    options = profile_from({"ancestor_reclaim_level": 2, "evictions_per_cycle": 5}).eviction_options
+    assert options == EvictionOptions(ancestor_reclaim_level=2, evictions_per_cycle=5, assumed_checkpoint=600)
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_name() -> None:
@@ -93,6 +97,9 @@ def test_an_empty_mapping_gives_the_default() -> None:
         ({"selector": None}, "selector", "must be a string"),
         ({"agent_selector": ["x"]}, "selector", "must be a string"),
         ({"queue_policy": []}, "queue_policy", "must be a string"),
+        ({"ancestor_reclaim_level": -1}, "ancestor_reclaim_level", "must be a whole number, 0 or more"),
+        ({"evictions_per_cycle": "many"}, "evictions_per_cycle", "must be a whole number, 0 or more"),
+        ({"assumed_checkpoint": True}, "assumed_checkpoint", "must be a whole number, 0 or more"),
     ],
 )
 def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str, Any], field: str, said: str) -> None:
@@ -102,15 +109,20 @@ def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str
     assert said in str(refused.value)
 
 
-def test_actions_to_come_may_be_named_in_a_profile() -> None:
-    assert profile_from({"actions": [*ACTIONS, *ACTIONS_TO_COME]}).actions == (*ACTIONS, *ACTIONS_TO_COME)
+def test_actions_that_evict_may_be_named_in_a_profile_but_not_in_a_scaling_group() -> None:
+    profile = profile_from({"actions": [*ACTIONS, *EVICTING_ACTIONS]})
+    assert profile.actions == (*ACTIONS, *EVICTING_ACTIONS)
+    with pytest.raises(UnsupportedAction, match="the action preempt evicts sessions") as refused:
+        require_applicable(profile)
+    assert "a scaling group runs allocate, backfill, enqueue" in refused.value.hint
+    require_applicable(SchedulingProfile())
 
 
 @pytest.mark.parametrize(
     "profile",
     [
         SchedulingProfile(),
-        SchedulingProfile(sequencer="drf", selector="legacy", options={"ancestor_reclaim_level": 1}),
+        SchedulingProfile(sequencer="drf", selector="legacy", eviction_options=EvictionOptions(1, 2, 3)),
         SchedulingProfile(queue_policy="capacity", hierarchy=True, actions=(), validators=("concurrency",)),
         SchedulingProfile(
             plugins=("mine",), shard="east", shard_mode="hard", fit_error_cache=False, prefer_lower_tier=True

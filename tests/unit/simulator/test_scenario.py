@@ -11,6 +11,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import Preemption, SessionType, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import FairSharePolicy, UsageRecord
 from sokovan.simulator import documents
@@ -81,7 +82,7 @@ def test_the_head_of_a_scenario_is_read() -> None:
     assert (scenario.cycles, scenario.now_ms, scenario.cursor) == (3, 100_000, "n2")
     assert scenario.profile == SchedulingProfile(
         sequencer="drf", selector="dispersed", queue_policy="capacity", hierarchy=True, actions=("allocate",),
-        options={"ancestor_reclaim_level": 1},
+        eviction_options=EvictionOptions(ancestor_reclaim_level=1),
     )  # fmt: skip
     assert scenario.outcomes == {"before": True}
     assert scenario.history == (UsageRecord("alice", 40_000, 5),)

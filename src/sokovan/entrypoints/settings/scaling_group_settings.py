@@ -20,7 +20,7 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import ACTIONS, EVICTING_ACTIONS, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 _DEFAULT = SchedulingProfile()
@@ -228,8 +228,8 @@ class ScalingGroupReader:
         opts = group.get("scheduler_opts")
         options = opts if isinstance(opts, Mapping) else {}
         for action in _texts(options.get("actions")):
-            if action in ACTIONS_TO_COME:
-                problem = f"{quoted(action)} cannot be run by this version; it runs {listed(ACTIONS)}"
+            if action in EVICTING_ACTIONS:
+                problem = f"{quoted(action)} cannot be run by a scaling group yet; it runs {listed(ACTIONS)}"
                 self._wrong(f"{path}.scheduler_opts.actions", problem)
         if self._registry is None:
             return

@@ -25,7 +25,7 @@ from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.extensions import PluginFailed
-from sokovan.scheduling.plan import Placement
+from sokovan.scheduling.plan import Eviction, Placement
 from sokovan.scheduling.trace import Code
 
 KernelOnAgent = tuple[str, str]
@@ -40,6 +40,7 @@ class AllocateOutcome:
 
     placements: list[Placement] = field(default_factory=list)
     reserved: dict[str, list[KernelOnAgent]] = field(default_factory=dict)
+    evictions: list[Eviction] = field(default_factory=list)
     domains: dict[str, str] = field(default_factory=dict)
     group_domains: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -129,7 +130,7 @@ class Allocate:
         if reason is not None:
             while (pending := waiting.pop()) is not None:
                 # An objection of a validator comes first: a share may come back, a limit stays.
-                if not self._refused(pending):
+                if not self.refused(pending):
                     pending.reason = reason._replace(shape=pending.batches[0].shape)
             return False
         pending = waiting.pop()
@@ -154,7 +155,8 @@ class Allocate:
             return PendingReason(Code.PLUGIN_FAILED, str(failed))
         return None
 
-    def _refused(self, pending: PendingSession) -> bool:
+    def refused(self, pending: PendingSession) -> bool:
+        """Whether a validator or plugin objects; the reason is on the session."""
         try:
             pending.reason = self._admission.objection(pending)
         except PluginFailed as failed:
@@ -163,7 +165,7 @@ class Allocate:
 
     def _serve_session(self, pending: PendingSession, *, may_reserve: bool = True) -> bool:
         """Validate and try one session; True if kernels were placed and more are waiting."""
-        if self._refused(pending):
+        if self.refused(pending):
             return False
         return self._try_session(pending, may_reserve=may_reserve) and bool(pending.batches)
 
@@ -214,11 +216,15 @@ class Allocate:
         """The general path: one attempt on a Statement, committed or rolled back."""
         statement = Statement(self._context.workspace, self._context.choice)
         attempt = PlacementAttempt(pending, self._context, statement, may_reserve=may_reserve)
-        if statement.attempt(lambda: self._fits(pending, statement, attempt)):
-            return self._commit(pending, statement)
+        if statement.attempt(lambda: self.fits(pending, statement, attempt)):
+            return self._commit(pending, statement, ready=pending.ready_with(statement.placed))
         return False
 
-    def _fits(self, pending: PendingSession, statement: Statement, attempt: PlacementAttempt) -> bool:
+    def reserve(self, pending: PendingSession, statement: Statement) -> None:
+        """Hold all that a statement found for a session; none of it starts in this cycle."""
+        self._commit(pending, statement, ready=False)
+
+    def fits(self, pending: PendingSession, statement: Statement, attempt: PlacementAttempt) -> bool:
         """Find agents within all limits; False with the reason on the session."""
         if not attempt.run():
             # If the session lacks the kernels that a limit excludes, the limit is the reason.
@@ -231,13 +237,12 @@ class Allocate:
                 pending.reason = self._admission.over_limit(pending, slots)
         return pending.reason is None
 
-    def _commit(self, pending: PendingSession, statement: Statement) -> bool:
+    def _commit(self, pending: PendingSession, statement: Statement, *, ready: bool) -> bool:
         """Charge owner and queue, record the outcome; True if the session starts now."""
         shapes = statement.shape_counts()
         self._admission.count(pending, [(shape.slots, count) for shape, count in shapes.items()])
         for shape, count in shapes.items():
             self._context.queue_usage.charge(pending.node, shape.slot_pairs, count)
-        ready = pending.ready_with(statement.placed)
         statement.commit()
         if pending.best_effort:
             self._context.count_best_effort(pending.session, statement.placed)

@@ -44,30 +44,42 @@ class Backfill:
                 pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
 
     def _serve(self, pending: PendingSession) -> None:
-        """Try one range of agents after another, until the session is ready with what was placed."""
+        """Place the kernels if the session is ready with them."""
         statement = Statement(self._context.workspace, self._context.choice)
+        left = self._context.best_effort_left(pending.session)
+        fits, most = self._fits(pending, statement, later=False)
+        if fits:
+            self._commit(pending, statement)
+        elif pending.reason is None:
+            limited = left < len(pending.best_effort)
+            pending.reason = self._context.best_effort_limit(pending.session) if limited else _reason(pending, most)
+
+    def fits_later(self, pending: PendingSession, statement: Statement) -> bool:
+        """Whether the session is ready with kernels placed or waiting for released room."""
+        return self._fits(pending, statement, later=True)[0]
+
+    def _fits(self, pending: PendingSession, statement: Statement, *, later: bool) -> tuple[bool, int]:
+        """Try one range of agents after another; also the most kernels that fit in one."""
         placer = KernelPlacer(pending, self._context, statement)
+        placer.reserves_best_effort = later
         batches = sorted(pending.best_effort, key=lambda batch: -batch.kernels[0].priority)
         most, left = 0, self._context.best_effort_left(pending.session)
 
         def fill(agents: range) -> bool:
             nonlocal most
             for batch in batches:
-                if len(statement.placed) >= left:
+                if len(statement.kernels) >= left:
                     break
                 placer.place_best_effort(batch, agents)
-            most = max(most, len(statement.placed))
-            placed = {id(batch) for batch, _, _ in statement.placed}
+            most = max(most, len(statement.kernels))
+            placed = {id(batch) for batch, _, _ in statement.kernels}
             lacking = [batch for batch in pending.best_effort if id(batch) not in placed]
             return bool(placed) and pending.ready_without((), lacking)
 
         for agents in self._agent_ranges(pending):
             if statement.attempt(lambda agents=agents: fill(agents)):  # type: ignore[misc]  # bound to this range
-                self._commit(pending, statement)
-                return
-        if pending.reason is None:
-            limited = left < len(pending.best_effort)
-            pending.reason = self._context.best_effort_limit(pending.session) if limited else _reason(pending, most)
+                return True, most
+        return False, most
 
     def _agent_ranges(self, pending: PendingSession) -> list[range]:
         """All agents, or for a hard topology the HyperNodes that it allows."""

@@ -1,9 +1,9 @@
 """Explainer: the DecisionTrace of a cycle.
 
 Takes all pending sessions at the end of a cycle. Gives a verdict for each, with the
-numbers of that moment. Room only shrinks in a cycle, so a shape that did not fit when
-it was tried does not fit at the end either, and one FitError per shape serves every
-session of that shape.
+numbers of that moment. Free room only shrinks in a cycle (evictions free it later), so a
+shape that did not fit when it was tried does not fit at the end either, and one FitError
+per shape serves every session of that shape.
 """
 
 from __future__ import annotations

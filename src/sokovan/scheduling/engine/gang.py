@@ -47,7 +47,8 @@ class CycleContext:
     choice: AgentChoice
     queue_usage: QueueUsage
     extensions: Extensions
-    # Shapes that fit no agent while nothing was tentative. Room only shrinks in a cycle. None turns the cache off.
+    # Shapes that fit no agent while nothing was tentative. None turns the cache off. Evictions clear it: otherwise
+    # room only shrinks in a cycle.
     fit_error_cache: set[Shape] | None = field(default_factory=set)
     best_effort: BestEffortUsage | None = None  # None if no best-effort kernel waits or runs
     prefer_lower_tier: bool = False  # whether waiting in a low tier is better than starting in a higher one
@@ -87,6 +88,7 @@ class KernelPlacer:
         self._pending, self._context, self._statement = pending, context, statement
         self._workspace, self._choice = context.workspace, context.choice
         self.may_reserve = True
+        self.reserves_best_effort = False  # whether a best-effort kernel may wait for room that is being released
         self.refusal: QueueRefusal | None = None
         self.misfit: Shape | None = None  # the first shape that found no agent
         # Whether a plugin keeps one more kernel out of the queue, on top of what the statement holds.
@@ -146,15 +148,20 @@ class KernelPlacer:
         pending, index = self._pending, batch.kernel_group
         group = None if index == NO_GROUP else pending.kernel_groups[index]
         if group is None or group.topology is None or group.topology.mode is TopologyMode.SOFT:
-            return self.place(batch, batch.kernels, agents) > 0
+            return self._seat_best_effort(batch, agents)
         topology = self._context.topology
         used = [agent for other, _, agent in self._statement.kernels if other.kernel_group == index]
         for tier in topology.tiers(topology.tier_limit(group.topology), inside=ROOT, agents=[*group.agents, *used]):
             for inner in map(topology.agents, tier.names):
                 inside = agents.start <= inner.start and inner.stop <= agents.stop
-                if inside and self.place(batch, batch.kernels, inner):
+                if inside and self._seat_best_effort(batch, inner):
                     return True
         return False
+
+    def _seat_best_effort(self, batch: KernelBatch, agents: range) -> bool:
+        if self.place(batch, batch.kernels, agents):
+            return True
+        return self.reserves_best_effort and self.reserve(batch, batch.kernels, agents) > 0
 
     def reserve(self, batch: KernelBatch, kernels: Sequence[KernelWorkload], agents: range) -> int:
         """Reserve room that is being released for as many of these kernels as fit."""

@@ -38,11 +38,19 @@ class PlacementAttempt:
     """One attempt to place one session; the Statement holds the result."""
 
     def __init__(
-        self, pending: PendingSession, context: CycleContext, statement: Statement, *, may_reserve: bool = True
+        self,
+        pending: PendingSession,
+        context: CycleContext,
+        statement: Statement,
+        *,
+        may_reserve: bool = True,
+        released: bool = False,
     ) -> None:
         self._pending, self._context, self._statement = pending, context, statement
         self._placer = KernelPlacer(pending, context, statement)
         self._may_reserve = self._placer.may_reserve = may_reserve
+        # With `released`, room that is being released is as good as free room, for best-effort kernels as well.
+        self._released = self._placer.reserves_best_effort = released
         self._grows = pending.grows()
         self._batches = pending.batches
         self._limited = False  # whether the owner may run fewer best-effort kernels than the session has
@@ -170,6 +178,7 @@ class PlacementAttempt:
                 return False
         demand, whole = self._demand()
         times = (False, True) if self._may_reserve and self._context.workspace.releases else (False,)
+        times = (True,) if self._released else times
         if self._context.prefer_lower_tier:
             steps = [(tier, later) for tier in tiers for later in times]
         else:

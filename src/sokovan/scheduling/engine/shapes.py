@@ -85,6 +85,9 @@ class Shape:
         request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
         self.both: Ints = np.concatenate((request, request))
         self.later: Ints = np.concatenate((np.zeros_like(request), request))
+        # What an evicted kernel releases; its ports rest first.
+        self.released: Ints = self.later.copy()
+        self.released[[column + workspace.width for column in workspace.port_column.values()]] = 0
         self.columns: Ints = np.flatnonzero(request)
         self.amounts: Ints = request[self.columns]
         self.pairs = list(zip(self.columns.tolist(), self.amounts.tolist(), strict=True))
@@ -124,6 +127,11 @@ class Shape:
     def future_counts(self, workspace: Workspace, agents: Ints | slice = slice(None)) -> Ints:
         """How many kernels each agent could take once everything being released is free."""
         return np.asarray(np.where(self.allowed(agents), self._counts(workspace.future[agents]), 0), np.int64)
+
+    def counts_with(self, workspace: Workspace, agents: Ints | slice, more: Ints) -> Ints:
+        """How many kernels each agent could take later with so much more room."""
+        counts = self._counts(workspace.future[agents] + more)
+        return np.asarray(np.where(self.allowed(agents), counts, 0), np.int64)
 
     def ever_counts(self, workspace: Workspace) -> Ints:
         """How many kernels each agent could take if it were empty."""

@@ -96,8 +96,10 @@ class Statement:
         self.reserved.append((batch, kernel, agent))
 
     def evict(self, shape: Shape, agent: int) -> None:
-        """Count a running kernel as being released."""
-        self._workspace.free_soon(agent, shape.later)
+        """Count a running kernel as being released; on an unknown agent, nothing is."""
+        if agent >= 0:
+            self._workspace.free_soon(agent, shape.released)
+            shape.count_placed(agent, -1)
         self._operations.append(StatementOperation("evict", shape, agent, 1, self._choice.cursor))
 
     def checkpoint(self) -> int:
@@ -120,8 +122,9 @@ class Statement:
                 self._workspace.hold(agents, -shape.later, -1)
                 shape.count_placed(agents, -1)
                 self.reserved.pop()
-            else:
-                self._workspace.free_soon(agents, -shape.later)
+            elif agents >= 0:
+                self._workspace.free_soon(agents, -shape.released)
+                shape.count_placed(agents, 1)
             self._choice.cursor = cursor
 
     def commit(self) -> tuple[StatementOperation, ...]:

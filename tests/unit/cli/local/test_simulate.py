@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,18 @@ def test_an_unmet_expectation_ends_with_1_and_prints_the_difference(
     assert err == "1 ok, 1 failed\n"
 
 
-def test_a_scenario_that_cannot_be_run_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(written(tmp_path, "scenario: s\nprofile: {actions: [reclaim]}\n")) == 1
-    assert "the action reclaim is not implemented yet [unsupported-action]" in capsys.readouterr().out
+def test_evictions_are_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """
+        scenario: s
+        profile: {actions: [allocate, preempt]}
+        agents: {n1: {slots: {cpu: 1}}}
+        sessions:
+          low: {kernels: {k1: {slots: {cpu: 1}, at: n1}}}
+          high: {priority: 1, kernels: {k2: {slots: {cpu: 1}}}}
+    """
+    assert run(written(tmp_path, textwrap.dedent(text)), json=True) == 0
+    [outcome] = json.loads(capsys.readouterr().out)
+    assert (outcome["evicted"], outcome["reserved"]) == (["k1"], {"high": ["n1"]})
 
 
 def test_a_profile_with_an_unknown_plugin_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

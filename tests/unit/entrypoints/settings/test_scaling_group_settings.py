@@ -10,7 +10,7 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.entrypoints.settings.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.settings.setting_kinds import SettingProblem
-from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, profile_of
+from sokovan.scheduling.profile import EVICTING_ACTIONS, SchedulingProfile, profile_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
 
@@ -98,8 +98,8 @@ def test_a_key_of_a_group_that_is_wrong_is_named(given: object, problem: str) ->
     assert found.startswith(f"scaling_groups.gpu{problem}")
 
 
-@pytest.mark.parametrize("action", ACTIONS_TO_COME)
-def test_actions_that_the_core_cannot_run_are_refused_here_and_not_in_the_cycle(action: str) -> None:
+@pytest.mark.parametrize("action", EVICTING_ACTIONS)
+def test_actions_that_evict_are_refused_here_and_not_in_the_cycle(action: str) -> None:
     _, [problem] = groups_of({"default": {"scheduler_opts": {"actions": ["allocate", action]}}})
     assert problem.startswith(f"scaling_groups.default.scheduler_opts.actions: {action!r} cannot be run")
 
@@ -147,7 +147,7 @@ def test_a_plugin_that_cannot_be_made_is_named_with_its_reason() -> None:
 
 def test_the_tables_name_every_field_of_a_group_and_of_a_profile() -> None:
     assert set(GROUP_KEYS) == {one.name for one in fields(ScalingGroup)} - {"name"}
-    profile = {one.name for one in fields(SchedulingProfile)} - {"sequencer", "selector", "options"}
+    profile = {one.name for one in fields(SchedulingProfile)} - {"sequencer", "selector", "eviction_options"}
     assert set(OPTIONS) == profile | {"agent_selector"}
 
 

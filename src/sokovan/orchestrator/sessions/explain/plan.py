@@ -16,7 +16,7 @@ from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, W
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile, profile_of
+from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
 
@@ -114,7 +114,9 @@ class DryRuns:
             return await self._snapshots.snapshot(scaling_group)
 
     async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> DryRunOutcome:
-        plan = await self._plan(snapshot, profile_of(snapshot.scaling_group))
+        profile = profile_of(snapshot.scaling_group)
+        require_applicable(profile)
+        plan = await self._plan(snapshot, profile)
         verdict = plan.trace[session.session_id]
         index = {kernel.kernel_id: number for number, kernel in enumerate(session.kernels)}
         agents = [(index[one.kernel_id], one.agent_id) for one in plan.placements if one.kernel_id in index]

@@ -40,6 +40,14 @@ class BestEffortUsage:
         if session.session_type.is_charged:
             self._by_user[session.owner.user] += kernels
 
+    def saved(self) -> Counter[str]:
+        """The counts by user, for `restore`."""
+        return self._by_user.copy()
+
+    def restore(self, saved: Counter[str]) -> None:
+        """Put the counts by user back."""
+        self._by_user = saved
+
     def limit_text(self, session: SessionWorkload) -> str:
         """The use and the limit of the owner of a session."""
         user, count = session.owner.user, self._by_user[session.owner.user]

@@ -150,14 +150,14 @@ class QueueUsage:
             node.share = self._share(node)
 
     def charge(self, node: QueueNode, pairs: Pairs, times: int = 1) -> None:
-        """Add a placement to the usage of a queue and of those above it."""
+        """Add a placement to a queue and those above it; negative times take it off."""
         for above in node.limiting_queues():
             allocated, deserves, deserved, share = above.allocated, above.deserves, above.deserved, above.share
             for column, amount in pairs:
                 used = allocated[column] = allocated[column] + amount * times
                 if deserves[column]:
                     share = max(share, used * ONE // deserved[column] if deserved[column] else ONE)
-            above.share = share
+            above.share = share if times > 0 else self._share(above)
 
     def unfit(self, node: QueueNode) -> tuple[Code, str] | None:
         """Why a queue runs no session at all, if so."""

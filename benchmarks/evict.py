@@ -1,0 +1,149 @@
+"""Benchmark of evictions: `python -m benchmarks.evict [CASE...]`.
+
+Each case is a whole cycle on a full cluster in which sessions starve. The snapshot and its
+HyperNode tree are built outside the measured time. The first run is a warm-up; the best of
+the runs after it is reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.session import TopologyConstraint, TopologyMode
+from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
+
+PER_AGENT = 8
+ONE_DEVICE = ResourceSlot({"cuda.device": 1})
+PREEMPT = SchedulingProfile(queue_policy="capacity", actions=("allocate", "preempt"))
+RECLAIM = SchedulingProfile(queue_policy="capacity", actions=("allocate", "reclaim"))
+
+
+def _agents(count: int) -> tuple[AgentInfo, ...]:
+    full = ResourceSlot({"cuda.device": PER_AGENT})
+    return tuple(AgentInfo(AgentId(f"n{i:05}"), full, full, kernel_count=PER_AGENT) for i in range(count))
+
+
+def _running(agents: int, *, gang: int = 1, queues: int = 1) -> list[SessionWorkload]:
+    """Sessions of so many kernels each, one after another over the agents, of four priorities."""
+    sessions = []
+    for number in range(agents * PER_AGENT // gang):
+        places = range(number * gang, (number + 1) * gang)
+        kernels = tuple(
+            KernelWorkload(KernelId(f"r{place:06}"), ONE_DEVICE, agent=AgentId(f"n{place // PER_AGENT:05}"))
+            for place in places
+        )
+        queue = QueueName(f"q{number % queues}")
+        sessions.append(
+            SessionWorkload(SessionId(f"s{number:06}"), kernels, submitted=number, priority=number % 4, queue=queue)
+        )
+    return sessions
+
+
+def _taker(name: str, kernels: int, *, queue: str = "q0", near: TopologyConstraint | None = None) -> SessionWorkload:
+    waiting = tuple(KernelWorkload(KernelId(f"{name}.{i}"), ONE_DEVICE) for i in range(kernels))
+    return SessionWorkload(
+        SessionId(name), waiting, submitted=10**6, priority=100, queue=QueueName(queue), topology=near
+    )
+
+
+def gang_of_256(agents: int) -> tuple[SystemSnapshot, SchedulingProfile]:
+    """A gang of 256 kernels takes from sessions of one kernel each."""
+    return SystemSnapshot(_agents(agents), (*_running(agents), _taker("high", 256))), PREEMPT
+
+
+def hard_tier() -> tuple[SystemSnapshot, SchedulingProfile]:
+    """A gang of 64 bound to tier 3 (12 agents) on 6,000 agents under 9,600 HyperNodes takes from gangs of four."""
+    agents, nodes = 6000, []
+    members = [f"n{i:05}" for i in range(agents)]
+    for tier, width in ((1, 1), (2, 2), (3, 6), (4, 5)):
+        groups = [members[i : i + width] for i in range(0, len(members), width)]
+        nodes += [HyperNode(f"t{tier}-{i:05}", tier, tuple(group)) for i, group in enumerate(groups)]
+        members = [f"t{tier}-{i:05}" for i in range(len(groups))]
+    taker = _taker("high", 64, near=TopologyConstraint(TopologyMode.HARD, 3))
+    sessions = (*_running(agents, gang=4), taker)
+    return SystemSnapshot(_agents(agents), sessions, hypernodes=tuple(nodes)), PREEMPT
+
+
+def many_queues() -> tuple[SystemSnapshot, SchedulingProfile]:
+    """1,000 starving sessions of 25 queues reclaim from 25 others."""
+    agents = 1000
+    running = [
+        SessionWorkload(s.session_id, s.kernels, submitted=s.submitted, queue=QueueName(f"q{i % 25 + 25}"))
+        for i, s in enumerate(_running(agents))
+    ]
+    share = SlotLimits({"cuda.device": 160})
+    queues = tuple(Queue(name=QueueName(f"q{i}"), deserved=share) for i in range(50))
+    takers = [_taker(f"t{i:04}", 1, queue=f"q{i % 25}") for i in range(1000)]
+    return SystemSnapshot(_agents(agents), (*running, *takers), queues=queues), RECLAIM
+
+
+def nobody_to_take_from() -> tuple[SystemSnapshot, SchedulingProfile]:
+    """1,000 starving sessions without a legal victim: all have the same priority."""
+    agents = 1000
+    running = [
+        SessionWorkload(s.session_id, s.kernels, submitted=s.submitted, priority=100, queue=s.queue)
+        for s in _running(agents)
+    ]
+    takers = [_taker(f"t{i:04}", 1 + i % 4) for i in range(1000)]
+    return SystemSnapshot(_agents(agents), (*running, *takers)), PREEMPT
+
+
+CASES: dict[str, tuple[str, Callable[[], tuple[SystemSnapshot, SchedulingProfile]]]] = {
+    "gang-1k": ("<= 100 ms", lambda: gang_of_256(1000)),
+    "gang-10k": ("<= 1 s", lambda: gang_of_256(10_000)),
+    "hard-tier": ("<= 300 ms", hard_tier),
+    "reclaim-50-queues": ("<= 1 s", many_queues),
+    "no-victim": ("<= 200 ms", nobody_to_take_from),
+}
+
+
+def measure(make: Callable[[], tuple[SystemSnapshot, SchedulingProfile]], *, runs: int) -> tuple[float, float, int]:
+    """Seconds of the best run with evictions, of the best without, and the number of evictions."""
+    evicting: list[float] = []
+    plain: list[float] = []
+    evicted = 0
+    for _ in range(runs + 1):
+        for actions, seconds in ((None, evicting), (("allocate",), plain)):
+            snapshot, profile = make()
+            if actions is not None:
+                profile = SchedulingProfile(queue_policy="capacity", actions=actions)
+            _ = snapshot.tree
+            gc.collect()
+            begin = time.perf_counter()  # noqa: TID251  # a benchmark reads the clock
+            plan = schedule(snapshot, profile)
+            seconds.append(time.perf_counter() - begin)  # noqa: TID251  # a benchmark reads the clock
+            evicted = max(evicted, len(plan.evictions))
+    return min(evicting[1:]), min(plain[1:]), evicted
+
+
+def main() -> int:
+    """Run the named cases, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evict", description=__doc__.partition("\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--runs", type=int, default=3, help="runs after the warm-up; the best counts")
+    options = parser.parse_args()
+    unknown = set(options.cases) - set(CASES)
+    if unknown:
+        parser.error(f"no such case: {', '.join(sorted(unknown))}")
+    for name, (goal, make) in CASES.items():
+        if not options.cases or name in options.cases:
+            seconds, plain, evicted = measure(make, runs=max(1, options.runs))
+            added = (seconds - plain) * 1000
+            print(
+                f"{name:20} {seconds * 1000:8.1f} ms, {added:8.1f} ms for {evicted} evictions (goal {goal})", flush=True
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""The actions preempt and reclaim: rules, victims and their search."""

@@ -1,0 +1,165 @@
+"""The actions *preempt* and *reclaim*: starving sessions take room from others.
+
+Takes pending sessions. Gives evictions and reservations in an AllocateOutcome. A session
+starves if it is below its minimum and lacks nothing but room, or its queue's limit.
+Starving sessions go in the order of their queues. For each the cheapest set of victims is
+sought; one Statement evicts it and reserves the whole minimum, or nothing changes and the
+session gets a reason with the number of kernels that each rule protects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from sokovan.domain.ids import AgentId
+from sokovan.domain.session import Preemption
+from sokovan.scheduling.engine.allocate import AllocateOutcome
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions, EvictionRules, Protected
+from sokovan.scheduling.engine.evictions.search import VictimSearch, VictimSet
+from sokovan.scheduling.engine.evictions.seats import SeatCounter
+from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.evictions.trial import EvictingEngine, EvictionTrial
+from sokovan.scheduling.engine.evictions.victims import VictimTable
+from sokovan.scheduling.engine.pending_session import NO_AGENT, PendingReason, PendingSession
+from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
+from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode
+from sokovan.scheduling.plan import Eviction
+from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.trace import Code
+
+# The reasons with which a session may lack nothing but room or its queue's limit.
+_STARVING = frozenset({None, Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT, Code.BEST_EFFORT, Code.VICTIMS_PROTECTED})
+
+Memo = tuple[object, ...]
+
+
+class Evictions:
+    """The evictions of one cycle, over all its actions."""
+
+    def __init__(
+        self, snapshot: SystemSnapshot, options: EvictionOptions, engine: EvictingEngine, outcome: AllocateOutcome
+    ) -> None:
+        self._snapshot, self._options, self._engine, self._outcome = snapshot, options, engine, outcome
+        self._context = engine.context
+        self._pending: dict[str, PendingSession] = {}
+        self._refusals: dict[Memo, tuple[int, Protected]] = {}
+        self._evicted: set[str] = set()
+
+    def run(self, action: str, sessions: Sequence[PendingSession], new_queue: Callable[[], WaitingSessions]) -> None:
+        """Serve the starving sessions of all queues."""
+        starving = [pending for pending in sessions if self._starves(pending)]
+        if not starving:
+            return
+        self._pending = {pending.session.session_id: pending for pending in sessions}
+        for pending in sessions:
+            if pending.placed or pending.reserved:
+                self._table.keep_off(pending.session.session_id)
+
+        def serve(node: QueueNode, waiting: WaitingSessions) -> bool:
+            del node
+            pending = waiting.pop()
+            if pending is not None:
+                self._serve(action, pending)
+            return pending is not None
+
+        serve_by_queue(self._context.queue_usage, starving, new_queue, serve)
+
+    @cached_property
+    def _table(self) -> VictimTable:
+        assumed_s, queue_usage = self._options.assumed_checkpoint, self._context.queue_usage
+        return VictimTable(self._snapshot, self._engine.shapes, queue_usage, assumed_s=assumed_s)
+
+    @cached_property
+    def _trial(self) -> EvictionTrial:
+        return EvictionTrial(self._engine, self._table)
+
+    def _starves(self, pending: PendingSession) -> bool:
+        if pending.placed or pending.reserved or pending.session.preemption is not Preemption.ALWAYS:
+            return False
+        if pending.reason is not None and pending.reason.code not in _STARVING:
+            return False
+        if pending.batches:
+            return not pending.grows()
+        return bool(pending.best_effort) and not pending.ready_without((), pending.best_effort)
+
+    def _serve(self, action: str, pending: PendingSession) -> None:
+        """Take victims for one session, or give it a reason."""
+        if pending.session.session_id in self._evicted:
+            return
+        memo = self._memo(action, pending)
+        known = self._refusals.get(memo) if memo is not None else None
+        if known is not None and pending.session.priority <= known[0]:
+            self._refuse(action, pending, known[1])
+            return
+        proof = self._trial.fits(pending, ())
+        if proof is not None:
+            # It fits without victims. What is idle is left to allocate, unless evictions have made it fit.
+            if not proof.idle or self._outcome.evictions:
+                self._trial.commit(pending, ())
+                self._table.keep_off(pending.session.session_id)
+            return
+        self._take(action, pending, memo)
+
+    def _take(self, action: str, pending: PendingSession, memo: Memo | None) -> None:
+        options, queue_usage = self._options, self._context.queue_usage
+        rules = EvictionRules(action, pending, self._table, queue_usage, levels=options.ancestor_reclaim_level)
+        found = None
+        if rules.may_take() and len(rules.candidates):
+            seats = SeatCounter(self._context, pending, rules, self._table)
+            taker = Taker(rules, self._table, seats, lambda rows: self._trial.fits(pending, rows))
+            found = VictimSearch(taker).best()
+        over = found is not None and len(self._outcome.evictions) + len(found.rows) > options.evictions_per_cycle
+        if found is not None and not over and self._trial.commit(pending, found.rows) is not None:
+            self._record(action, pending, found)
+            return
+        left = len(rules.candidates)
+        field = "budget" if over else "guarantee" if rules.met_guarantee else "would_not_fit"
+        protected = rules.protected._replace(**{field: left})
+        if not rules.may_take():
+            protected = Protected(within_share=left + sum(rules.protected))
+        if memo is not None:
+            self._refusals[memo] = (pending.session.priority, protected)
+        self._refuse(action, pending, protected)
+
+    def _record(self, action: str, pending: PendingSession, found: VictimSet) -> None:
+        """Record committed evictions; their sessions are neither placed nor takers in this cycle."""
+        table, taker = self._table, pending.session.session_id
+        for row in found.rows:
+            kernel, victim = table.kernels[row], table.sessions[int(table.session[row])].session
+            lost_s = table.losses[row] // 1_000_000
+            agent = AgentId(str(kernel.agent))
+            eviction = Eviction(kernel.kernel_id, victim.session_id, agent, taker, action, lost_s)
+            self._outcome.evictions.append(eviction)
+            self._evicted.add(victim.session_id)
+            table.keep_off(victim.session_id)
+            waiting = self._pending.get(victim.session_id)
+            if waiting is not None:
+                waiting.reason = PendingReason(Code.EVICTED, f"kernels of it were evicted in this cycle for {taker}")
+        table.keep_off(taker)
+        self._refusals.clear()  # room and usage have changed
+
+    def _refuse(self, action: str, pending: PendingSession, protected: Protected) -> None:
+        if not any(protected):
+            return  # there is nobody to take from: the room is what is short
+        text = f"{action} found no victims: {protected.sentence()}"
+        reason = pending.reason or PendingReason(None, shape=_first_shape(pending))
+        if reason.code is Code.VICTIMS_PROTECTED:
+            text = f"{reason.text}; {text}"
+        pending.reason = reason._replace(code=Code.VICTIMS_PROTECTED, text=text, refusal=None)
+
+    def _memo(self, action: str, pending: PendingSession) -> Memo | None:
+        """The facts that decide the search of a plain taker; one that failed fails for lower priority as well."""
+        session = pending.session
+        plain = len(pending.batches) == 1 and not (
+            session.group_minimums or pending.kernel_groups or pending.best_effort or pending.agents or session.topology
+        )
+        if not plain or pending.batches[0].nominated != NO_AGENT or pending.batches[0].shape.affinity is not None:
+            return None
+        owner = session.owner if pending.rules else None
+        return (action, pending.node.name, pending.batches[0].shape, pending.need(), owner, session.session_type)
+
+
+def _first_shape(pending: PendingSession) -> Shape:
+    return (pending.batches or pending.best_effort)[0].shape

@@ -1,0 +1,172 @@
+"""ManyCandidates: proposes sets of victims by columns.
+
+Takes the candidates of one taker. Gives, for the cheapest HyperNodes, sets that are enough.
+The candidates are put in an order: surplus kernels, then whole gangs as bundles, each by
+what it costs. The shortest prefix that is enough is reduced to the rows that gain a seat,
+made legal, and reprieved, dearest first, until nothing can be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sokovan.scheduling.engine.evictions.order import UnitOrder
+from sokovan.scheduling.engine.evictions.reprieve import Reprieve
+from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.workspace import Ints
+
+# HyperNodes that are tried, cheapest first.
+DOMAINS_MAX = 4
+
+
+class ManyCandidates:
+    """Proposes sets of victims for one taker."""
+
+    def __init__(self, taker: Taker) -> None:
+        self._taker = taker
+        self._rules, self._table, self._seats, self._fits = taker
+
+    def proposals(self) -> Iterator[list[int]]:
+        """Sets that are enough, one by each order of the candidates."""
+        weights = self._seats.weights(self._rules.candidates)
+        # Where all release the same, there is only one order.
+        for largest_first in (False, True) if (weights != weights[0]).any() else (False,):
+            for agents in self._cheapest_domains(largest_first=largest_first):
+                rows = self._in_domain(agents, largest_first=largest_first)
+                if rows is not None:
+                    yield rows
+                    break
+
+    def _cheapest_domains(self, *, largest_first: bool) -> list[range]:
+        """The agents of the HyperNodes that could hold the taker, by the last unit that each would need."""
+        everything = range(len(self._seats.base_rows))
+        if not self._seats.demand or len(self._seats.tiers) == 1 == len(self._seats.tiers[0].names):
+            return [everything]
+        order = UnitOrder(self._taker, self._rules.candidates, largest_first=largest_first)
+        priced = []
+        for number, tier in enumerate(self._seats.tiers):
+            prices = np.max([self._prices(shape, count, order, number) for shape, count in self._seats.demand], axis=0)
+            for index in np.flatnonzero(prices < order.units):
+                low, high = int(tier.lows[index]), int(tier.highs[index])
+                priced.append((int(prices[index]), number, tier.names[index], range(low, high)))
+        return [agents for *_, agents in sorted(priced, key=lambda item: item[:3])[:DOMAINS_MAX]]
+
+    def _prices(self, shape: Shape, count: int, order: UnitOrder, number: int) -> Ints:
+        """For each HyperNode of a tier, the position of the unit with which it has enough seats."""
+        tier, base = self._seats.tiers[number], self._seats.base(shape)
+        rows, positions, gains = self._steps(shape, order)
+        prefix = np.concatenate(([0], np.cumsum(base)))
+        lacking = count - (prefix[tier.highs] - prefix[tier.lows])
+        by_low = np.argsort(tier.lows, kind="stable")
+        agents = self._table.agent[rows]
+        slot = np.searchsorted(tier.lows[by_low], agents, side="right") - 1
+        domain = by_low[np.maximum(slot, 0)]
+        inside = (slot >= 0) & (agents < tier.highs[domain])
+        domain, positions, gains = domain[inside], positions[inside], gains[inside]
+        sort = np.lexsort((positions, domain))
+        domain, positions, gains = domain[sort], positions[sort], gains[sort]
+        prices = np.full(len(tier.names), order.units, np.int64)
+        total = np.cumsum(gains)
+        starts = np.searchsorted(domain, np.arange(len(tier.names)), side="left")
+        before = np.concatenate(([0], total))[starts]
+        enough = np.flatnonzero(total - before[domain] >= lacking[domain])
+        # The first step that is enough for its HyperNode.
+        np.minimum.at(prices, domain[enough], positions[enough])
+        prices[lacking <= 0] = -1
+        return prices
+
+    def _steps(self, shape: Shape, order: UnitOrder) -> tuple[Ints, Ints, Ints]:
+        """The rows with which an agent gains seats: rows, positions and gains, by agent and position."""
+        keep = self._table.agent[order.rows] >= 0
+        rows, positions = order.rows[keep], order.positions[keep]
+        sort = np.lexsort((positions, self._table.agent[rows]))
+        rows, positions = rows[sort], positions[sort]
+        seats = self._seats.running(shape, rows)
+        agents = self._table.agent[rows]
+        first = np.ones(len(rows), bool)
+        first[1:] = agents[1:] != agents[:-1]
+        before = np.where(first, self._seats.base(shape)[agents], np.concatenate(([0], seats[:-1])))
+        gains = seats - before
+        gained = gains > 0
+        return rows[gained], positions[gained], gains[gained]
+
+    def _in_domain(self, agents: range, *, largest_first: bool) -> list[int] | None:
+        """A set that is enough with the taker on these agents."""
+        table, candidates = self._table, self._rules.candidates
+        inside = (table.agent[candidates] >= agents.start) & (table.agent[candidates] < agents.stop)
+        # Others help only if the queues above the taker lack more than those on these agents release.
+        rows = candidates[inside] if self._seats.queues_have(candidates[inside]) else candidates
+        order = UnitOrder(self._taker, rows, largest_first=largest_first)
+        last = self._shortest_prefix(order, agents)
+        if last is None:
+            return None
+        chosen = self._needed(order, last, agents)
+        victims = self._whole(chosen, order)
+        if not self._holds(victims, agents):
+            victims = self._whole(order.upto(last), order)
+        kept = Reprieve(self._taker, agents).run(victims, order)
+        return kept if kept and self._rules.leaves_shares(kept) else None
+
+    def _holds(self, rows: Sequence[int], agents: range) -> bool:
+        """Whether a set is enough: by columns, and by a trial where these do not decide."""
+        if not self._seats.enough_in(np.array(rows, np.int64), agents):
+            return False
+        return self._seats.tight or self._fits(rows) is not None
+
+    def _shortest_prefix(self, order: UnitOrder, agents: range) -> int | None:
+        """The position of the last unit of the shortest prefix that is enough."""
+        if self._seats.tight:
+            last = self._first_position_with_seats(order, agents)
+            if last is None or self._seats.queues_have(order.upto(last)):
+                return last
+        low, high = 0, order.units - 1
+        if high < 0 or not self._holds(self._whole(order.upto(high), order), agents):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self._holds(self._whole(order.upto(middle), order), agents):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _first_position_with_seats(self, order: UnitOrder, agents: range) -> int | None:
+        """The position of the unit with which these agents have enough seats for one shape."""
+        [(shape, count)] = self._seats.demand
+        rows, positions, gains = self._steps(shape, order)
+        inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
+        positions, gains = positions[inside], gains[inside]
+        sort = np.argsort(positions, kind="stable")
+        lacking = count - int(self._seats.base(shape)[agents.start : agents.stop].sum())
+        enough = np.flatnonzero(np.cumsum(gains[sort]) >= lacking)
+        return int(positions[sort][enough[0]]) if len(enough) else None
+
+    def _needed(self, order: UnitOrder, last: int, agents: range) -> Ints:
+        """The rows of a prefix in units with which an agent gains a seat, or a queue what it lacks."""
+        if not self._seats.demand:
+            return order.upto(last)
+        table = self._table
+        within = order.positions <= last
+        rows, positions = order.rows[within], order.positions[within]
+        needed = np.zeros(last + 1, bool)
+        for shape, _ in self._seats.demand:
+            gained_rows, gained_at, _ = self._steps(shape, order.part(within))
+            # All rows of an agent up to its last gain are needed for it.
+            until = np.full(len(self._seats.base_rows), -1, np.int64)
+            np.maximum.at(until, table.agent[gained_rows], gained_at)
+            agent = table.agent[rows]
+            useful = (agent >= agents.start) & (agent < agents.stop) & (positions <= until[agent])
+            needed[positions[useful]] = True
+        chosen = rows[needed[positions]]
+        return chosen if self._seats.queues_have(chosen) else rows
+
+    def _whole(self, rows: Ints, order: UnitOrder) -> list[int]:
+        """The rows, and all rows of the sessions that no longer have their gang."""
+        ended = np.zeros(len(self._table.sessions), bool)
+        ended[self._table.session[rows[order.is_bundled(rows)]]] = True
+        chosen = ended[self._table.session]
+        chosen[rows] = True
+        return np.flatnonzero(chosen).tolist()

@@ -1,0 +1,141 @@
+"""UnitOrder: candidates as units, in the order in which they are taken.
+
+A unit is a surplus kernel, or a whole gang (a bundle). Surplus goes before bundles; among
+equals the nearer queue, the lower priority and the smaller loss go first. With
+`largest_first` units that release more go before those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sokovan.scheduling.engine.evictions.rules import RECLAIM
+from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.evictions.victims import distinct
+from sokovan.scheduling.engine.workspace import Flags, Ints
+
+
+class UnitOrder:
+    """Rows with the position of their unit; rows that may not go are left out."""
+
+    def __init__(self, taker: Taker, rows: Ints, *, largest_first: bool) -> None:
+        rules, table, seats, _ = taker
+        self._rules, self._table = rules, table
+        surplus = self._surplus(rows)
+        counts = np.bincount(table.session[rules.candidates], minlength=len(table.sessions))
+        whole = (counts == table.sizes) & rules.whole
+        keep = surplus | whole[table.session[rows]]
+        rows, surplus = rows[keep], surplus[keep]
+        order = self._sorted(rows, surplus, seats.weights(rows) if largest_first else None)
+        self.rows, surplus = rows[order], surplus[order]
+        self.positions = self._numbered(self.rows, surplus)
+        if rules.action == RECLAIM:
+            allowed = self._above_shares()
+            self.rows, surplus = self.rows[allowed], surplus[allowed]
+            self.positions = self._numbered(self.rows, surplus)
+        self._bundled: Flags = np.zeros(len(table.kernels), bool)
+        self._bundled[self.rows[~surplus]] = True
+        self._position_of: Ints = np.full(len(table.kernels), -1, np.int64)
+        self._position_of[self.rows] = self.positions
+        self.units = int(self.positions[-1]) + 1 if len(self.positions) else 0
+
+    def upto(self, last: int) -> Ints:
+        """The rows of all units up to a position."""
+        return self.rows[self.positions <= last]
+
+    def part(self, flags: Flags) -> UnitOrder:
+        """The same order with some rows only."""
+        other = object.__new__(UnitOrder)
+        other.__dict__.update(self.__dict__)
+        other.rows, other.positions = self.rows[flags], self.positions[flags]
+        return other
+
+    def last_position(self, rows: Sequence[int]) -> int:
+        """The highest position among rows; -1 for rows that are not in this order."""
+        return int(self._position_of[list(rows)].max())
+
+    def is_bundled(self, rows: Ints) -> Flags:
+        """Which rows go only with their whole session."""
+        return self._bundled[rows]
+
+    def _surplus(self, rows: Ints) -> Flags:
+        """Which rows their sessions may lose without losing their gang."""
+        table = self._table
+        order = np.lexsort((table.name_rank[rows], table.loss[rows], table.priority[rows], table.session[rows]))
+        sessions = table.session[rows][order]
+        starts = np.flatnonzero(np.concatenate(([True], sessions[1:] != sessions[:-1]))) if len(rows) else order
+        ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+        flags: Flags = np.zeros(len(rows), bool)
+        flags[order] = ranks < table.allowance[sessions]
+        for session in distinct(sessions[~table.plain[sessions] & ~table.broken[sessions]]).tolist():
+            mine = order[sessions == session]
+            allowed = set(table.sessions[session].surplus(rows[mine].tolist()))
+            flags[mine] = [row in allowed for row in rows[mine].tolist()]
+        return flags
+
+    def _sorted(self, rows: Ints, surplus: Flags, weights: Ints | None) -> Ints:
+        table, sessions = self._table, self._table.session[rows]
+        distance = np.array([self._rules.distance(node) for node in table.queues], np.int64)[table.queue[rows]]
+        queue_priority = np.zeros(len(rows), np.int64)
+        if self._rules.action == RECLAIM:
+            queue_priority = np.array([node.queue.priority for node in table.queues], np.int64)[table.queue[rows]]
+        priority, loss = table.priority[rows].copy(), table.loss[rows].copy()
+        name = table.name_rank[rows].copy()
+        bundled = ~surplus
+        for column, combine, start in (
+            (priority, np.maximum, np.iinfo(np.int64).min),
+            (loss, np.add, 0),
+            (name, np.minimum, np.iinfo(np.int64).max),
+            *(((weights, np.add, 0),) if weights is not None else ()),
+        ):
+            by_session = np.full(len(table.sessions), start, np.int64)
+            combine.at(by_session, sessions[bundled], column[bundled])
+            column[bundled] = by_session[sessions[bundled]]
+        size = np.zeros(len(rows), np.int64) if weights is None else -weights
+        keys = (sessions, name, loss, priority, table.session_priority[rows], queue_priority, distance, size, bundled)
+        return np.lexsort(keys)
+
+    def _numbered(self, rows: Ints, surplus: Flags) -> Ints:
+        """The position of each row's unit: rows of one bundle share it."""
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        sessions = self._table.session[rows]
+        joins = np.zeros(len(rows), bool)
+        joins[1:] = ~surplus[1:] & ~surplus[:-1] & (sessions[1:] == sessions[:-1])
+        return np.asarray(np.cumsum(~joins) - 1, np.int64)
+
+    def _above_shares(self) -> Flags:
+        """The rows whose queue is still above its share when their unit is taken in this order."""
+        table, rules, width = self._table, self._rules, len(self._rules.asked)
+        if not len(self.rows):
+            return np.zeros(0, bool)
+        by_queue = np.argsort(table.queue[self.rows], kind="stable")
+        rows, units = self.rows[by_queue], self.positions[by_queue]
+        queues = table.queue[rows]
+        released = table.released[rows][:, :width]
+        before = np.cumsum(released, axis=0) - released
+        # A bundle is taken at once: what is gone before its first row counts for all of it.
+        taken = before[_starts(units)] - before[_starts(queues)]
+        used, deserved = self._amounts(width)
+        relevant = np.zeros((len(table.pairs), width), bool)
+        for number, (queue, shape) in enumerate(table.pairs):
+            relevant[number, list(rules.relevant(table.queues[queue], table.shapes[shape]))] = True
+        above = (used[queues] - taken > deserved[queues]) & relevant[table.pair[rows]]
+        # A bundle goes whole or not at all.
+        refused = np.zeros(int(self.positions.max()) + 1, bool)
+        refused[units[~above.any(axis=1)]] = True
+        return ~refused[self.positions]
+
+    def _amounts(self, width: int) -> tuple[Ints, Ints]:
+        """The used and the deserved amounts of each queue, by column."""
+        nodes, rules = self._table.queues, self._rules
+        deserved = [[rules.deserved(node, column) for column in range(width)] for node in nodes]
+        return np.array([node.allocated for node in nodes], np.int64), np.array(deserved, np.int64)
+
+
+def _starts(column: Ints) -> Ints:
+    """For each entry, the index of the first of the equal ones around it."""
+    first = np.concatenate(([True], column[1:] != column[:-1]))
+    return np.asarray(np.flatnonzero(first)[np.cumsum(first) - 1], np.int64)

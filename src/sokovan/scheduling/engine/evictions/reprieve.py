@@ -1,0 +1,70 @@
+"""Reprieve: leaves out of a set every victim that it does without, dearest first.
+
+Takes a set that is enough. Gives one that is still enough, in which no victim is
+superfluous. A gang that would end whole is spared, or keeps its dearest kernels as far as
+they are its gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sokovan.scheduling.engine.evictions.order import UnitOrder
+from sokovan.scheduling.engine.evictions.seats import SeatLedger
+from sokovan.scheduling.engine.evictions.taker import Taker
+
+
+class Reprieve:
+    """Reduces one set of victims."""
+
+    def __init__(self, taker: Taker, agents: range) -> None:
+        self._table, self._seats, self._fits, self._agents = taker.table, taker.seats, taker.fits, agents
+        self._gone: set[int] = set()
+        self._ledger: SeatLedger | None = None
+
+    def run(self, rows: Sequence[int], order: UnitOrder) -> list[int]:
+        """The rows that remain; empty if the set is not enough after all."""
+        self._gone = set(rows)
+        if self._seats.tight:
+            self._ledger = SeatLedger(self._seats, rows, self._agents)
+        units = [
+            (order.last_position(part), part)
+            for session, rows in self._table.by_session(sorted(self._gone)).items()
+            for part in self._parts(session, rows)
+        ]
+        for _, unit in sorted(units, key=lambda item: (-item[0], item[1])):
+            if not self._spare(unit) and len(unit) > 1:
+                self._spare_gang(unit)
+        kept = sorted(self._gone)
+        return kept if self._fits(kept) is not None else []
+
+    def _parts(self, session: int, rows: list[int]) -> list[list[int]]:
+        whole = self._table.ends(session, rows) and not self._table.sessions[session].broken
+        return [rows] if whole else [[row] for row in rows]
+
+    def _spare(self, rows: Sequence[int]) -> bool:
+        """Leave these rows out, if the rest is enough."""
+        if self._ledger is not None:
+            if not self._ledger.take_back(rows):
+                return False
+        else:
+            rest = sorted(self._gone.difference(rows))
+            if not self._seats.enough_in(np.array(rest, np.int64), self._agents) or self._fits(rest) is None:
+                return False
+        self._gone.difference_update(rows)
+        return True
+
+    def _spare_gang(self, rows: Sequence[int]) -> None:
+        """Keep the dearest rows of a gang, if what is kept is a gang."""
+        table = self._table
+        dearest = sorted(
+            rows, key=lambda row: (-int(table.priority[row]), -table.losses[row], -int(table.name_rank[row]))
+        )
+        spared = [row for row in dearest if self._spare([row])]
+        gone = set(rows).difference(spared)
+        if spared and not table.sessions[int(table.session[rows[0]])].keeps_gang(gone):
+            self._gone.update(spared)
+            if self._ledger is not None:
+                self._ledger.give(spared)

@@ -1,0 +1,307 @@
+"""EvictionRules: who may take from whom, and which set of victims is better.
+
+Takes a starving session (the taker) and the VictimTable. Gives the rows that it may evict,
+how many rows each rule protects, whether a set leaves the queues their shares, and the key
+by which sets are compared. The smallest key wins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from sokovan.domain.errors import InvalidSpec
+from sokovan.scheduling.engine.evictions.victims import VictimTable
+from sokovan.scheduling.engine.pending_session import PendingSession
+from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode, QueueUsage
+from sokovan.scheduling.engine.workspace import Flags, Ints
+
+PREEMPT = "preempt"
+RECLAIM = "reclaim"
+# The loss of a set is compared in whole slot minutes.
+LOSS_PER_MINUTE = 60_000_000
+
+Row = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOptions:
+    """The options of the actions that evict.
+
+    So many ancestors of a victim's queue (`ancestor_reclaim_level`) must use more than they
+    deserve as well. At most `evictions_per_cycle` kernels are evicted in a cycle. A session
+    that reports no checkpoints counts as saved `assumed_checkpoint` seconds ago.
+    """
+
+    ancestor_reclaim_level: int = 0
+    evictions_per_cycle: int = 1024
+    assumed_checkpoint: int = 600
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                problem = "must be a whole number, 0 or more"
+                raise InvalidSpec(what="profile", field=one.name, value=value, problem=problem)
+
+
+class VictimKey(NamedTuple):
+    """The costs of a set of victims, in the order in which they are compared."""
+
+    gangs_ended: int
+    distance: int
+    queue_priority: int
+    session_priority: int
+    kernel_priorities: tuple[int, ...]
+    lost_minutes: int
+    reporting: int  # sessions that report checkpoints; those that do not go first among equals
+
+
+class Protected(NamedTuple):
+    """How many running kernels each rule keeps from a taker."""
+
+    priority: int = 0
+    not_preemptible: int = 0
+    run_time: int = 0
+    within_share: int = 0
+    guarantee: int = 0
+    budget: int = 0
+    would_not_fit: int = 0
+
+    def sentence(self) -> str:
+        """The counts that are not zero, as a list."""
+        texts = {
+            "priority": "not of lower priority",
+            "not_preemptible": "not preemptible",
+            "run_time": "started too recently",
+            "within_share": "within the share of the queue",
+            "guarantee": "guaranteed to the queue",
+            "budget": "beyond the number of evictions of a cycle",
+            "would_not_fit": "not enough even if evicted",
+        }
+        return ", ".join(f"{count} {texts[name]}" for name, count in self._asdict().items() if count)
+
+
+class EvictionRules:
+    """The rules of one action for one taker."""
+
+    def __init__(
+        self, action: str, pending: PendingSession, table: VictimTable, queue_usage: QueueUsage, *, levels: int = 0
+    ) -> None:
+        self.action, self._pending, self._table, self._queues = action, pending, table, queue_usage
+        self._levels = levels
+        self.demand = demand_of(pending)
+        self.asked = self._asked()
+        self._relevant: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._guaranteed = 0
+        self.whole: Flags = np.ones(len(table.sessions), bool)
+        self.candidates, self.protected = self._candidates()
+
+    def _asked(self) -> Row:
+        """The amounts that the taker needs to start, by column."""
+        row = [0] * len(self._queues.total)
+        for shape, count in self.demand:
+            for column, amount in shape.slot_pairs:
+                row[column] += amount * count
+        return row
+
+    def may_take(self) -> bool:
+        """Whether the taker's queue entitles it to reclaim; always for preempt."""
+        node = self._pending.node
+        if self.action == PREEMPT or self._queues.policy == PROPORTION:
+            # Under proportion every placement is kept to the deserved share.
+            return True
+        return any(
+            amount and node.deserves[column] and node.allocated[column] + amount <= node.deserved[column]
+            for column, amount in enumerate(self.asked)
+        )
+
+    def _candidates(self) -> tuple[Ints, Protected]:
+        """The rows that may be evicted one by one, and the counts of those that may not."""
+        table = self._table
+        same = np.array([node is self._pending.node for node in table.queues], bool)[table.queue]
+        others = (same if self.action == PREEMPT else ~same) & ~table.untouchable[table.session]
+        own = table.index.get(self._pending.session.session_id)
+        if own is not None:
+            others &= table.session != own
+        if not self._pending.batches:
+            others &= table.best_effort  # a best-effort kernel takes only best-effort ones
+        free = others & table.preemptible
+        if self.action == PREEMPT:
+            highest = np.maximum(table.session_priority, table.priority)
+            chosen = free & (highest < self._pending.session.priority)
+            counts = Protected(priority=int((free & ~chosen).sum()))
+        else:
+            open_ = free & np.array([node.queue.reclaimable for node in table.queues], bool)[table.queue]
+            chosen = open_ & self._above_share()
+            counts = Protected(within_share=int((open_ & ~chosen).sum()))
+            free = open_
+        counts = counts._replace(not_preemptible=int((others & ~free).sum()))
+        return np.flatnonzero(chosen), counts
+
+    def _above_share(self) -> Flags:
+        """The rows whose queue uses more than it deserves of something that the taker asks for."""
+        table = self._table
+        over = [self._over(table.queues[queue], table.shapes[shape], {}) for queue, shape in table.pairs]
+        return np.array(over, bool)[table.pair]
+
+    def _over(self, leaf: QueueNode, shape: Shape, gone: dict[str, Row]) -> bool:
+        """Whether a queue and its ancestors give a kernel, with what is already gone from each."""
+        path = leaf.path()[: self._levels + 1]
+        for node in path:
+            left = gone.get(node.name)
+            columns = self.relevant(node, shape)
+            if not any(
+                node.allocated[column] - (left[column] if left else 0) > self.deserved(node, column)
+                for column in columns
+            ):
+                return False
+        return bool(path)
+
+    def deserved(self, node: QueueNode, column: int) -> int:
+        """The deserved amount; 0 of what a queue does not name."""
+        return node.deserved[column] if node.deserves[column] else 0
+
+    def relevant(self, node: QueueNode, shape: Shape) -> tuple[int, ...]:
+        """The columns that decide whether a kernel of a queue may be reclaimed.
+
+        Those that it releases and the taker asks for; if it uses columns that the queue
+        deserves by name, only these.
+        """
+        key = (node.name, id(shape))
+        if key not in self._relevant:
+            used = [column for column, _ in shape.slot_pairs]
+            named = [column for column in used if node.deserves[column]]
+            self._relevant[key] = tuple(column for column in named or used if self.asked[column])
+        return self._relevant[key]
+
+    def leaves_shares(self, rows: Collection[int]) -> bool:
+        """Whether a set may be reclaimed from its queues.
+
+        Each unit is taken while its queue is above its share, and none leaves it below its guarantee.
+        A unit is a surplus kernel or a whole gang. An order in which every unit may be taken
+        is sought from its end: the unit that may be last is the one that may go after all others.
+        """
+        if self.action == PREEMPT:
+            return True
+        gone = self._gone(rows)
+        if not self._guarantees_hold(gone):
+            return False
+        units = self._units(rows)
+        while units:
+            last = next((unit for unit in units if self._may_be_last(unit, gone)), None)
+            if last is None:
+                return False
+            units.remove(last)
+            for row in last:
+                self._add(gone, row, -1)
+        return True
+
+    def _may_be_last(self, unit: Sequence[int], gone: dict[str, Row]) -> bool:
+        """Whether a unit may be taken after everything else that is gone."""
+        for row in unit:
+            self._add(gone, row, -1)
+        leaf = self._table.sessions[int(self._table.session[unit[0]])].node
+        allowed = any(self._over(leaf, self._table.shapes[int(self._table.shape[row])], gone) for row in unit)
+        for row in unit:
+            self._add(gone, row, 1)
+        return allowed
+
+    def _units(self, rows: Collection[int]) -> list[list[int]]:
+        units: list[list[int]] = []
+        for session, part in self._table.by_session(rows).items():
+            if self._table.ends(session, part) and not self._table.sessions[session].broken:
+                units.append(part)
+            else:
+                units.extend([row] for row in part)
+        return units
+
+    def _gone(self, rows: Iterable[int]) -> dict[str, Row]:
+        gone: dict[str, Row] = {}
+        for row in rows:
+            self._add(gone, row, 1)
+        return gone
+
+    def _add(self, gone: dict[str, Row], row: int, times: int) -> None:
+        leaf = self._table.sessions[int(self._table.session[row])].node
+        pairs = self._table.shapes[int(self._table.shape[row])].slot_pairs
+        for node in leaf.path():
+            taken = gone.setdefault(node.name, [0] * len(self.asked))
+            for column, amount in pairs:
+                taken[column] += amount * times
+
+    def _guarantees_hold(self, gone: dict[str, Row]) -> bool:
+        """Whether no queue, nor one above it, falls below its guarantee by what is gone."""
+        above_taker = {node.name for node in self._pending.node.path()}
+        for name, row in gone.items():
+            node = self._queues.nodes[name]
+            for column, amount in enumerate(row):
+                back = self.asked[column] if name in above_taker else 0
+                if amount and node.allocated[column] - amount + back < node.guarantee[column]:
+                    self._guaranteed = max(self._guaranteed, 1)
+                    return False
+        return True
+
+    @property
+    def met_guarantee(self) -> bool:
+        """Whether a set was refused because of a guarantee."""
+        return bool(self._guaranteed)
+
+    def distance(self, node: QueueNode) -> int:
+        """The number of steps in the queue tree from the taker's queue to another."""
+        if self.action == PREEMPT:
+            return 0
+        mine, theirs = self._pending.node.path(), node.path()
+        shared = sum(1 for a, b in zip(reversed(mine), reversed(theirs), strict=False) if a is b)
+        return len(mine) + len(theirs) - 2 * shared
+
+    def key(self, rows: Collection[int]) -> VictimKey:
+        """The key of a set."""
+        table = self._table
+        sessions = table.by_session(rows)
+        victims = [table.sessions[number] for number in sessions]
+        reclaims = self.action == RECLAIM
+        return VictimKey(
+            gangs_ended=sum(
+                1 for number, part in sessions.items() if table.ends(number, part) and not table.sessions[number].broken
+            ),
+            distance=max((self.distance(one.node) for one in victims), default=0),
+            queue_priority=max((one.node.queue.priority for one in victims if reclaims), default=0),
+            session_priority=max((one.session.priority for one in victims), default=0),
+            kernel_priorities=tuple(sorted((int(table.priority[row]) for row in rows), reverse=True)),
+            lost_minutes=sum(table.losses[row] for row in rows) // LOSS_PER_MINUTE,
+            reporting=sum(one.session.checkpoint_ms is not None for one in victims),
+        )
+
+    def queue_shortage(self) -> dict[str, Row]:
+        """How much each queue above the taker lacks of what it would use, by column."""
+        by_share = self._queues.policy != CAPACITY
+        found: dict[str, Row] = {}
+        for node in self._pending.node.limiting_queues():
+            bounds = node.deserved if by_share else node.limit
+            row = [
+                max(0, node.allocated[column] + amount - bounds[column]) if amount else 0
+                for column, amount in enumerate(self.asked)
+            ]
+            if any(row):
+                found[node.name] = row
+        return found
+
+
+def demand_of(pending: PendingSession) -> list[tuple[Shape, int]]:
+    """The shapes of the kernels that the taker needs first, with their number."""
+    shapes: Counter[Shape] = Counter()
+    need = pending.need()
+    for batch in pending.batches:
+        count = min(need, len(batch.kernels))
+        if count:
+            shapes[batch.shape] += count
+        need -= count
+    if not pending.batches:
+        shapes.update(batch.shape for batch in pending.best_effort)
+    return list(shapes.items())

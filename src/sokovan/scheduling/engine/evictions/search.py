@@ -1,0 +1,108 @@
+"""VictimSearch: the cheapest set of victims that makes a taker fit.
+
+Takes the rules of an action for one taker. Gives a set of rows, legal and without a
+superfluous row, or None. A few candidates are searched exactly: all legal sets in the order
+of their keys, until one holds. Many are searched by columns (see `many`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, product
+from typing import NamedTuple
+
+from sokovan.scheduling.engine.evictions.many import ManyCandidates
+from sokovan.scheduling.engine.evictions.rules import VictimKey
+from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.evictions.victims import distinct
+from sokovan.scheduling.engine.workspace import Ints
+
+# Up to this many legal sets are compared exactly.
+SETS_MAX = 1024
+_KERNELS_MAX = 10
+
+Rows = tuple[int, ...]
+FullKey = tuple[VictimKey, int, int, tuple[str, ...]]
+
+
+class VictimSet(NamedTuple):
+    """A set of victims that was proved to be enough, and its key."""
+
+    rows: Rows
+    key: VictimKey
+    tier: int
+
+
+class VictimSearch:
+    """Searches the victims of one taker."""
+
+    def __init__(self, taker: Taker) -> None:
+        self._taker = taker
+        self._rules, self._table, self._seats, self._fits = taker
+
+    def best(self) -> VictimSet | None:
+        """The set with the smallest key that was found; None if no legal set is enough."""
+        candidates = self._rules.candidates
+        if not len(candidates) or not self._seats.enough(candidates):
+            return None
+        choices = self._choices(candidates)
+        if choices is not None:
+            return self._exact(choices)
+        return self._among_many()
+
+    def _choices(self, rows: Ints) -> list[list[Rows]] | None:
+        """The legal parts of each session, the empty one included; None if there are too many sets."""
+        if len(distinct(self._table.session[rows])) > _KERNELS_MAX:
+            return None
+        choices, total = [], 1
+        for session, part in self._table.by_session(rows.tolist()).items():
+            if len(part) > _KERNELS_MAX:
+                return None
+            legal = list(self._legal_parts(session, part))
+            total *= len(legal)
+            if total > SETS_MAX:
+                return None
+            choices.append(legal)
+        return choices
+
+    def _legal_parts(self, session: int, rows: Sequence[int]) -> Iterator[Rows]:
+        victim = self._table.sessions[session]
+        for number in range(1 << len(rows)):
+            part = tuple(row for index, row in enumerate(rows) if number >> index & 1)
+            whole = self._table.ends(session, part) and bool(self._rules.whole[session])
+            if not part or whole or victim.keeps_gang(set(part)):
+                yield part
+
+    def _exact(self, choices: list[list[Rows]]) -> VictimSet | None:
+        """Try all legal sets in the order of their keys."""
+        sets = [tuple(sorted(row for part in parts for row in part)) for parts in product(*choices)]
+        keyed = sorted((self._rules.key(rows), len(rows), self._names(rows), rows) for rows in sets if rows)
+        for key, equal in groupby(keyed, key=lambda item: item[0]):
+            best: tuple[int, Rows] | None = None
+            for _, _, _, rows in equal:
+                if not self._seats.enough(rows) or not self._rules.leaves_shares(rows):
+                    continue
+                proof = self._fits(rows)
+                if proof is not None and (best is None or proof.tier < best[0]):
+                    best = (proof.tier, rows)
+                    if proof.tier <= self._seats.lowest_tier:
+                        break
+            if best is not None:
+                return VictimSet(best[1], key, best[0])
+        return None
+
+    def _names(self, rows: Sequence[int]) -> tuple[str, ...]:
+        return tuple(sorted(str(self._table.kernels[row].kernel_id) for row in rows))
+
+    def _among_many(self) -> VictimSet | None:
+        """The best of the sets that the columns propose."""
+        found: tuple[FullKey, Rows] | None = None
+        for rows in ManyCandidates(self._taker).proposals():
+            ordered = tuple(sorted(rows))
+            proof = self._fits(ordered)
+            if proof is None:
+                continue
+            key = (self._rules.key(ordered), proof.tier, len(ordered), self._names(ordered))
+            if found is None or key < found[0]:
+                found = (key, ordered)
+        return None if found is None else VictimSet(found[1], found[0][0], found[0][1])

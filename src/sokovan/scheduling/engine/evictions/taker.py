@@ -1,0 +1,20 @@
+"""Taker: a starving session with everything that the search of its victims asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sokovan.scheduling.engine.evictions.rules import EvictionRules
+from sokovan.scheduling.engine.evictions.seats import SeatCounter
+from sokovan.scheduling.engine.evictions.trial import Proof
+from sokovan.scheduling.engine.evictions.victims import VictimTable
+
+
+class Taker(NamedTuple):
+    """The rules of one taker, its candidates, its seats, and the proof by a trial."""
+
+    rules: EvictionRules
+    table: VictimTable
+    seats: SeatCounter
+    fits: Callable[[Sequence[int]], Proof | None]

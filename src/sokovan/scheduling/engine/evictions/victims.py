@@ -1,0 +1,206 @@
+"""VictimTable: all running kernels of a cycle as integer columns.
+
+Takes the sessions of a snapshot. Gives one row per running kernel (agent, session, queue,
+priorities, loss, released amounts), and answers whether a session keeps its gang without
+some of its kernels. It is made when the first starving session appears.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from sokovan.domain.session import SessionType
+from sokovan.domain.slots import ResourceSlot, is_accelerator
+from sokovan.scheduling.engine.pending_session import NO_AGENT
+from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
+from sokovan.scheduling.engine.workspace import Flags, Ints
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
+
+# A session that reports no checkpoints counts as saved this long ago at the latest.
+ASSUMED_CHECKPOINT_S = 600
+
+
+def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> bool:
+    """Whether a session has its minimum, group minimums and whole groups."""
+    if len(kernels) < session.gang_size:
+        return False
+    groups = Counter(kernel.group for kernel in kernels)
+    if any(groups[group] < least for group, least in session.group_minimums.items()):
+        return False
+    sizes: Counter[tuple[int, str]] = Counter()
+    for kernel in kernels:
+        for number, partition in enumerate(session.partitions):
+            if partition.by in kernel.labels:
+                sizes[number, kernel.labels[partition.by]] += 1
+                break
+    return all(
+        sum(1 for (which, _), size in sizes.items() if which == number and size >= partition.size)
+        >= partition.min_groups
+        for number, partition in enumerate(session.partitions)
+    )
+
+
+class VictimSession:
+    """A running session: its rows, and whether it has its gang."""
+
+    def __init__(
+        self, session: SessionWorkload, node: QueueNode, rows: range, kernels: Sequence[KernelWorkload]
+    ) -> None:
+        self.session, self.node, self.rows, self.kernels = session, node, rows, kernels
+        # A best-effort kernel counts towards the minimum before it has an agent.
+        self._waiting: Sequence[KernelWorkload] = ()
+        if len(kernels) < len(session.kernels):
+            self._waiting = [kernel for kernel in session.kernels if kernel.agent is None and not kernel.slots]
+        self.plain = not session.group_minimums and not session.partitions
+        surplus = len(kernels) + len(self._waiting) - session.gang_size
+        self.broken = surplus < 0 if self.plain else not gang_holds(session, [*kernels, *self._waiting])
+        # How many kernels may go, as far as the minimum alone decides.
+        self.allowance = len(kernels) if self.broken else surplus
+
+    def keeps_gang(self, gone: Collection[int]) -> bool:
+        """Whether these rows may go; any part of a broken session may."""
+        if self.broken or not gone:
+            return True
+        if self.plain:
+            return len(gone) <= self.allowance
+        first = self.rows.start
+        kept = [kernel for index, kernel in enumerate(self.kernels) if first + index not in gone]
+        return gang_holds(self.session, [*kept, *self._waiting])
+
+    def surplus(self, ordered: Iterable[int]) -> list[int]:
+        """The rows that may go without the gang, taken in this order."""
+        left, gone = list(ordered), set[int]()
+        grown = True
+        while grown:
+            # A kernel of a whole group may go once the group is broken, so the passes repeat.
+            before = len(gone)
+            for row in left:
+                if row not in gone and self.keeps_gang(gone | {row}):
+                    gone.add(row)
+            grown = not self.plain and len(gone) > before
+        return [row for row in left if row in gone]
+
+
+class VictimTable:
+    """One row per running kernel that is not being released."""
+
+    def __init__(self, snapshot: SystemSnapshot, table: ShapeTable, queue_usage: QueueUsage, *, assumed_s: int) -> None:
+        self._now_ms, self._assumed_ms = snapshot.now_ms, assumed_s * 1000
+        self.sessions: list[VictimSession] = []
+        self.index: dict[str, int] = {}  # sessions by id
+        self.kernels: list[KernelWorkload] = []
+        self.shapes: list[Shape] = []
+        self._shape_index: dict[Shape, int] = {}
+        self._shape_of: list[int] = []
+        self.losses: list[int] = []  # in millionths of a slot second
+        for session in snapshot.sessions:
+            self._add(session, table, queue_usage)
+        self._fill_columns(table)
+
+    def _add(self, session: SessionWorkload, table: ShapeTable, queue_usage: QueueUsage) -> None:
+        running: Sequence[KernelWorkload] = session.kernels
+        if len(running) > 1 or session.waits:
+            running = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
+        if not running:
+            return
+        self.index[session.session_id] = len(self.sessions)
+        rows = range(len(self.kernels), len(self.kernels) + len(running))
+        self.sessions.append(VictimSession(session, queue_usage.node(session.queue), rows, running))
+        lost_ms = self._unsaved_ms(session)
+        for kernel in running:
+            shape = table.of(kernel)
+            number = self._shape_index.setdefault(shape, len(self.shapes))
+            if number == len(self.shapes):
+                self.shapes.append(shape)
+            self._shape_of.append(number)
+            self.losses.append(lost_ms * loss_slots(kernel.slots) if lost_ms else 0)
+        self.kernels.extend(running)
+
+    def _unsaved_ms(self, session: SessionWorkload) -> int:
+        """The time of work that a session loses if it ends now."""
+        if session.running_since_ms is None:
+            return 0
+        ran_ms = max(0, self._now_ms - session.running_since_ms)
+        if session.checkpoint_ms is None:
+            return min(ran_ms, self._assumed_ms)
+        return min(ran_ms, max(0, self._now_ms - session.checkpoint_ms))
+
+    def _fill_columns(self, table: ShapeTable) -> None:
+        sessions, kernels, workspace = self.sessions, self.kernels, table.workspace
+        self.session: Ints = np.repeat(np.arange(len(sessions)), [len(one.rows) for one in sessions]).astype(np.int64)
+        position = workspace.position
+        self.agent: Ints = np.array([position.get(str(kernel.agent), NO_AGENT) for kernel in kernels], np.int64)
+        self.shape: Ints = np.array(self._shape_of, np.int64)
+        self.priority: Ints = np.array([kernel.priority for kernel in kernels], np.int64)
+        self.session_priority: Ints = _column([one.session.priority for one in sessions])[self.session]
+        nodes = {id(one.node): one.node for one in sessions}
+        self.queues = list(nodes.values())
+        numbers = {key: number for number, key in enumerate(nodes)}
+        self.queue: Ints = _column([numbers[id(one.node)] for one in sessions])[self.session]
+        # The distinct pairs of queue and shape, and the pair of each row.
+        numbered = self.queue * max(1, len(self.shapes)) + self.shape
+        pairs = distinct(numbered)
+        self.pair: Ints = np.searchsorted(pairs, numbered)
+        self.pairs = [divmod(pair, len(self.shapes)) for pair in pairs.tolist()]
+        self.loss: Ints = np.array(self.losses, np.int64)
+        may_go = [one.session.preemptible and one.session.session_type is not SessionType.SYSTEM for one in sessions]
+        self.preemptible: Flags = np.array([kernel.preemptible for kernel in kernels], bool)
+        self.preemptible &= np.array(may_go, bool)[self.session]
+        self.best_effort: Flags = np.array([not kernel.slots for kernel in kernels], bool)
+        names = [str(kernel.kernel_id) for kernel in kernels]
+        self.name_rank: Ints = np.empty(len(names), np.int64)
+        self.name_rank[np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)] = np.arange(len(names))
+        width = workspace.width
+        released = [shape.released[width:] for shape in self.shapes]
+        self.released: Ints = np.array(released, np.int64).reshape(len(released), width)[self.shape]
+        # Sessions that were placed, reserved or evicted in this cycle give nothing (more).
+        self.untouchable: Flags = np.zeros(len(sessions), bool)
+        self.broken: Flags = np.array([one.broken for one in sessions], bool)
+        self.allowance: Ints = _column([one.allowance for one in sessions])
+        self.plain: Flags = np.array([one.plain for one in sessions], bool)
+        self.sizes: Ints = _column([len(one.rows) for one in sessions])
+
+    def keep_off(self, session_id: str) -> None:
+        """Take no (more) kernels of a session in this cycle."""
+        if session_id in self.index:
+            self.untouchable[self.index[session_id]] = True
+
+    def by_session(self, rows: Iterable[int]) -> dict[int, list[int]]:
+        """Rows by session."""
+        found: dict[int, list[int]] = {}
+        for row in rows:
+            found.setdefault(int(self.session[row]), []).append(row)
+        return found
+
+    def ends(self, session: int, rows: Collection[int]) -> bool:
+        """Whether these rows are all that a session runs."""
+        return len(rows) == len(self.sessions[session].rows)
+
+    def legal(self, rows: Iterable[int], *, whole: Flags) -> bool:
+        """Whether every session keeps its gang, or goes whole where it may."""
+        return all(
+            self.sessions[session].keeps_gang(set(part)) or (self.ends(session, part) and bool(whole[session]))
+            for session, part in self.by_session(rows).items()
+        )
+
+
+def loss_slots(slots: ResourceSlot) -> int:
+    """Thousandths of accelerators, or of cpu where there are none."""
+    devices = sum(
+        amount if slot.endswith(".shares") else amount * 1000 for slot, amount in slots.items() if is_accelerator(slot)
+    )
+    return devices or slots["cpu"]
+
+
+def distinct(column: Ints) -> Ints:
+    """The distinct numbers of a column, in order."""
+    ordered = np.sort(column)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
+
+
+def _column(numbers: Sequence[int]) -> Ints:
+    return np.array(numbers, np.int64)

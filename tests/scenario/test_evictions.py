@@ -1,0 +1,41 @@
+"""Scenarios of evictions: the cheapest victims, whole gangs, and no loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sokovan.simulator.documents import InvalidScenario
+from sokovan.simulator.expectations import differences
+from sokovan.simulator.scenario import Scenario, read_scenarios
+from sokovan.simulator.simulation import run
+
+FILE = Path(__file__).parent / "evictions" / "evictions.yaml"
+
+# These need keys about time, loans or moves, which scenarios do not have yet.
+WAITING = {"E10", "E11", "E12", "E13", "E15"}
+
+DOCUMENTS = [text for text in FILE.read_text(encoding="utf-8").split("\n---\n") if "\nscenario: " in f"\n{text}"]
+
+
+def number(document: str) -> str:
+    """The number of a scenario, with which its name begins."""
+    return document.partition("scenario: ")[2].split()[0]
+
+
+def read(document: str) -> Scenario:
+    """The one scenario of a document."""
+    [scenario] = read_scenarios(document, FILE.name)
+    return scenario
+
+
+@pytest.mark.parametrize("document", [text for text in DOCUMENTS if number(text) not in WAITING], ids=number)
+def test_a_scenario_of_evictions_holds(document: str) -> None:
+    assert differences(run(read(document))) == []
+
+
+@pytest.mark.parametrize("document", [text for text in DOCUMENTS if number(text) in WAITING], ids=number)
+def test_a_scenario_with_keys_to_come_is_refused_rather_than_answered_in_part(document: str) -> None:
+    with pytest.raises(InvalidScenario):
+        read(document)

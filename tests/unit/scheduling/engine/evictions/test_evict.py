@@ -1,0 +1,75 @@
+"""The actions preempt and reclaim, as a cycle runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.session import Preemption
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.trace import Code
+from tests.unit.scheduling.engine.evictions.takers import cluster, runs
+from tests.unit.scheduling.little_cluster import decide, kernel, session, verdict_of
+
+
+def preempted(*sessions: SessionWorkload, agents: tuple[str, ...] = (), **policy: Any) -> SchedulingPlan:
+    actions = policy.pop("actions", ("allocate", "preempt"))
+    return decide(cluster(*sessions, agents=agents), actions=actions, queue_policy="capacity", **policy)
+
+
+def gone(plan: SchedulingPlan) -> list[str]:
+    return [str(one.kernel_id) for one in plan.evictions]
+
+
+def test_the_taker_is_reserved_and_starts_nothing_in_this_cycle() -> None:
+    plan = preempted(runs("low", "a"), session("high", priority=1))
+    assert gone(plan) == ["low.0"]
+    assert [(one.session_id, one.agents) for one in plan.reservations] == [("high", ("a",))]
+    assert plan.placements == ()
+    assert verdict_of(plan, "high").code is Code.RESERVED
+
+
+def test_a_refused_taker_gets_the_number_of_kernels_that_each_rule_protects() -> None:
+    plan = preempted(runs("equal", "a", priority=1), runs("kept", "b", preemptible=False), session("high", priority=1))
+    verdict = verdict_of(plan, "high")
+    assert verdict.code is Code.VICTIMS_PROTECTED
+    assert verdict.summary == "preempt found no victims: 1 not of lower priority, 1 not preemptible"
+    assert gone(plan) == []
+
+
+def test_a_session_that_may_not_evict_waits_as_before() -> None:
+    plan = preempted(runs("low", "a"), session("meek", priority=1, preemption=Preemption.NEVER))
+    assert (gone(plan), verdict_of(plan, "meek").code) == ([], Code.NOT_ENOUGH_FREE)
+
+
+def test_a_plan_over_the_budget_is_not_taken_in_part() -> None:
+    options = EvictionOptions(evictions_per_cycle=1)
+    plan = preempted(
+        runs("one", "a"), runs("two", "b"), session("high", "cpu=1", "cpu=1", priority=1), eviction_options=options
+    )
+    assert gone(plan) == []
+    assert "2 beyond the number of evictions of a cycle" in verdict_of(plan, "high").summary
+
+
+def test_two_takers_take_different_victims_and_the_third_none() -> None:
+    takers = [session(f"high{number}", priority=1) for number in range(3)]
+    plan = preempted(runs("one", "a"), runs("two", "b"), *takers)
+    assert sorted(gone(plan)) == ["one.0", "two.0"]
+    assert [one.session_id for one in plan.reservations] == ["high0", "high1"]
+    assert verdict_of(plan, "high2").code in {Code.NOT_ENOUGH_FREE, Code.VICTIMS_PROTECTED}
+
+
+def test_a_session_that_was_evicted_is_not_a_taker_in_the_same_cycle() -> None:
+    broken = session("broken", kernel("b.0", on="a"), kernel("b.1"), priority=1)
+    plan = preempted(broken, runs("lowest", "b"), session("high", "cpu=1", "cpu=1", priority=2))
+    assert sorted(gone(plan)) == ["b.0", "lowest.0"]
+    assert verdict_of(plan, "broken").code is Code.EVICTED
+
+
+@pytest.mark.parametrize("actions", [("preempt", "allocate"), ("allocate", "preempt")])
+def test_idle_room_is_left_to_allocate(actions: tuple[str, ...]) -> None:
+    plan = preempted(runs("low", "a"), session("high", priority=1), agents=("b",), actions=actions)
+    assert (gone(plan), [one.agent_id for one in plan.placements]) == ([], ["b"])
