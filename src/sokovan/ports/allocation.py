@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.records import KernelRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
@@ -92,7 +92,8 @@ class AllocationContext:
     `topology` is the version of the topology that the decision was based on, if any.
     `validators` are those of the decision, None for all: a limit or a dependency that the
     decision did not check is not verified, or it would be decided the same again forever.
-    `planned` are the assignments of the sessions that are allocated one by one.
+    `planned` are the assignments of the sessions that are allocated one by one. `known` are
+    sessions as they were read before: one that has not changed since is not read again.
     """
 
     who: str = "scheduler"
@@ -100,6 +101,7 @@ class AllocationContext:
     topology: int | None = None
     validators: frozenset[str] | None = None
     planned: Mapping[SessionId, Assignment] = field(default_factory=dict, compare=False)
+    known: Mapping[SessionId, SessionRecord] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +126,16 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class AllocationResult:
-    """The committed allocation of one session."""
+    """The committed allocation of one session.
+
+    `session` is the session as it is now, if it was known and is not to be read again.
+    """
 
     session_id: SessionId
     scheduled_at: datetime
     kernels: tuple[KernelRecord, ...]
     agent_allocations: Mapping[AgentId, ResourceSlot]
+    session: SessionRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

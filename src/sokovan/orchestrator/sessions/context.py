@@ -83,6 +83,15 @@ class HandlerContext:
         quarantine = Quarantine(clock, limits=timing.current.quarantine)
         requests = AgentRequests(clock, wake=wake, limits=timing.current.requests)
         verdicts = VerdictCache(batches, clock)
+        scheduler = Scheduler(
+            dependencies.snapshots,
+            dependencies.allocator,
+            verdicts,
+            clock=clock,
+            decide=dependencies.decide,
+            batch_max=lambda: timing.current.allocation_batch_max,
+        )
+        scheduler.known = sessions.get
         return cls(
             sessions=sessions,
             reader=SessionCacheReader(sessions, store),
@@ -93,14 +102,7 @@ class HandlerContext:
             requests=requests,
             backoff=requests.backoff,
             quarantine=quarantine,
-            scheduler=Scheduler(
-                dependencies.snapshots,
-                dependencies.allocator,
-                verdicts,
-                clock=clock,
-                decide=dependencies.decide,
-                batch_max=lambda: timing.current.allocation_batch_max,
-            ),
+            scheduler=scheduler,
             store=store,
             gateway=dependencies.gateway,
             clock=clock,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
+from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.allocation import AllocationContext, AllocationError, Assignment, SchedulingAllocator, assignments_of
@@ -42,7 +43,8 @@ class CycleReport:
 
     `evicted` maps each victim to the session it makes room for. `failed_groups` are groups
     that could not be scheduled, with the error, and `blocked` their pending sessions.
-    `never` are the verdicts of sessions that no validator will ever pass.
+    `never` are the verdicts of sessions that no validator will ever pass. `sessions` are
+    those that were placed, as far as they need not be read again.
     """
 
     placed: int = 0
@@ -53,10 +55,15 @@ class CycleReport:
     failed_groups: dict[ScalingGroupName, str] = field(default_factory=dict)
     never: dict[SessionId, Verdict] = field(default_factory=dict)
     blocked: dict[ScalingGroupName, list[SessionId]] = field(default_factory=dict)
+    sessions: list[SessionRecord] = field(default_factory=list)
+    unread: bool = False
 
 
 class Scheduler:
-    """Schedules the scaling groups one after the other."""
+    """Schedules the scaling groups one after the other.
+
+    `known` gives sessions that were read before, so that they are not read again.
+    """
 
     def __init__(
         self,
@@ -70,6 +77,7 @@ class Scheduler:
     ) -> None:
         self._snapshots, self._allocator, self._verdicts = snapshots, allocator, verdicts
         self._clock, self._decide, self._batch_max = clock, decide, batch_max
+        self.known: Callable[[SessionId], SessionRecord | None] = lambda _session_id: None
         self._changed = True
         self._due_ms: int | None = None
         self._failed_groups: dict[ScalingGroupName, str] = {}
@@ -169,8 +177,11 @@ class Scheduler:
         context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
         sessions = {session.session_id: session for session in snapshot.sessions} if todo else {}
         for batch in _batches(todo, self._batch_max()):
-            result = await self._allocator.allocate_planned(batch, sessions, context)
+            known = {one.session_id: record for one in batch if (record := self.known(one.session_id)) is not None}
+            result = await self._allocator.allocate_planned(batch, sessions, replace(context, known=known))
             report.placed += sum(len(one.kernels) for one in result.allocated)
+            report.sessions += [one.session for one in result.allocated if one.session is not None]
+            report.unread |= any(one.session is None for one in result.allocated)
             report.refused.update(result.refused)
         if report.refused:
             self._wake_in(_AFTER_REFUSAL_MS)

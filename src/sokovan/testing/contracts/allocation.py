@@ -15,10 +15,12 @@ from sokovan.domain.events import KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.session import KernelSpec, ServicePort, SessionSpec
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import (
     AllocationContext,
     AllocationRefused,
+    Assignment,
     BatchResult,
     SessionNotWaiting,
 )
@@ -29,7 +31,7 @@ from sokovan.testing.contracts.repositories.agents import agent_now
 from sokovan.testing.contracts.repositories.ledger import conserved, held
 from sokovan.testing.contracts.repositories.sessions import enqueue_together
 from sokovan.testing.contracts.storage import published
-from sokovan.testing.stored_cluster import StoredCluster, assignment, refusal, session_spec
+from sokovan.testing.stored_cluster import BY_USER, StoredCluster, assignment, refusal, session_spec
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 ONE_CPU = {"cpu": 1000}
@@ -85,6 +87,49 @@ async def an_allocated_session_is_scheduled(cluster: StoredCluster) -> None:
     for agent in (first, second):
         expect((await agent_now(cluster, agent)).info.occupied_slots == expected[agent], "an agent is not occupied")
         await conserved(cluster, agent)
+
+
+async def a_known_session_is_allocated_as_if_it_was_read(cluster: StoredCluster) -> None:
+    """With labels, ports and ranks; some kernels first, and the rest later."""
+    [agent] = await agents(cluster, 1, {"cpu": 9000}, labels={"zone": "a"})
+    read, known = [await _in_zone(cluster, "a") for _ in range(2)]
+    for placed in ((0, 1), (2,)):
+        before = await cluster.session(known)
+        for name in (read, known):
+            context = AllocationContext(known={before.session_id: before} if name == known else {})
+            kernels = tuple((KernelId(f"{name}.{index}"), AgentId(agent)) for index in placed)
+            [result] = (await cluster.place_all([Assignment(SessionId(name), kernels)], context=context)).allocated
+            now = await cluster.session(name)
+            expect(result.session == (now if name == known else None), f"the result has {result.session}, not {now}")
+            expect(result.kernels == tuple(now.kernels[index] for index in placed), "the kernels of the result")
+        same, other = await cluster.session(read), await cluster.session(known)
+        for one, two in zip(same.kernels, other.kernels, strict=True):
+            expect((one.status, one.rank, sorted(one.host_ports)) == (two.status, two.rank, sorted(two.host_ports)), "")
+    elsewhere = await agents(cluster, 1, {"cpu": 9000}, labels={"zone": "b"})
+    name = await _in_zone(cluster, "a")
+    context = AllocationContext(known={SessionId(name): await cluster.session(name)})
+    expect(not (await cluster.place(name, *elsewhere * 3, context=context)).allocated, "a label was not required")
+
+
+async def _in_zone(cluster: StoredCluster, zone: str) -> str:
+    """A session of three kernels, two of them at least, with a port, for agents of a zone."""
+    name = cluster.new("s")
+    kernels = tuple(
+        KernelSpec(KernelId(f"{name}.{index}"), ResourceSlot(ONE_CPU), require={"zone": zone}) for index in range(3)
+    )
+    spec = SessionSpec(SessionId(name), kernels, min_kernels=2, ports=(ServicePort("web"),))
+    await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
+    return name
+
+
+async def a_known_session_that_has_changed_is_read_again(cluster: StoredCluster) -> None:
+    """Its earlier state does not count."""
+    [agent] = await agents(cluster, 1, {"cpu": 9000})
+    [name] = await sessions(cluster, 1, ONE_CPU)
+    context = AllocationContext(known={SessionId(name): await cluster.session(name)})
+    await cluster.stop(name)
+    batch = await cluster.place(name, agent, context=context)
+    expect(isinstance(batch.refused.get(SessionId(name)), SessionNotWaiting), f"it was not refused: {batch}")
 
 
 async def an_empty_batch_gives_an_empty_result(cluster: StoredCluster) -> None:
@@ -284,6 +329,8 @@ async def a_replaced_leader_does_not_affect_concurrent_callers(cluster: StoredCl
 
 CHECKS: tuple[Check, ...] = (
     an_allocated_session_is_scheduled,
+    a_known_session_is_allocated_as_if_it_was_read,
+    a_known_session_that_has_changed_is_read_again,
     an_empty_batch_gives_an_empty_result,
     an_allocation_is_recorded_with_its_author,
     a_whole_session_goes_to_one_agent,

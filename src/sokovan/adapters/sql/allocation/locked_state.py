@@ -39,7 +39,8 @@ async def lock_state(
 ) -> LockedState:
     """Lock agents by id, then sessions by id; read the rest without locks."""
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
-    sessions = await lock_sessions(transaction, [one.session_id for one in assignments])
+    ids = [one.session_id for one in assignments]
+    sessions = await lock_sessions(transaction, ids, known=context.known, wanted=None)
     await _load_devices(transaction, agents, _requested_slots(assignments, sessions))
     if any(leases_ports(session) for session in sessions.values()):
         await _load_ports(transaction, agents)

@@ -18,10 +18,11 @@ from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, 
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_PORTS, HELD_SLOTS, PORT_REST_MS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import Change
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.records import Change, SessionRecord
+from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.allocation import AllocationContext, AllocationResult
 
 
@@ -73,7 +74,9 @@ async def write_allocations(
     used = await apply_delta(transaction, delta, incarnations=incarnations)
     _check_limits(used, state)
     scheduled_at = datetime.fromtimestamp(transaction.now_ms / 1000, tz=UTC)
-    return [_result_of(one, scheduled_at) for one in accepted]
+    known = await transitions.records([one.session for one in accepted if one.session.record is not None])
+    records = {record.session_id: record for record in known}
+    return [_result_of(one, scheduled_at, records.get(one.session.session_id)) for one in accepted]
 
 
 def _place(
@@ -112,13 +115,18 @@ def _check_limits(used: dict[tuple[str, str, str], int], state: LockedState) -> 
             raise LedgerMismatch(f"{scope} {name} would use {amount} of {limit} {slot}")
 
 
-def _result_of(one: Accepted, scheduled_at: datetime) -> AllocationResult:
-    session_id = one.session.session_id
-    kernels = tuple(record_of(session_id, one.session.kernels[kernel_id]) for kernel_id, _ in one.assignment.kernels)
-    agents: dict[Any, ResourceSlot] = {}
+def _result_of(one: Accepted, scheduled_at: datetime, record: SessionRecord | None) -> AllocationResult:
+    session_id, placed = one.session.session_id, dict(one.assignment.kernels)
+    if record is None:
+        kernels = tuple(record_of(session_id, one.session.kernels[kernel_id]) for kernel_id in placed)
+    else:
+        found = {kernel.kernel_id: kernel for kernel in record.kernels}
+        kernels = tuple(found[kernel_id] for kernel_id in placed)
+    slots: dict[AgentId, list[ResourceSlot]] = {}
     for kernel in kernels:
-        agents[kernel.agent_id] = agents[kernel.agent_id] + kernel.slots if kernel.agent_id in agents else kernel.slots
-    return AllocationResult(session_id, scheduled_at, kernels, agents)
+        slots.setdefault(placed[kernel.kernel_id], []).append(kernel.slots)
+    agents = {agent_id: total(parts) for agent_id, parts in slots.items()}
+    return AllocationResult(session_id, scheduled_at, kernels, agents, record)
 
 
 @cache

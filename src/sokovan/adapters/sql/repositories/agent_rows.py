@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.agent_labels import labels_of
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import ON_AGENT, slots_of
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS, AGENTS, HELD_PORTS, KERNELS, PORT_REST_MS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
@@ -71,6 +71,7 @@ async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dic
 def _terminating(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
     """Selects the TERMINATING kernels of agents."""
     return sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
+        ON_AGENT,
         KERNELS.c.status == KernelStatus.TERMINATING.value,
         KERNELS.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)),
     )

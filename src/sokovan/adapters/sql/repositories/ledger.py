@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.repositories.past_usage import read_usage
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
+    ON_AGENT,
     KernelRow,
     SessionRow,
     lock_sessions,
@@ -105,7 +106,7 @@ class SqlLedger:
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
         """See the port."""
         holding = sa.select(KERNELS.c.kernel_id).where(
-            KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
+            ON_AGENT, KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
         )
         return await read_held_slots(
             self._transaction, HELD_SLOTS.c.kernel_id.in_(holding), HELD_SLOTS.c.freed_ms.is_(None)
@@ -115,6 +116,7 @@ class SqlLedger:
         """See the port."""
         return await read_kernels(
             self._transaction,
+            ON_AGENT,
             KERNELS.c.agent_id == agent_id,
             KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
         )

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.arrays import SqlArrays
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
-from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, SESSIONS
+from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
@@ -78,9 +78,13 @@ async def _releasing(transaction: Transaction, view: SystemView) -> None:
 
 
 async def _outcomes(transaction: Transaction, view: SystemView, ids: Sequence[str]) -> None:
-    """Load the results of the dependencies of these sessions."""
-    for row in await transaction.fetch(_dependencies_of(transaction.postgresql), bound_ids(transaction, ids)):
-        view.outcomes[SessionId(row.session_id)] = row.result == SessionResult.SUCCESS.value
+    """Load the results of the dependencies of these sessions; most have none."""
+    wanted = view.dependencies_of(ids)
+    if not wanted:
+        return
+    for row in await transaction.fetch(_results(transaction.postgresql), bound_ids(transaction, wanted)):
+        if row.status in _ENDED:
+            view.outcomes[SessionId(row.session_id)] = row.result == SessionResult.SUCCESS.value
 
 
 @cache
@@ -90,10 +94,12 @@ def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of
 
 
 @cache
-def _dependencies_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
-    """Selects the ended sessions that sessions depend on."""
-    return (
-        sa.select(SESSIONS.c.session_id, SESSIONS.c.result)
-        .join(DEPENDENCIES, DEPENDENCIES.c.depends_on == SESSIONS.c.session_id)
-        .where(DEPENDENCIES.c.session_id.in_(sa.select(ids_table(postgresql).c.id)), SESSIONS.c.status.in_(_ENDED))
+def _results(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Selects the results of sessions by id, and by nothing else.
+
+    With the status in the condition SQLite read every session that has ended.
+    """
+    wanted = sa.select(ids_table(postgresql).c.id)
+    return sa.select(SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.result).where(
+        SESSIONS.c.session_id.in_(wanted)
     )

@@ -83,6 +83,11 @@ class SystemView:
         self._waiting_for.update(session.dependencies)
         self.unsettled.update(session.dependencies)
 
+    def dependencies_of(self, session_ids: Iterable[str]) -> list[str]:
+        """The sessions and arrays that these sessions depend on, each once."""
+        known = [self._sessions[self._group_of[one]][one] for one in map(SessionId, session_ids)]
+        return list(dict.fromkeys(other for session in known for other in session.dependencies))
+
     def _drop_session(self, session_id: SessionId) -> SessionWorkload | None:
         """Remove a session, and results of dependencies that no session waits for; returns it."""
         known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)

@@ -56,7 +56,9 @@ class ScheduleSessions:
             change = by_coordinator(PREEMPTED, f"it makes room for {beneficiary}")
             await self._writer.set_goal(self.name, [session_id], Goal.STOP, change)
         cancelled = await self._cancel(report.never)
-        if report.placed:
+        for record in report.sessions:
+            self._sessions.put(record)
+        if report.unread:
             await self._reader.refresh()
         return bool(report.placed or report.evicted or cancelled)
 

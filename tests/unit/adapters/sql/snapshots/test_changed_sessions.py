@@ -6,8 +6,10 @@ from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
+from tests.unit.adapters.sql.statements import recorded_statements
 
 
 async def _read(cluster: StoredCluster, view: SystemView, *, since: int | None) -> list[str]:
@@ -61,3 +63,23 @@ async def test_a_session_ended_by_force_leaves_and_its_kernels_are_still_being_r
         (seen,) = view.snapshot(DEFAULT_GROUP).agents
         assert seen.releasing_slots == seen.occupied_slots
         assert seen.releasing_count == 1
+
+
+async def test_results_are_read_of_dependencies_only_and_by_their_ids() -> None:
+    async with StoredCluster.open() as cluster:
+        for name in ("over", "other"):
+            await cluster.submit(name)
+            await cluster.stop(name)
+        view, mark = _view(), await _mark(cluster)
+        await cluster.submit("alone")
+        with recorded_statements(cluster) as statements:
+            await _read(cluster, view, since=mark)
+        # SQLite read every session that had ended, to find those of which there were none.
+        assert not any("sessions.result FROM sessions" in one for one in statements), statements
+        assert view.outcomes == {}
+        await cluster.submit("dependent", dependencies=(SessionId("over"), SessionId("alone")))
+        with recorded_statements(cluster) as statements:
+            await _read(cluster, view, since=mark)
+        [asked] = [one for one in statements if "sessions.result FROM sessions" in one]
+        assert "session_dependencies" not in asked
+        assert view.outcomes == {"over": False}

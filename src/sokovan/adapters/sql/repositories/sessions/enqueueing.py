@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
 
-import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions.session_names import array_is_live, name_taken
-from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text, slots_text, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    requested_ports_text,
+    require_text,
+    slots_text,
+    spec_text,
+)
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
@@ -288,10 +292,9 @@ def _kernel_rows(spec: SessionSpec, transaction: Transaction) -> list[dict[str, 
             "sent": False,
             "slots": slots_text(kernel.slots),
             "architecture": kernel.architecture,
-            "require": msgspec.json.encode(dict(kernel.require)).decode(),
+            "require": require_text(kernel.require),
             "devices": "{}",
-            # The first kernel is the one that serves.
-            "ports": ports_text({} if index else {one.name: one.port for one in spec.ports}),
+            "ports": requested_ports_text(spec, index),
         }
         for index, kernel in enumerate(spec.kernels)
     ]

@@ -105,9 +105,15 @@ class SessionRow:
     record: SessionRecord | None = None
     others: list[tuple[KernelStatus, bool]] = field(default_factory=list)
 
-    def take(self, record: SessionRecord, wanted: Collection[str]) -> None:
-        """Use a record of the current version instead of reading the kernels."""
+    def take(self, record: SessionRecord, wanted: Collection[str] | None) -> None:
+        """Use a record of the current version instead of reading the kernels.
+
+        Without `wanted`, all kernels are given, with what the allocator needs.
+        """
         self.record = record
+        if wanted is None:
+            self.kernels = {one.kernel_id: _whole_row_of(one, record.spec) for one in record.kernels}
+            return
         if self.is_retried:  # all of its kernels are ranked anew
             wanted = frozenset(one.kernel_id for one in record.kernels)
         self.kernels = {one.kernel_id: _row_of(one) for one in record.kernels if one.kernel_id in wanted}
@@ -152,12 +158,13 @@ async def lock_sessions(
     ids: Sequence[str],
     *,
     known: Mapping[SessionId, SessionRecord] | None = None,
-    wanted: Collection[str] = (),
+    wanted: Collection[str] | None = (),
 ) -> dict[str, SessionRow]:
     """Lock the sessions that exist, in the order of their ids.
 
     Sessions in `known` that have not changed since are not read again: of those only the
-    `wanted` kernels are given. A change of a kernel's status is one of its session.
+    `wanted` kernels are given, or all if it is None. A change of a kernel's status is one of
+    its session.
     """
     lock, kernels = _lock_statements(transaction.postgresql)
     states = {row.session_id: _state(row) for row in await transaction.fetch(lock, bound_ids(transaction, ids))}
@@ -173,6 +180,9 @@ async def lock_sessions(
     return states
 
 
+# As the index of kernels by agent has it, word by word: SQLite does not derive it from another condition, and would
+# read all kernels that ever were.
+ON_AGENT = sa.text("kernels.status NOT IN ('pending', 'cancelled', 'terminated')")
 # Built once: building a statement costs more than running it.
 BY_ID = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("the_session_id"))
 
@@ -224,7 +234,7 @@ def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of
     return sa.select(*KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted), first).order_by(KERNELS.c.index)
 
 
-async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[KernelRecord]:
+async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool] | sa.TextClause) -> list[KernelRecord]:
     """The kernels that match all conditions, ordered by id."""
     statement = sa.select(*KERNEL_COLUMNS).where(*where).order_by(KERNELS.c.kernel_id)
     return [kernel_record(row) for row in await transaction.fetch(statement)]
@@ -277,6 +287,24 @@ def _row_of(record: KernelRecord) -> KernelRow:
         follow_up=record.follow_up,
         host_ports_text=ports_text(record.host_ports),
     )
+
+
+def _whole_row_of(record: KernelRecord, spec: SessionSpec) -> KernelRow:
+    """The row of a kernel with what only the allocator needs, which never changes."""
+    row, kernel = _row_of(record), spec.kernels[record.index]
+    row.architecture, row.require_text = kernel.architecture, require_text(kernel.require)
+    row.ports_text = requested_ports_text(spec, record.index)
+    return row
+
+
+def require_text(require: Mapping[str, str]) -> str:
+    """The stored form of the labels that the agent of a kernel must have."""
+    return msgspec.json.encode(dict(require)).decode() if require else "{}"
+
+
+def requested_ports_text(spec: SessionSpec, index: int) -> str:
+    """The stored form of the ports that a kernel requests; the first kernel serves."""
+    return ports_text({} if index else {one.name: one.port for one in spec.ports})
 
 
 def _mapping(value: Any) -> dict[str, Any]:
