@@ -33,7 +33,7 @@ class ApiDependencies:
 
     `uploads` is None for a server that stores none, `files` for one without agents. With
     `leases`, a server without a leading manager is not ready.
-    `settings` describes those in force.
+    `settings` describes those in force. `gateway_url` is the base URL for clients of models.
     """
 
     store: Store
@@ -53,6 +53,7 @@ class ApiDependencies:
     uploads: UploadStore | None = None
     files: AgentFiles | None = None
     settings: Callable[[], ServerSettingsView] = ServerSettingsView
+    gateway_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.api.fake_agents import FakeAgents
 from tests.unit.api.machine_files import MachineFiles
 
-GATEWAY = "http://gateway.test"
 PEPPER = b"p" * 32
 TENANTS = ("north", "south", "west")
 ADMIN = "root"
@@ -272,11 +271,7 @@ async def api_harness(*, clock: Clock | None = None, **settings: Any) -> AsyncIt
     """The API with tenants, an agent `a1`, and its streams running."""
     async with StoredCluster.open(clock=clock) as cluster, _temporary_folder() as folder:
         api = _made(
-            cluster,
-            folder,
-            ApiSettings(
-                **{"pepper": PEPPER, "principal_kept_s": 0.02, "streams": QUICK, "gateway_url": GATEWAY, **settings}
-            ),
+            cluster, folder, ApiSettings(**{"pepper": PEPPER, "principal_kept_s": 0.02, "streams": QUICK, **settings})
         )
         await _bootstrap(api)
         async with api.app.router.lifespan_context(api.app):
@@ -316,6 +311,7 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
         metrics=telemetry.metrics,
         uploads=uploads,
         files=MachineFiles(folder / "kernels", uploads),
+        gateway_url="http://gateway.test/v1",
     )
     return ApiHarness(make_app(dependencies, settings), cluster, dependencies, agents, telemetry, bus)
 

@@ -13,11 +13,10 @@ from sokovan.wire.api.deployments import DeploymentView
 
 
 class DeploymentViews:
-    """Reads views; `gateway` is the address of the gateway, empty where there is none."""
+    """Reads views; `url` is the gateway's, empty where there is none."""
 
-    def __init__(self, gateway: str) -> None:
-        # The base URL for clients of the OpenAI API.
-        self._url = f"{gateway}/v1" if gateway else ""
+    def __init__(self, url: str) -> None:
+        self._url = url
 
     async def of(self, unit: UnitOfWork, record: DeploymentRecord) -> DeploymentView:
         """The view of a deployment."""

@@ -59,7 +59,7 @@ class DeploymentRoutes:
         dependencies = context.dependencies
         self._store, self._sessions = dependencies.store, dependencies.controller
         self._controller = dependencies.deployments
-        self._views = DeploymentViews(context.settings.gateway_url)
+        self._views = DeploymentViews(dependencies.gateway_url)
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""

@@ -22,7 +22,7 @@ class RolloutRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._controller = dependencies.store, dependencies.deployments
-        self._views = DeploymentViews(context.settings.gateway_url)
+        self._views = DeploymentViews(dependencies.gateway_url)
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
