@@ -36,8 +36,7 @@ class ApiSettings:
     """Limits and secrets of the API; `repr` omits the secrets.
 
     `proxy_token` is the credential of proxies, none without one; `digest_key` is the key of
-    the digests of endpoint tokens, which proxies get. `gateway_url` is the address for clients
-    of deployments, empty where none is known.
+    the digests of endpoint tokens, which proxies get.
     `machine` is the mark of the machine whose files all agents see; empty if they do not.
     """
 
@@ -45,7 +44,6 @@ class ApiSettings:
     machine: str = ""
     proxy_token: str = field(default="", repr=False)
     digest_key: str = field(default="", repr=False)
-    gateway_url: str = ""
     several_users_without_isolation: bool = False
     allowed_hosts: tuple[str, ...] = LOOPBACK
     body_bytes_max: int = 1 << 20

@@ -109,6 +109,11 @@ class ServerAddresses:
     url: str
     gateway: str = ""
 
+    @property
+    def models(self) -> str:
+        """The base URL for clients of the OpenAI API."""
+        return f"{self.gateway}/v1" if self.gateway else ""
+
 
 def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     """Run until SIGINT or SIGTERM; kernels keep running. Raises SokovanError."""
@@ -165,7 +170,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
         parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-        app = make_app(parts, _api_settings(settings, folder, at))
+        app = make_app(replace(parts, gateway_url=at.models), _api_settings(settings, folder))
         connections = Connections(limits, clock, telemetry=telemetry, log=log)
         serving = await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
@@ -379,13 +384,12 @@ def _dependencies(
     )
 
 
-def _api_settings(settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> ApiSettings:
+def _api_settings(settings: ServerSettings, folder: DataFolder) -> ApiSettings:
     pepper = folder.secret(PEPPER_FILE).encode()
     return replace(
         api_settings_of(settings, pepper=pepper, machine=machine_mark()),
         proxy_token=folder.secret(PROXY_KEY_FILE),
         digest_key=digest_key(pepper),
-        gateway_url=at.gateway,
     )
 
 
@@ -425,7 +429,7 @@ def ready_lines(
         f"sokovan {__version__}, embedded, data in {folder}",
         "",
         f"  api        {at.url}{taken}",
-        *([f"  gateway    {at.gateway}/v1"] if at.gateway else []),
+        *([f"  gateway    {at.models}"] if at.gateway else []),
         f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",
         *fake,
