@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from sokovan.adapters.local.secret_box import SecretKeyFile
 from tests.acceptance.embedded import Embedded, until
-
-pytest.importorskip("cryptography")
 
 VALUE = "known-to-one-user-alone"
 LITTLE = ("--cpus", "0.2", "--mem", "64MiB")

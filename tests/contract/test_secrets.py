@@ -11,8 +11,6 @@ from sokovan.ports.secrets import SecretBox
 from sokovan.testing.contracts import Subject
 from sokovan.testing.contracts.secrets import CHECKS, SecretBoxSubject
 
-pytest.importorskip("cryptography")
-
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_contract(check: Callable[[SecretBoxSubject], Awaitable[None]], tmp_path: Path) -> None:

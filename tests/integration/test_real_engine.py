@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import openai
 import pytest
 
 from sokovan.testing.servers.llama_engine import LlamaServer, write_model
 from sokovan.testing.servers.toy_engine import ToyEngineServer
 
-openai = pytest.importorskip("openai")
 pytestmark = pytest.mark.server
 
 KEY = "secret-of-the-replica"
@@ -19,7 +19,6 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
-    pytest.importorskip("xllamacpp")
     model = write_model(tmp_path_factory.mktemp("model") / "tiny.gguf")
     with LlamaServer("--metrics", model=model, key=KEY) as server:
         yield server
@@ -89,4 +88,5 @@ def test_the_toy_engine_answers_embeddings_and_responses(toy: ToyEngineServer) -
     with client.responses.stream(model=toy.model, input="hello", max_output_tokens=5) as stream:
         deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
     assert "".join(deltas) == whole.output_text
+    assert whole.usage is not None
     assert whole.usage.output_tokens == 5

@@ -16,7 +16,6 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
 from sokovan.testing.stored_cluster import BY_USER
 
-pytest.importorskip("cryptography")
 pytestmark = pytest.mark.slow  # many cycles through the store per test
 
 VALUE = "known-to-one-user-alone"

@@ -9,8 +9,6 @@ import pytest
 from sokovan.adapters.local.secret_box import KEYS_MAX, AesSecretBox, SecretKeyFile, SecretKeysUnusable
 from sokovan.ports.secrets import SecretsUnreadable
 
-pytest.importorskip("cryptography")
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> SecretKeyFile:

@@ -9,8 +9,6 @@ import pytest
 from sokovan.adapters.local.secret_box import SecretKeysUnusable
 from sokovan.entrypoints.settings.secret_keys import KEY_FILE, rotate_secret_key, secret_box
 
-pytest.importorskip("cryptography")
-
 
 def test_a_box_of_the_same_folder_opens_what_another_sealed(tmp_path: Path) -> None:
     sealed = secret_box(tmp_path, create=True).seal({"A": "1"}, owner="u")

@@ -260,7 +260,6 @@ def test_a_list_of_hosts_that_is_too_long_for_a_variable_is_in_the_host_file_onl
 
 
 def test_secrets_are_opened_for_their_owner_and_given_to_every_kernel() -> None:
-    pytest.importorskip("cryptography")
     keys = [SecretKey.new()]
     box = AesSecretBox(lambda: keys)
     record = session("a", "b", secrets=("TOKEN",))

@@ -11,7 +11,6 @@ from sokovan.domain.serving.engine import EngineRequest
 from sokovan.orchestrator.deployments.generators.llama_cpp import LlamaCppGenerator
 from sokovan.testing.servers.llama_engine import PROGRAM, install, write_model
 
-pytest.importorskip("gguf")
 pytestmark = pytest.mark.slow
 
 

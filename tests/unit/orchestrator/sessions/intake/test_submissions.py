@@ -349,7 +349,6 @@ async def test_large_sessions_of_a_batch_are_stored_in_several_transactions(monk
 
 
 async def test_secrets_are_stored_sealed_and_a_repeated_request_is_recognized() -> None:
-    pytest.importorskip("cryptography")
     async with controller_harness() as on:
         first = await on.submit(key="k", secrets={"TOKEN": "known"})
         again = await on.submit(key="k", secrets={"TOKEN": "known"})
