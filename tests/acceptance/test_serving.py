@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import openai
 import pytest
 
 from sokovan.testing.servers.llama_engine import install, write_model
@@ -106,8 +107,7 @@ def test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back(
 
 def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str, Any]]) -> None:
     _, told = served
-    openai = pytest.importorskip("openai")
-    ask = {"model": NAME, "messages": [{"role": "user", "content": "hello"}]}
+    ask: dict[str, Any] = {"model": NAME, "messages": [{"role": "user", "content": "hello"}]}
     http = httpx2.Client(trust_env=False)
     with openai.OpenAI(base_url=told["url"], api_key=told["key"], http_client=http) as client:
         whole = client.chat.completions.create(**ask)
@@ -120,7 +120,6 @@ def test_a_real_engine_is_served_from_a_file(
     served: tuple[Embedded, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     server, _ = served
-    pytest.importorskip("xllamacpp")
     programs, models = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("models")
     install(programs)
     model = write_model(models / "tiny.gguf")
