@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
@@ -31,6 +32,7 @@ from sokovan.orchestrator.deployments.serving_coordinator import ServingCoordina
 from sokovan.orchestrator.routes.coordinator import RouteCoordinator
 from sokovan.orchestrator.routes.table_entries import entry_of
 from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -113,6 +115,7 @@ class ServedCluster(OrchestratedCluster):
                 secrets=stored.secrets,
             ),
             hints=self.hints,
+            dry_runs=DryRuns(SqlSnapshots(self.store)),
         )
         self.deployments, self.routes = self.new_serving()
 

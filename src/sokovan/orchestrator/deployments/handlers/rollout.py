@@ -12,7 +12,7 @@ from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
 from sokovan.domain.serving.rollout import RolloutAction, RolloutStrategy, WhenFull
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
-from sokovan.orchestrator.deployments.replica_targets import rollout_decision
+from sokovan.orchestrator.deployments.replica_targets import active, rollout_decision
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
 from sokovan.orchestrator.sessions.controller import SchedulingController
@@ -79,16 +79,18 @@ class RolloutHandler:
         surges = rollout.surge > 0 and deployment.replicas_desired > 0
         if not surges or await self._has_room(state, deployment, rollout):
             return await self._move(deployment, rollout, RolloutTrigger.PLANNED, "")
+        serving = len(active(state.replicas_of(deployment.deployment_id, rollout.revision_from)))
         match policy.when_full:
             case WhenFull.WAIT:
                 change = self._writer.change(FULL, "the rollout waits for room for an additional replica")
                 await self._writer.run(lambda unit: unit.deployments.note(deployment.deployment_id, change))
                 return False
-            case WhenFull.REPLACE if policy.strategy is RolloutStrategy.ROLLING and deployment.replicas_desired > 1:
+            case WhenFull.REPLACE if policy.strategy is RolloutStrategy.ROLLING and serving > 1:
                 reason = "there is no room for an additional replica: one is replaced at a time"
-                return await self._move(
-                    deployment, replace(rollout, surge=0, unavailable=1), RolloutTrigger.PLANNED, reason
-                )
+                # Replicas that find no room are unavailable already, and must not keep one from being replaced.
+                missing = max(0, deployment.replicas_desired - serving)
+                planned = replace(rollout, surge=0, unavailable=1 + missing)
+                return await self._move(deployment, planned, RolloutTrigger.PLANNED, reason)
             case _:
                 reason = "there is no room for an additional replica"
                 return await self._move(deployment, rollout, RolloutTrigger.FAILED, reason)

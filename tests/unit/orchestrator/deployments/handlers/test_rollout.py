@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
@@ -61,6 +63,23 @@ async def test_a_rolling_update_always_has_enough_replicas_that_serve() -> None:
         assert await serving(cluster) == {2: 2}
         record = await cluster.deployment()
         assert (record.revision, record.status) == (2, "running")
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+async def test_a_full_cluster_replaces_one_replica_at_a_time(replicas: int) -> None:
+    large = {"cpu": "4", "mem": "1Gi"}  # of 8 cpus: two fit, a third waits
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=replicas, revision=revision_of(resources=large))
+        await cluster.serve_for(20)
+        assert await serving(cluster) == {1: 2}
+        await update(cluster, resources=large, environment={"V": "2"})
+        for _ in range(90):
+            await cluster.serve_for(1)
+            assert sum((await serving(cluster)).values()) >= 1
+            if await serving(cluster) == {2: 2}:
+                break
+        assert await serving(cluster) == {2: 2}
+        assert "one is replaced at a time" in (await newest(cluster)).reason
 
 
 async def test_a_new_revision_that_crashes_is_rolled_back_and_the_old_one_serves() -> None:
