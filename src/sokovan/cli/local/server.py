@@ -31,6 +31,7 @@ class LocalServer:
     running: bool
     data: str
     url: str = ""
+    gateway: str = ""
     pid: int | None = None
     version: str = ""
     uptime_s: int | None = None
@@ -113,6 +114,7 @@ def _look(root: Path) -> LocalServer:
         running=True,
         data=str(root),
         url=str(about.get("url")),
+        gateway=str(about.get("gateway", "")),
         pid=about["pid"],
         version=str(about.get("version")),
         uptime_s=max(0, int(SystemEnvironment().wall_s() - began_ms / 1000)) if isinstance(began_ms, int) else None,
@@ -142,6 +144,7 @@ def _counts(url: str, root: Path) -> dict[str, Any]:
 def _show(found: LocalServer) -> None:
     facts = {
         "url": found.url,
+        "gateway": found.gateway or NONE,
         "pid": str(found.pid),
         "version": found.version,
         "uptime": duration(found.uptime_s) if found.uptime_s is not None else NONE,

@@ -177,9 +177,9 @@ def _detach(words: Sequence[str], root: Path, *, port: int) -> int:
     except ServerNotStarted as problem:
         print_status(problem.tail)
         raise
-    facts = {"url": about.get("url"), "pid": about.get("pid"), "log": root / "logs" / LOG}
-    for name, value in facts.items():
-        print_data(f"{name:5}{value}")
+    facts = {name: about[name] for name in ("url", "gateway", "pid") if name in about}
+    for name, value in (*facts.items(), ("log", root / "logs" / LOG)):
+        print_data(f"{name:9}{value}")
     if port and not str(about.get("url")).endswith(f":{port}"):
         print_status(f"port {port} was in use; the server has the next free one")
     print_status("sokovan is running in the background; sokovan status shows it, sokovan down stops it")
