@@ -104,10 +104,10 @@ def test_a_stop_that_was_asked_for_while_no_agent_was_there_is_carried_out_by_th
 
 
 @shows(
-    session="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
-    kernel="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
+    session="scheduled:retry_requested pulling:retry_requested prepared:retry_requested creating:failed running:failed",
+    kernel="scheduled:retry_requested pulling:retry_requested prepared:retry_requested creating:failed running:failed",
 )
-def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_requeued_as_configured(
+def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_placed_again(
     server: Embedded, agent: AgentProcess, tmp_path: Path
 ) -> None:
     with package_index() as index:
@@ -119,23 +119,26 @@ def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_requeued_
         images = agent.kernels / "images"
         (images / "endless.txt").write_text(index.requirements, encoding="utf-8")
         (images / "asked.txt").touch()
-        ends["pulling"] = server.submit("python", "-c", SLEEPS, image="venv:endless")["id"]
-        server.reaches(ends["pulling"], "pulling")
+        waits = {"pulling": server.submit("python", "-c", SLEEPS, image="venv:endless")["id"]}
+        server.reaches(waits["pulling"], "pulling")
         agent.pause()
         ends["creating"] = server.python(SLEEPS)
         server.reaches(ends["creating"], "creating")
         with server.held("create"):
-            ends["prepared"] = server.python(SLEEPS)
-            ends["preparing"] = server.submit("python", "-c", SLEEPS, image="venv:asked")["id"]
-            server.reaches(ends["prepared"], "prepared")
-            server.reaches(ends["preparing"], "preparing")
+            waits["prepared"] = server.python(SLEEPS)
+            waits["preparing"] = server.submit("python", "-c", SLEEPS, image="venv:asked")["id"]
+            server.reaches(waits["prepared"], "prepared")
+            server.reaches(waits["preparing"], "preparing")
             with server.held("prepare"):
-                ends["scheduled"] = server.python(SLEEPS)
-                server.reaches(ends["scheduled"], "scheduled")
+                waits["scheduled"] = server.python(SLEEPS)
+                server.reaches(waits["scheduled"], "scheduled")
                 agent.kill()
                 for status, session in ends.items():
                     lost = server.reaches(session, "terminating", "terminated")
                     assert (status, lost["reason"]) == (status, "agent-lost")
+                # Nothing of these was sent to it: they wait for another agent.
+                for session in waits.values():
+                    server.reaches(session, "pending")
     # What may still run holds its slots, until the machine is there again and says what became of it.
     assert agent.used() != {}
     put_back = server.session("again")
@@ -144,6 +147,8 @@ def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_requeued_
     agent.start()
     for session in ends.values():
         assert server.settles(session)["result"] == "failure"
+    for session in waits.values():
+        server.end(session)
     server.settles(requeued.id)
     server.says("again", "up")
     assert len(requeued.starts) == 2

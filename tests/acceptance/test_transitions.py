@@ -12,6 +12,7 @@ from tests.acceptance.claims import CLAIMED, ROWS, Row
 _ONE_BY_ONE = "kernels go from SCHEDULED to PREPARING first, and their session goes with them"
 _NOT_BEGUN = "a kernel is created when enough of its session are PREPARED; before that none can exit"
 _AT_ONCE = "a session that is PREPARED has no kernel that was asked for, so none that could exit"
+_PLACED_AGAIN = "nothing of it was sent to an agent: if that falls silent, the session is placed again"
 
 # These are in the tables for what stores may hold and managers of other versions may have written.
 CANNOT_OCCUR = {
@@ -20,9 +21,13 @@ CANNOT_OCCUR = {
     Row("session", "preparing", "kernel_exited"): _NOT_BEGUN,
     Row("session", "pulling", "kernel_exited"): _NOT_BEGUN,
     Row("session", "prepared", "kernel_exited"): _AT_ONCE,
+    Row("session", "scheduled", "failed"): _PLACED_AGAIN,
+    Row("kernel", "scheduled", "failed"): _PLACED_AGAIN,
 }
-# These need several agents, of which one fails while another runs its kernel of the same session.
+# These need a manager without its keys, or several agents, of which one fails while another runs its kernel.
 SHOWN_IN_SCENARIOS = {
+    Row("session", "prepared", "failed"): "test_secrets.py::test_secrets_without_their_key_end_the_session",
+    Row("kernel", "prepared", "failed"): "test_secrets.py::test_secrets_without_their_key_end_the_session",
     Row(
         "session", "running", "retry_requested"
     ): "test_failed_starts.py::test_a_session_is_retried_whole_if_its_first_rank_did_not_start",

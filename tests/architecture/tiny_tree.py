@@ -41,7 +41,8 @@ def write_package(root: Path, files: Mapping[str, str]) -> Path:
     missing, so those are there too, empty.
     """
     folders = {parent for path in files for parent in Path("src", path).parents if "sokovan" in parent.parts}
-    folders |= {Path("src", *name.split(".")) for name in _plain_names()}
+    named = {Path("src", *name.split(".")) for name in _plain_names()}
+    folders |= named | {parent for folder in named for parent in folder.parents if "sokovan" in parent.parts}
     inits = {str(folder / "__init__.py"): "" for folder in folders}
     return write_tree(root, inits | {f"src/{path}": text for path, text in files.items()})
 

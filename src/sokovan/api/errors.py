@@ -12,6 +12,7 @@ SokovanError
 ├── UnsupportedMedia      a body that is not JSON
 ├── LogGone               output that has been deleted
 ├── ExecFailed            a command that could not be started in a kernel
+├── PortUnreachable       a port of a kernel that could not be connected to
 └── Conflict
     ├── AmbiguousName     a prefix of more than one name
     └── ArrayNamed        the name of an array, where one session is required

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
@@ -46,7 +45,11 @@ def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
 def part_key(key: str, first: int) -> str:
     """The idempotency key of a part of many sessions, as long as a key may be."""
     text = f"{key}-{first}"
-    return text if len(text) <= KEY_MAX else hashlib.sha256(text.encode()).hexdigest()
+    if len(text) <= KEY_MAX:
+        return text
+    from hashlib import sha256  # noqa: PLC0415  # hardly ever needed, and slow to load
+
+    return sha256(text.encode()).hexdigest()
 
 
 def submit_many(bodies: Sequence[SessionBody], *, key: str) -> Call[BatchView]:
