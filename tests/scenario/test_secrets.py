@@ -89,7 +89,7 @@ async def test_an_agent_that_restarts_before_the_start_is_sent_the_secret_again(
     assert tokens_on(agent) == [VALUE]
 
 
-async def test_secrets_without_their_key_end_the_session(cluster: OrchestratedCluster) -> None:
+async def test_secrets_without_their_key_end_the_session_with_a_reason(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await submit_with_secret(cluster, "s")
     keys = [SecretKey.new()]
@@ -98,8 +98,4 @@ async def test_secrets_without_their_key_end_the_session(cluster: OrchestratedCl
     [session] = await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(ids=[SessionId("s")]), limit=1))
     assert session.status in {"terminated", "cancelled"}
     assert "secrets-unreadable" in (session.cause_detail or "")
-    for kernels in (False, True):
-        assert ("prepared", "failed") in [
-            (one.before, one.trigger) for one in await cluster.history("s", kernels=kernels)
-        ]
     assert agent.machine == {}
