@@ -23,12 +23,11 @@ CANNOT_OCCUR = {
     Row("session", "prepared", "kernel_exited"): _AT_ONCE,
     Row("session", "scheduled", "failed"): _PLACED_AGAIN,
     Row("kernel", "scheduled", "failed"): _PLACED_AGAIN,
+    Row("session", "prepared", "failed"): _PLACED_AGAIN,
+    Row("kernel", "prepared", "failed"): _PLACED_AGAIN,
 }
-_CLOSED = "handlers/test_start.py::test_folders_of_the_only_user_are_closed_once_there_is_another"
-# These need a second user at the right moment, or several agents, of which one fails while another runs its kernel.
+# These need several agents, of which one fails while another runs its kernel of the same session.
 SHOWN_IN_SCENARIOS = {
-    Row("session", "prepared", "failed"): _CLOSED,
-    Row("kernel", "prepared", "failed"): _CLOSED,
     Row(
         "session", "running", "retry_requested"
     ): "test_failed_starts.py::test_a_session_is_retried_whole_if_its_first_rank_did_not_start",
