@@ -2,7 +2,7 @@
 
 Kernels share the network of the machine, and any process may listen on a free port. The
 port of a kernel is used only if every socket that listens on it belongs to the kernel, so
-that nothing is sent to another user.
+that nothing is sent to another user. `ProcessStreams` opens these connections, and commands.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class KernelSocket:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._gateway = dependencies.store, dependencies.gateway
-        self._streams = context.streams
+        self._streams, self._auditor = context.streams, context.auditor
 
     async def running(self, principal: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
         """The kernel, which must run, and its agent. Raises ObjectNotFound, Conflict."""
@@ -81,10 +81,6 @@ class KernelSocket:
 
 class ExecSocket(KernelSocket):
     """Runs commands for callers that may change the session."""
-
-    def __init__(self, context: ApiContext) -> None:
-        super().__init__(context)
-        self._auditor = context.auditor
 
     async def run(self, websocket: WebSocket) -> None:
         """Run one command, from its request to its exit code."""

@@ -10,7 +10,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge, PortUnreachable
 from sokovan.api.middleware import POLICY_VIOLATION
 from sokovan.api.problems import problem_of
@@ -24,10 +23,6 @@ PORT_PATH = "/api/v1/sessions/{ref}/kernels/{index:int}/ports/{port}"
 
 class PortSocket(KernelSocket):
     """Connects callers that may change the session to the ports of its kernels."""
-
-    def __init__(self, context: ApiContext) -> None:
-        super().__init__(context)
-        self._auditor = context.auditor
 
     async def run(self, websocket: WebSocket) -> None:
         """Serve one connection, from the first byte to the last."""

@@ -1,1 +1,1 @@
-"""Commands on deployments, their tokens, and a small client of models."""
+"""Commands on deployments, their tokens and ports, and a client of models."""

@@ -76,7 +76,6 @@ def read_forwarding(text: str) -> Forwarding:
     local, colon, port = text.rpartition(":")
     if not port or (colon and not (local.isascii() and local.isdigit() and 0 < int(local) <= PORT_MAX)):
         raise InvalidSetting(f"{text!r} is no port", hint="write PORT or LOCAL:PORT, as 8080:http")
-    # The same number on this machine, where that is possible; a name says nothing about a number.
     return Forwarding(int(local) if colon else 0, port)
 
 
