@@ -38,6 +38,7 @@ async def leases(cluster: OrchestratedCluster, name: str) -> list[dict[str, int]
     return [dict(kernel.host_ports) for kernel in (await cluster.session(name)).kernels]
 
 
+@pytest.mark.slow
 async def test_a_fixed_port_is_used_once_per_agent_and_goes_to_another(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await submit(cluster, "first", ports=WEB)
@@ -84,6 +85,7 @@ async def test_a_kernel_gets_the_number_of_its_port(cluster: OrchestratedCluster
     assert await leases(cluster, "s") == [{"web": 31000, "my-api": 9000}]
 
 
+@pytest.mark.slow
 async def test_any_port_needs_a_free_one_of_the_range(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31001")
     for name in ("first", "second", "third"):
@@ -106,6 +108,7 @@ async def test_a_released_port_rests_for_a_minute(cluster: OrchestratedCluster) 
     assert await cluster.status("second") == "running"
 
 
+@pytest.mark.slow
 async def test_the_port_where_kernels_meet_is_leased_on_the_agent_of_rank_0(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31999")
     seen = record_environments(cluster)
@@ -116,6 +119,7 @@ async def test_the_port_where_kernels_meet_is_leased_on_the_agent_of_rank_0(clus
     assert await leases(cluster, "first") == [{"#master": 31000}, {}]
 
 
+@pytest.mark.slow
 async def test_a_session_waits_while_no_agent_has_a_port_to_meet_at(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31000")
     await submit(cluster, "first", kernels=2)
@@ -130,6 +134,7 @@ async def test_a_session_waits_while_no_agent_has_a_port_to_meet_at(cluster: Orc
     assert await cluster.status("second") == "running"
 
 
+@pytest.mark.slow
 async def test_a_kernel_with_accelerators_has_a_port_to_meet_at_and_another_has_none(
     cluster: OrchestratedCluster,
 ) -> None:

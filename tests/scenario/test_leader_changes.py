@@ -70,6 +70,7 @@ async def lives_through(cluster: OrchestratedCluster, kill_point: KillPoint) -> 
     assert agent.running() == []
 
 
+@pytest.mark.slow
 async def test_one_of_two_coordinators_works_and_the_other_waits_for_its_turn(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     first, second = cluster.coordinator, cluster.new_coordinator()
@@ -87,6 +88,7 @@ async def test_one_of_two_coordinators_works_and_the_other_waits_for_its_turn(cl
     assert await cluster.status("s") == "terminated"
 
 
+@pytest.mark.slow
 async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     paused = cluster.coordinator
@@ -104,6 +106,7 @@ async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: Orche
     await paused.close()
 
 
+@pytest.mark.slow
 async def test_a_leader_that_stops_lets_another_begin_at_once(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.tick()
@@ -114,6 +117,7 @@ async def test_a_leader_that_stops_lets_another_begin_at_once(cluster: Orchestra
     assert await cluster.status("s") == "running"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["prepare", "create", "stop"])
 async def test_what_a_dead_leader_had_asked_for_is_asked_for_again(cluster: OrchestratedCluster, kind: str) -> None:
     agent = await cluster.agent("a1")

@@ -47,6 +47,7 @@ async def test_a_round_that_finds_nothing_new_writes_nothing(cluster: Orchestrat
     assert context.batches.transactions == before
 
 
+@pytest.mark.slow
 async def test_a_heartbeat_without_news_wakes_no_handler(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

@@ -107,6 +107,7 @@ def test_a_gang_of_hundreds_fills_agents_one_after_another() -> None:
     assert sorted(taken.values()) == [4, *[8] * 37]
 
 
+@pytest.mark.slow
 def test_a_gang_of_hundreds_waits_whole_for_one_place() -> None:
     state = state_after(
         agents={**machines(40, slots={"cpu": 8}), "spare": {"slots": {"cpu": 8}, "arch": "aarch64"}},

@@ -36,6 +36,7 @@ def poisonous(
     return launches(session, addresses, *outputs, **which)
 
 
+@pytest.mark.slow
 async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_no_other(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +55,7 @@ async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_no_o
     assert cluster.telemetry.counted("handler_failures_total", handler="start", kind="session") == 5
 
 
+@pytest.mark.slow
 async def test_an_agent_that_hangs_does_not_hold_up_sessions_on_others(cluster: OrchestratedCluster) -> None:
     hanging = await cluster.agent("a1", slots={"cpu": 1000, "mem": 1 << 30})
     for kind in ("prepare", "create", "stop"):
@@ -68,6 +70,7 @@ async def test_an_agent_that_hangs_does_not_hold_up_sessions_on_others(cluster: 
     assert cluster.clock.monotonic_ms() - began_ms < 1_000
 
 
+@pytest.mark.slow
 async def test_a_batch_with_one_that_the_store_refuses_is_written_for_the_others(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -105,6 +108,7 @@ async def test_a_kind_of_work_that_raises_is_reported_and_the_others_go_on(clust
     assert {name for name, _ in cluster.failures} == {"raising"}
 
 
+@pytest.mark.slow
 async def test_a_scaling_group_that_cannot_be_scheduled_stops_no_other(cluster: OrchestratedCluster) -> None:
     broken = ScalingGroup(name=ScalingGroupName("broken"), scheduler="nonsense")
     await cluster.stored.put(broken)
@@ -120,6 +124,7 @@ async def test_a_scaling_group_that_cannot_be_scheduled_stops_no_other(cluster: 
     assert "NO_NODES" in await cluster.codes("stuck")
 
 
+@pytest.mark.slow
 async def test_a_decision_that_raises_costs_one_cycle(cluster: OrchestratedCluster) -> None:
     calls: list[str] = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import SessionId
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -28,6 +30,7 @@ async def summary(cluster: OrchestratedCluster, name: str) -> str:
     return f"{verdict.code}: {verdict.summary}"
 
 
+@pytest.mark.slow
 async def test_a_waiting_reservation_yields_its_idle_part_to_work_of_higher_priority(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -42,6 +45,7 @@ async def test_a_waiting_reservation_yields_its_idle_part_to_work_of_higher_prio
     assert (await summary(cluster, "gang")).endswith("best candidate a1 lacks cpu=1")
 
 
+@pytest.mark.slow
 async def test_work_of_equal_or_lower_priority_stays_blocked_by_the_reservation(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -56,6 +60,7 @@ async def test_work_of_equal_or_lower_priority_stays_blocked_by_the_reservation(
         )
 
 
+@pytest.mark.slow
 async def test_why_gives_the_name_of_the_holder(cluster: OrchestratedCluster) -> None:
     await waiting_gang(cluster, name="training")
     await cluster.submit("lower", slots={"cpu": 1000})

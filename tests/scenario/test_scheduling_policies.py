@@ -56,6 +56,7 @@ async def test_round_robin_takes_the_next_agent_while_another_session_waits(clus
     assert places == ["a1", "a2", "a3", "a1", "a2", "a3"]
 
 
+@pytest.mark.slow
 async def test_the_share_of_a_user_in_a_scaling_group_counts_what_runs_there(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(CPU, GPU)
     await cluster.stored.agent("g1", slots={"cpu": 8000, "cuda.device": 1}, scaling_group=GPU.name)
@@ -71,6 +72,7 @@ async def test_the_share_of_a_user_in_a_scaling_group_counts_what_runs_there(clu
     assert await placed_by_user(cluster, ALICE, BOB, count=8) == {"alice": 4, "bob": 4}
 
 
+@pytest.mark.slow
 async def test_what_runs_in_the_same_scaling_group_counts_from_cycle_to_cycle(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(CPU)
     await cluster.stored.agent("c1", slots={"cpu": 8000}, scaling_group=CPU.name)

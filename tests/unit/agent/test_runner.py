@@ -66,6 +66,7 @@ async def test_an_agent_that_was_drained_when_it_dialled_starts_what_its_manager
     await manager.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("agent")
 async def test_a_disk_that_fills_up_stops_new_kernels_and_only_those(
     manager: Manager, monkeypatch: pytest.MonkeyPatch

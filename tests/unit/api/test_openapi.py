@@ -42,6 +42,7 @@ async def test_everything_that_is_referred_to_is_there(api: ApiHarness) -> None:
     assert {"ProblemView", "SessionBody", "SessionView", "KeyRequest"} <= names
 
 
+@pytest.mark.slow
 async def test_every_operation_documents_its_errors(api: ApiHarness) -> None:
     for path, method, operation in operations(await document(api)):
         documented = set(operation["responses"])

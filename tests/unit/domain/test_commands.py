@@ -136,6 +136,7 @@ def test_another_environment_is_refused_with_the_place(environment: Any, field: 
     assert refused.value.field == field
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, TEXTS, max_size=5))
 def test_whatever_the_system_can_hand_on_is_an_environment(environment: dict[str, str]) -> None:
     require_environment(environment, what="kernel k")

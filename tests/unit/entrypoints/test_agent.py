@@ -27,6 +27,7 @@ async def test_it_says_what_it_has_and_what_holds_its_kernels(tmp_path: Path) ->
         assert "sandbox" in summary
 
 
+@pytest.mark.slow
 async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path: Path) -> None:
     seen = []
     for root in (tmp_path / "one", tmp_path / "one", tmp_path / "two"):

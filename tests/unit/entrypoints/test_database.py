@@ -175,6 +175,7 @@ def test_a_store_of_this_version_is_current(tmp_path: Path) -> None:
     assert state.before == state.after == state.newest
 
 
+@pytest.mark.slow
 def test_an_empty_file_has_no_schema_and_gets_one(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     address = f"sqlite:///{tmp_path}/empty.db"

@@ -1,5 +1,7 @@
 """Agents come back to what they were."""
 
+import pytest
+
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.orchestrator.agent_recovery import is_left_behind, rejoin
@@ -38,6 +40,7 @@ async def test_an_agent_that_was_not_away_does_not_rejoin(cluster: OrchestratedC
     assert await after(cluster) == (False, AgentStatus.ALIVE)
 
 
+@pytest.mark.slow
 async def test_what_a_new_incarnation_did_not_find_is_left_behind(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

@@ -110,6 +110,7 @@ async def test_a_reconnecting_agent_is_alive_again(cluster: OrchestratedCluster)
     assert (await stored(cluster)).info.status is AgentStatus.ALIVE
 
 
+@pytest.mark.slow
 async def test_what_the_agent_found_and_what_has_not_begun_belongs_to_the_new_incarnation(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -126,6 +127,7 @@ async def test_what_the_agent_found_and_what_has_not_begun_belongs_to_the_new_in
     assert (found, lost, waiting) == (2, 1, 2)
 
 
+@pytest.mark.slow
 async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_there(cluster: OrchestratedCluster) -> None:
     mine, others = replace(ARRIVAL, identity="mine"), replace(ARRIVAL, identity="another's")
     await cluster.registry.admit(mine)
@@ -158,6 +160,7 @@ async def test_a_lost_agent_that_holds_nothing_may_be_replaced(cluster: Orchestr
     assert (await stored(cluster)).info.labels == {"sokovan.identity": "another's"}
 
 
+@pytest.mark.slow
 async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(replace(ARRIVAL, labels={"sokovan.identity": "made up", "zone": "a"}))
     assert (await stored(cluster)).info.labels == {"zone": "a"}

@@ -28,6 +28,7 @@ async def test_many_items_share_transactions(cluster: OrchestratedCluster) -> No
     assert writer.transactions == 3
 
 
+@pytest.mark.slow
 async def test_those_at_fault_are_found_and_the_rest_is_written(cluster: OrchestratedCluster) -> None:
     names = [f"s{number}" for number in range(9)]
     names[3], names[7] = "poison-a", "poison-b"

@@ -80,6 +80,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(FRAMES)
 def test_every_frame_is_read_as_it_was_written(frame: Frame) -> None:
     assert decode(encode(frame)) == frame

@@ -104,6 +104,7 @@ ASKED = st.none() | st.integers(0, 3) | st.dictionaries(st.sampled_from("xyz"), 
 PLACES = NAMES | st.builds("{}.{}".format, NAMES, st.sampled_from(["x", "y", "x/y", "x.y"]))
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_what_is_encoded_is_decoded_equal(value: ConfigValue) -> None:
     back = decoded(encoded(value, key="a").encode(), key="a")

@@ -100,6 +100,7 @@ def test_a_kernel_starts_from_a_process_with_many_open_files(fork_server: ForkSe
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_killed_fork_server_is_restarted(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_killed_fork_server_is_restarted(
         assert '"started_ms"' in (tmp_path / name / "state.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_request_lost_with_its_fork_server_is_repeated(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_request_lost_with_its_fork_server_is_repeated(
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
+@pytest.mark.slow
 def test_without_a_fork_server_each_shim_starts_by_itself(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ async def test_both_faults_one_after_the_other_do_it_once(url: str) -> None:
         assert [event.at_ms for event in await published(cluster)] == [2]
 
 
+@pytest.mark.slow
 async def test_an_unavailable_database_is_reported_in_time(url: str) -> None:
     async with flaky(url, QUICK) as (cluster, database):
         database.breaks_before_commit = 10**6
@@ -296,6 +297,7 @@ async def large(unit: UnitOfWork) -> None:
     await unit.emit([NoticeIssued(at_ms=1, topic="t", about="x" * 100_000)])
 
 
+@pytest.mark.slow
 async def test_a_full_disk_is_given_up_soon_reported_and_then_fails_at_once(tmp_path: Path) -> None:
     reported: list[str] = []
     async with full_disk(str(tmp_path / "state.db"), reported) as (store, fill):

@@ -14,6 +14,7 @@ async def put(api: ApiHarness, name: str, **fields: Any) -> tuple[int, str]:
     return answer.status_code, answer.json().get("code", "")
 
 
+@pytest.mark.slow
 async def test_a_tree_of_guarantees_is_built_from_the_top(api: ApiHarness) -> None:
     child = {"parent": "top", "guarantee": {"cpu": 3}}
     assert await put(api, "top") == (201, "")

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH, SOUTH = member("north"), member("south")
 
 
+@pytest.mark.slow
 async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api: ApiHarness) -> None:
     body = {"command": ["true"], "resources": {"cpu": 1}}
     plan = (await api.call("POST", "/sessions/plan", json=body, user=NORTH)).json()

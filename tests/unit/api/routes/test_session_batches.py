@@ -28,6 +28,7 @@ async def sent(api: ApiHarness, *bodies: dict[str, Any] | bytes, key: str = "", 
     return found
 
 
+@pytest.mark.slow
 async def test_each_line_is_a_session_and_a_bad_one_is_refused_alone(api: ApiHarness) -> None:
     bad: list[dict[str, Any] | bytes] = [
         {**BODY, "sise": 2},

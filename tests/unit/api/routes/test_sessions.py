@@ -34,6 +34,7 @@ async def ids(api: ApiHarness, query: str = "", user: str = NORTH) -> list[str]:
         cursor = f"&cursor={page['next']}"
 
 
+@pytest.mark.slow
 async def test_a_session_is_submitted_and_says_where_it_is(api: ApiHarness) -> None:
     answer = await api.call("POST", "/sessions", json={**BODY, "name": "submitted"}, user=NORTH)
     view = answer.json()

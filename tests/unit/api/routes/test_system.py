@@ -19,6 +19,7 @@ from tests.unit.api.api_harness import PEPPER, ApiHarness, domain_admin, member
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_alive_ready_and_healthy(api: ApiHarness) -> None:
     assert (await api.get("/livez", user=None)).text == "ok\n"
     ready = await api.get("/readyz", user=member("north"))

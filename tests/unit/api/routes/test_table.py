@@ -120,6 +120,7 @@ CALLS: list[Call[Any]] = [
 CATALOG = ("scaling-groups", "queues", "images", "domains", "groups", "users", "policies")
 
 
+@pytest.mark.slow
 async def test_every_promised_operation_is_there_and_no_other(api: ApiHarness) -> None:
     promised = set(PROMISED.split("\n")[1:-1])
     for kind in CATALOG:

@@ -25,6 +25,7 @@ async def put(api: ApiHarness, content: bytes, *, user: str = NORTH, headers: di
     return await api.call("PUT", path, content=content, headers=headers or BINARY, user=user)
 
 
+@pytest.mark.slow
 async def test_an_upload_is_completed_and_used_by_its_owner_only(api: ApiHarness) -> None:
     text = json.dumps({"files": [{"path": "a", "digest": digest_of(b"x"), "size": 1}]}).encode()
     assert (await put(api, text)).json()["received"] == len(text)

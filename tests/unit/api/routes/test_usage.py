@@ -25,6 +25,7 @@ async def seen(api: ApiHarness, user: str, query: str = "") -> list[tuple[str, s
     return [(item["kind"], item["name"]) for item in items]
 
 
+@pytest.mark.slow
 async def test_callers_see_their_own_usage_their_groups_and_all_queues(api: ApiHarness) -> None:
     for scope, name in (
         (UsageScope.USER, NORTH), (UsageScope.USER, SOUTH), (UsageScope.GROUP, "north-group"),

@@ -27,6 +27,7 @@ def run(path: Path | str, *, as_json: bool = False, only: str | None = None) -> 
     return audit(address, json=as_json, only=only)
 
 
+@pytest.mark.slow
 def test_every_law_that_holds_is_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(file) == 0
     out, err = capsys.readouterr()
@@ -36,6 +37,7 @@ def test_every_law_that_holds_is_one_line(file: Path, capsys: pytest.CaptureFixt
     assert err == f"sqlite:///{file}: {len(INVARIANTS)} pass, 0 fail\n"
 
 
+@pytest.mark.slow
 def test_a_broken_law_names_its_rows(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     overcharge(file)
     assert run(file) == 1
@@ -63,6 +65,7 @@ def test_a_missing_value_is_a_dash(file: Path, capsys: pytest.CaptureFixture[str
     assert "session_id=s1 status=running cause=bored first_cause=-" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_many_rows_are_counted_and_not_all_printed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(
         file,

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
+import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -139,6 +140,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
             await SystemClock().sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_crowd_of_idle_connections_keeps_no_client_out() -> None:
     async with serving(total_max=50, per_address_max=40, head_s=600) as (host, port, made), AsyncExitStack() as stack:
         for _ in range(200):

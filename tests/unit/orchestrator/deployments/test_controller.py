@@ -41,6 +41,7 @@ async def actions(cluster: ServedCluster) -> list[str]:
     return [entry.action for _, _, entry in entries if entry.action.startswith("deployment")]
 
 
+@pytest.mark.slow
 async def test_a_deployment_is_created_once_per_key() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -104,6 +105,7 @@ async def test_a_deployment_of_another_user_is_not_found() -> None:
         await controller.delete(key, replace(STRANGER, role=Role.ADMIN))
 
 
+@pytest.mark.slow
 async def test_an_update_adds_a_revision_and_one_rollout_at_a_time() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -119,6 +121,7 @@ async def test_an_update_adds_a_revision_and_one_rollout_at_a_time() -> None:
         assert (await controller.roll_back(key, CALLER)).status is RolloutStatus.ROLLING_BACK
 
 
+@pytest.mark.slow
 async def test_rolling_back_returns_to_an_earlier_revision_that_exists() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)

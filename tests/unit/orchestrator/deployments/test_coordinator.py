@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.testing.served_cluster import ServedCluster
@@ -21,6 +23,7 @@ async def route_rows(cluster: ServedCluster, name: str = "chat") -> list[tuple[s
     return [(entry.before, entry.trigger, entry.after) for entry in entries]
 
 
+@pytest.mark.slow
 async def test_every_row_of_the_deployment_and_route_tables_occurs() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -55,6 +58,7 @@ async def test_every_row_of_the_deployment_and_route_tables_occurs() -> None:
         assert cluster.failures == []
 
 
+@pytest.mark.slow
 async def test_replicas_are_inference_sessions_with_a_leased_port_in_their_command() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -70,6 +74,7 @@ async def test_replicas_are_inference_sessions_with_a_leased_port_in_their_comma
         assert acted.launch.environment["KEY"] == replica.secret
 
 
+@pytest.mark.slow
 async def test_a_new_leader_goes_on_where_the_former_stopped() -> None:
     """After each single cycle the manager is replaced; no session is created twice."""
     async with ServedCluster.serve() as cluster:

@@ -41,6 +41,7 @@ async def test_a_token_is_given_once_and_stored_as_a_digest() -> None:
         assert table.tokens == (made.record,)
 
 
+@pytest.mark.slow
 async def test_a_revoked_token_is_a_change_of_the_table() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

@@ -130,6 +130,7 @@ async def test_only_a_session_that_waits_can_be_cancelled(harness: ControllerHar
     await refusal(harness.controller.cancel(session.session_id, ALICE), Conflict)
 
 
+@pytest.mark.slow
 async def test_a_held_session_is_released_once_with_hint_and_audit(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(session_request(gates=("data", "budget")), ALICE)
     await harness.hinted()
@@ -269,6 +270,7 @@ async def test_a_plan_of_a_bad_request_is_refused_like_the_request(harness: Cont
     assert error.problems[0].where == "size"
 
 
+@pytest.mark.slow
 async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: ControllerHarness) -> None:
     blind = SchedulingController(
         harness.store,

@@ -1,5 +1,7 @@
 """The coordinator of sessions: leadership, cycles, due times, order of handlers."""
 
+import pytest
+
 from sokovan.domain.ids import SessionId
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.testing.acting_agents import Fault
@@ -39,6 +41,7 @@ async def test_the_lease_is_renewed_beside_the_cycles_and_a_new_one_wakes_them(
     await second.close()
 
 
+@pytest.mark.slow
 async def test_a_late_reply_wakes_the_next_cycle(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
@@ -52,6 +55,7 @@ async def test_a_late_reply_wakes_the_next_cycle(cluster: OrchestratedCluster) -
     assert await cluster.hints.take(SESSIONS_HINT)
 
 
+@pytest.mark.slow
 async def test_a_long_cycle_compares_everything(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.tick()
@@ -64,6 +68,7 @@ async def test_a_long_cycle_compares_everything(cluster: OrchestratedCluster) ->
     assert cluster.telemetry.gauged("agents", status="alive") == 2
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_set_back_by_another_leader_is_read_anew(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
@@ -81,6 +86,7 @@ async def test_a_store_that_is_set_back_by_another_leader_is_read_anew(cluster: 
     assert [await cluster.status("s"), await cluster.status("t")] == ["terminated", "running"]
 
 
+@pytest.mark.slow
 async def test_states_are_timed_and_ends_are_counted(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -114,6 +120,7 @@ async def test_handlers_run_in_order(cluster: OrchestratedCluster) -> None:
     assert [handler.name for handler in coordinator.recheck_handlers] == ["watch", "terminate", "dependencies"]
 
 
+@pytest.mark.slow
 async def test_a_term_that_ends_leaves_nothing_behind(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import pytest
+
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
@@ -89,6 +91,7 @@ async def test_a_refused_allocation_is_retried_soon(cluster: OrchestratedCluster
     assert decide.times == 2
 
 
+@pytest.mark.slow
 async def test_a_start_at_a_later_time_is_a_time_to_wake_up(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     at = cluster.clock.now_ms() + 7_000
@@ -120,6 +123,7 @@ async def test_agents_and_groups_are_those_of_the_last_refresh(cluster: Orchestr
     assert [group.name for group in made.scaling_groups()] == ["default"]
 
 
+@pytest.mark.slow
 async def test_deciding_in_a_thread_gives_the_same_plan(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")

@@ -116,6 +116,7 @@ def cached(cluster: OrchestratedCluster) -> tuple[SessionCache, SessionCacheRead
     return cache, SessionCacheReader(cache, cluster.store), changed
 
 
+@pytest.mark.slow
 async def test_all_unsettled_sessions_are_loaded(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     for name in ("waiting", "running", "forced", "over"):
@@ -156,6 +157,7 @@ async def test_what_we_wrote_ourselves_is_not_read_again(cluster: OrchestratedCl
     assert len(changed) == 1
 
 
+@pytest.mark.slow
 async def test_what_is_in_doubt_is_read_again(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.orchestrator.batch_writer import BatchWriter
@@ -57,6 +59,7 @@ async def test_a_verdict_is_stored_whole_with_a_line_in_the_history(cluster: Orc
     assert await cluster.codes("s") == ["NOT_ENOUGH_FREE"]
 
 
+@pytest.mark.slow
 async def test_the_same_again_is_written_twice_a_minute(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
@@ -95,6 +98,7 @@ async def test_a_new_place_far_from_the_front_waits_for_the_next_minute(cluster:
     assert await harness.write(verdict("s", position=300)) == 1
 
 
+@pytest.mark.slow
 async def test_a_new_summary_is_written_after_a_second_and_a_new_code_at_once(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
@@ -148,6 +152,7 @@ async def test_a_new_code_is_published_at_once_and_a_new_summary_is_not(cluster:
     assert await harness.published() == [("NEVER_FITS", ("s",))]
 
 
+@pytest.mark.slow
 async def test_many_who_hear_the_same_go_out_in_few_events(cluster: OrchestratedCluster) -> None:
     names = [f"s{number:03}" for number in range(150)]
     for name in names:

@@ -63,6 +63,7 @@ def test_the_namespaces_of_an_account_are_created_once_and_few_are_kept(
     accounts.close()
 
 
+@pytest.mark.slow
 def test_the_record_of_many_users_is_read_whole(tmp_path: Path) -> None:
     known = {f"user-{number:060d}": number + 1 for number in range(20_000)}
     (tmp_path / RECORD).write_text(json.dumps(known))

@@ -11,6 +11,7 @@ from tests.unit.api.api_harness import ApiHarness
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_labels_of_operators_are_set_removed_and_recorded(api: ApiHarness) -> None:
     await api.cluster.agent("labelled", devices=False, labels={"rack": "r1"})
 

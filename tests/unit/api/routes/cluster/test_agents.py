@@ -23,6 +23,7 @@ async def change(api: ApiHarness, name: str, action: str, **options: Any) -> Any
     return await api.call("PATCH", f"/agents/{name}", json=body, **options)
 
 
+@pytest.mark.slow
 async def test_every_user_sees_every_agent(api: ApiHarness) -> None:
     state = AgentState(AgentId("a1"), 1, 1, load={"load_milli": 250})
     await api.dependencies.agents.put(state, ttl_s=60)

@@ -14,6 +14,7 @@ from tests.unit.api.api_harness import ApiHarness, member
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_an_image_is_found_by_its_architecture_too(api: ApiHarness) -> None:
     for architecture in ("x86_64", "aarch64"):
         body = {"name": "repo/a:1", "architecture": architecture}

@@ -17,6 +17,7 @@ async def put(api: ApiHarness, body: dict[str, Any], *, query: str = "", **optio
     return await api.call("PUT", f"/topology{query}", json=body, **options)
 
 
+@pytest.mark.slow
 async def test_every_user_sees_the_topology_and_only_administrators_change_it(api: ApiHarness) -> None:
     for user in (member("north"), domain_admin("south"), "root"):
         assert (await api.get("/topology", user=user)).status_code == 200

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH = member("north")
 
 
+@pytest.mark.slow
 async def test_a_plan_shows_the_command_and_stores_nothing(api: ApiHarness) -> None:
     body = {"name": "planned", "revision": {**TOY, "arguments": ["--tokens", "3"]}}
     planned = (await api.call("POST", "/deployments/plan", json=body, user=NORTH)).json()

@@ -19,6 +19,7 @@ async def create(api: ApiHarness, name: str, user: str = NORTH, **fields: Any) -
     return await api.call("POST", "/deployments", json=body, user=user)
 
 
+@pytest.mark.slow
 async def test_a_deployment_is_created_shown_listed_and_deleted(api: ApiHarness) -> None:
     created = await create(api, "first", replicas_min=2)
     view = created.json()

@@ -18,6 +18,7 @@ async def post(api: ApiHarness, path: str, body: Any = None, user: str = NORTH) 
     return await api.call("POST", f"/deployments/{path}", json=body, user=user)
 
 
+@pytest.mark.slow
 async def test_an_update_adds_a_revision_and_begins_a_rollout(api: ApiHarness) -> None:
     await create(api, "updated")
     body = {"revision": {**TOY, "arguments": ["--tokens", "9"]}, "rollout": {"strategy": "canary"}}

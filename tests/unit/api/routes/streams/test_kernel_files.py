@@ -49,6 +49,7 @@ async def files(api: ApiHarness, session: str, below: str, *, user: str = NORTH,
     return await api.get(f"/sessions/{session}/kernels/0/files{below}", params=query, user=user)
 
 
+@pytest.mark.slow
 async def test_files_of_a_running_kernel_are_listed_and_read(api: ApiHarness) -> None:
     await api.run("reading", NORTH)
     await kernel_of(api, "reading")
@@ -124,6 +125,7 @@ async def test_a_session_that_waits_has_no_files(api: ApiHarness) -> None:
     assert "no files" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="function")
 async def test_copies_are_limited_by_files_and_bytes() -> None:
     async with api_harness(copies=CopyLimits(files_max=1, bytes_max=3)) as api:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH, SOUTH = member("north"), member("south")
 
 
+@pytest.mark.slow
 async def test_a_piece_is_given_with_its_place(api: ApiHarness) -> None:
     await api.run("piece", NORTH)
     api.agents.says("piece.0", b"hello world")

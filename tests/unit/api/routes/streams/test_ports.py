@@ -48,6 +48,7 @@ async def test_a_kernel_without_ports_says_how_to_request_one() -> None:
     assert "--port" in str(raised.value.hint)
 
 
+@pytest.mark.slow
 async def test_a_port_of_another_user_and_one_that_is_not_leased_are_not_found(api: ApiHarness) -> None:
     await api.run("served", NORTH)
     for user in (SOUTH, NORTH):

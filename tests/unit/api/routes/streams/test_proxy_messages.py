@@ -43,6 +43,7 @@ async def publish(api: ApiHarness) -> str:
     return key
 
 
+@pytest.mark.slow
 async def test_only_the_credential_of_proxies_opens_their_paths(api: ApiHarness) -> None:
     for headers in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic proxy-token"}):
         for method, path in (("GET", "/serving/table"), ("POST", "/serving/reports")):

@@ -30,6 +30,7 @@ def ends_with(server: CannedServer, exit_code: int, *, size: int = 1, **changes:
     server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True), *silent)
 
 
+@pytest.mark.slow
 def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0)
     status, out, err = sokovan("run", "--", "python")
@@ -101,6 +102,7 @@ def test_the_failure_of_an_only_attempt_is_printed_once(server: CannedServer, so
     assert sokovan("run", "--", "x")[2].count("no space left") == 1
 
 
+@pytest.mark.slow
 def test_the_slots_of_each_kernel_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0, size=2)
     err = sokovan("run", "--size", "2", "--mem", "1GiB", "--", "python")[2]
@@ -151,6 +153,7 @@ def test_the_lines_of_a_gang_begin_with_their_rank(server: CannedServer, sokovan
     assert sokovan("run", "--size", "4", "--", "python")[1] == "[0] hello\n"
 
 
+@pytest.mark.slow
 def test_a_session_pending_at_the_timeout_is_cancelled(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending()))
@@ -161,6 +164,7 @@ def test_a_session_pending_at_the_timeout_is_cancelled(server: CannedServer, sok
     assert server.lines[-1] == "DELETE sessions/s-1"
 
 
+@pytest.mark.slow
 def test_an_unschedulable_session_fails_at_once(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending(reason="NEVER_FITS", reason_detail="too big")))
@@ -171,6 +175,7 @@ def test_an_unschedulable_session_fails_at_once(server: CannedServer, sokovan: S
     assert "[never-fits]" in err
 
 
+@pytest.mark.slow
 def test_an_unsupported_mount_fails_with_a_hint(server: CannedServer, sokovan: Sokovan) -> None:
     message = "none of 1 agents has the labels sokovan.mounts=anywhere"
     server.says("POST sessions", pending())
@@ -212,6 +217,7 @@ def test_a_request_above_the_quota_fails_at_once(server: CannedServer, sokovan: 
     assert "ask an administrator to raise the quota [never-fits]" in err
 
 
+@pytest.mark.slow
 def test_a_quota_in_use_is_waited_for(server: CannedServer, sokovan: Sokovan) -> None:
     waits_for_a_quota(server, "WAIT")
     status, _, err = sokovan("run", "--timeout", "0.1", "--", "python")
@@ -293,6 +299,7 @@ def test_ctrl_c_at_the_prompt_detaches(
     assert "DELETE sessions/s-1" not in server.lines
 
 
+@pytest.mark.slow
 def test_ctrl_c_without_a_terminal_stops_the_session(
     server: CannedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

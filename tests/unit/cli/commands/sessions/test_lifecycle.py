@@ -152,6 +152,7 @@ def test_no_session_name_is_a_usage_error(server: CannedServer, sokovan: Sokovan
     assert server.asked == []
 
 
+@pytest.mark.slow
 def test_the_name_of_an_array_stands_for_all_of_its_sessions(server: CannedServer, sokovan: Sokovan) -> None:
     refused = (
         "GET sessions/sweep",

@@ -41,6 +41,7 @@ def test_sessions_that_have_not_ended_are_listed(server: CannedServer, sokovan: 
     assert server.lines[1] == f"GET arrays?status={ALIVE}&limit=100"
 
 
+@pytest.mark.slow
 def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
@@ -74,6 +75,7 @@ def test_a_list_without_limit_reads_every_page(server: CannedServer, sokovan: So
     assert of_sessions(server) == [f"GET sessions?status={ALIVE}&limit=100"]
 
 
+@pytest.mark.slow
 def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     assert sokovan("ps", "--json") == (0, "[]\n", "")
@@ -130,6 +132,7 @@ def test_an_empty_label_is_rejected(sokovan: Sokovan) -> None:
     assert (status, "--label is empty" in errors) == (2, True)
 
 
+@pytest.mark.slow
 def test_an_array_is_one_line_with_its_counts(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session(submitted_at="2031-01-01T00:00:00.000Z")]})
     server.says("GET arrays", {"items": [ARRAY]})

@@ -26,6 +26,7 @@ class Recorded:
         yield
 
 
+@pytest.mark.slow
 def test_a_session_of_its_own_is_started_and_ended_with_the_shell(
     server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import EndpointTokenId
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.domain.serving.token import EndpointTokenSpec
@@ -14,6 +16,7 @@ async def delete(cluster: ServedCluster) -> None:
     await cluster.store.run(lambda unit: unit.deployments.move(record, DeploymentTrigger.DELETE_REQUESTED, BY_USER))
 
 
+@pytest.mark.slow
 async def test_requests_under_way_are_answered_before_the_end() -> None:
     async with ServedCluster.serve() as cluster:
         record = await cluster.deploy()
@@ -33,6 +36,7 @@ async def test_requests_under_way_are_answered_before_the_end() -> None:
         assert not await cluster.store.read(lambda unit: unit.endpoint_tokens.of_deployment(record.deployment_id))
 
 
+@pytest.mark.slow
 async def test_a_deployment_that_does_not_end_is_forced() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(revision=revision_of(drain_timeout_s=3600))
@@ -46,6 +50,7 @@ async def test_a_deployment_that_does_not_end_is_forced() -> None:
         assert await cluster.status(str(replica.session_id)) == "terminated"
 
 
+@pytest.mark.slow
 async def test_a_deployment_that_never_began_is_deleted() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import ReplicaId
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.session_request import Caller
@@ -10,6 +12,7 @@ from sokovan.testing.served_cluster import OWNER, ServedCluster, define_plainly,
 from sokovan.testing.stored_cluster import BY_COORDINATOR
 
 
+@pytest.mark.slow
 async def test_a_replica_that_stays_unhealthy_is_replaced_at_once() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -28,6 +31,7 @@ async def test_a_replica_that_stays_unhealthy_is_replaced_at_once() -> None:
         assert ended.status is ReplicaStatus.GONE
 
 
+@pytest.mark.slow
 async def test_a_replica_that_recovers_in_time_stays() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -41,6 +45,7 @@ async def test_a_replica_that_recovers_in_time_stays() -> None:
         assert await cluster.statuses() == ["active"]
 
 
+@pytest.mark.slow
 async def test_a_session_whose_replica_ended_before_it_knew_of_it_is_ended() -> None:
     async with ServedCluster.serve() as cluster:
         record = await cluster.deploy(replicas=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.testing.served_cluster import ScriptedProxy, ServedCluster, revision_of
 
@@ -20,6 +22,7 @@ async def draining(cluster: ServedCluster) -> str:
     return leaves.endpoint.endpoint_id
 
 
+@pytest.mark.slow
 async def test_a_drain_lasts_while_requests_are_under_way() -> None:
     async with ServedCluster.serve() as cluster:
         endpoint = await draining(cluster)
@@ -32,6 +35,7 @@ async def test_a_drain_lasts_while_requests_are_under_way() -> None:
         assert await cluster.statuses() == ["active"]
 
 
+@pytest.mark.slow
 async def test_a_drain_ends_at_its_deadline() -> None:
     async with ServedCluster.serve() as cluster:
         await draining(cluster)
@@ -39,6 +43,7 @@ async def test_a_drain_ends_at_its_deadline() -> None:
         assert await cluster.statuses() == ["active"]
 
 
+@pytest.mark.slow
 async def test_a_drain_waits_for_the_acknowledgement_of_every_live_proxy() -> None:
     async with ServedCluster.serve() as cluster:
         slow = ScriptedProxy(cluster.store, "slow")
@@ -58,6 +63,7 @@ async def test_a_drain_waits_for_the_acknowledgement_of_every_live_proxy() -> No
         assert await cluster.statuses() == ["active"]
 
 
+@pytest.mark.slow
 async def test_a_proxy_that_is_gone_does_not_hold_up_a_drain() -> None:
     async with ServedCluster.serve() as cluster:
         gone = ScriptedProxy(cluster.store, "gone")

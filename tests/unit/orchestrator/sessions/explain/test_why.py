@@ -82,6 +82,7 @@ async def test_without_a_view_of_the_cluster_nothing_is_tried(harness: Controlle
     assert (answer.code, answer.would_start) == ("NEVER_FITS", ())
 
 
+@pytest.mark.slow
 async def test_a_limit_below_the_request_needs_another_request_and_a_full_one_does_not(
     harness: ControllerHarness,
 ) -> None:
@@ -103,6 +104,7 @@ async def test_a_limit_below_the_request_needs_another_request_and_a_full_one_do
     assert later.summary.endswith("1 cuda.device with 2 of 2 in use")
 
 
+@pytest.mark.slow
 async def test_a_session_that_may_start_is_told_when_it_times_out(harness: ControllerHarness) -> None:
     group = await harness.store.read(lambda unit: unit.catalog.get(ScalingGroup, "default"))
     await harness.cluster.put(replace(group, pending_timeout_s=60))
@@ -128,6 +130,7 @@ async def test_dependencies_are_named(harness: ControllerHarness) -> None:
     assert answer.summary.startswith(f"first ({first.session_id}) must end first")
 
 
+@pytest.mark.slow
 async def test_the_sessions_ahead_are_listed(harness: ControllerHarness) -> None:
     running = await harness.submit(resources={"gpu": 4})
     await harness.place(running.session_id, "a1")
@@ -197,6 +200,7 @@ async def test_an_unknown_session_is_not_there(harness: ControllerHarness) -> No
     await refusal(harness.controller.why(SessionId("s-missing")), ObjectNotFound)
 
 
+@pytest.mark.slow
 async def test_pending_sessions_are_grouped_by_code(
     harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

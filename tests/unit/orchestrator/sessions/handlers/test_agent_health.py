@@ -25,6 +25,7 @@ async def health(cluster: OrchestratedCluster) -> AgentHealth:
     return (await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a1")))).info.health
 
 
+@pytest.mark.slow
 async def test_a_probe_that_ends_with_zero_returns_the_agent(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(1)
@@ -37,6 +38,7 @@ async def test_a_probe_that_ends_with_zero_returns_the_agent(cluster: Orchestrat
     assert agent.machine == {}
 
 
+@pytest.mark.slow
 async def test_a_probe_that_ends_with_another_code_has_failed(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(1)
@@ -45,6 +47,7 @@ async def test_a_probe_that_ends_with_another_code_has_failed(cluster: Orchestra
     assert ((await health(cluster)).is_failing, (await health(cluster)).rounds) == (True, 2)
 
 
+@pytest.mark.slow
 async def test_a_probe_that_hangs_has_failed_and_is_stopped(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(45)
@@ -64,6 +67,7 @@ async def test_an_agent_that_does_not_answer_is_asked_again_without_counting(clu
     assert not (await health(cluster)).is_failing
 
 
+@pytest.mark.slow
 async def test_the_next_leader_probes_again(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(1)
@@ -75,6 +79,7 @@ async def test_the_next_leader_probes_again(cluster: OrchestratedCluster) -> Non
     assert agent.running() == []
 
 
+@pytest.mark.slow
 async def test_a_healthy_agent_is_neither_written_nor_probed(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()

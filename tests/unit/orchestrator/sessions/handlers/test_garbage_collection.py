@@ -9,6 +9,7 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
+@pytest.mark.slow
 async def test_only_the_newest_ended_kernels_are_kept() -> None:
     async with OrchestratedCluster.open(timing=Timing(retention=Retention(kernels_max=2))) as cluster:
         agent = await cluster.agent("a1")
@@ -20,6 +21,7 @@ async def test_only_the_newest_ended_kernels_are_kept() -> None:
         assert sorted(key.kernel_id for key in agent.machine) == ["s3.0", "s4.0"]
 
 
+@pytest.mark.slow
 async def test_a_kernel_that_waits_for_the_others_of_its_session_is_not_forgotten() -> None:
     async with OrchestratedCluster.open(timing=Timing(retention=Retention(seconds=5))) as cluster:
         agent = await cluster.agent("a1")

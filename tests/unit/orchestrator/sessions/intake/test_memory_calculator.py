@@ -49,6 +49,7 @@ async def test_memory_is_in_proportion_to_accelerators_else_to_cpus(resources: d
         assert await given(on, resources=resources) == memory
 
 
+@pytest.mark.slow
 async def test_one_session_per_device_fits_on_an_agent_and_leaves_room() -> None:
     async with controller_harness() as on:
         await on.cluster.agent("a1", slots=BIG)

@@ -65,6 +65,7 @@ async def test_when_no_name_can_be_made_up_the_conflict_is_reported() -> None:
         assert await on.stored() == 1
 
 
+@pytest.mark.slow
 async def test_a_user_stores_as_many_pending_sessions_as_its_quota_allows() -> None:
     async with controller_harness() as on:
         await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
@@ -87,6 +88,7 @@ async def test_a_user_stores_as_many_pending_sessions_as_its_quota_allows() -> N
         assert (await on.submit(key="k")).status == "pending"
 
 
+@pytest.mark.slow
 async def test_sessions_that_are_stored_together_do_not_pass_the_limit_together() -> None:
     async with controller_harness() as on:
         await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
@@ -264,6 +266,7 @@ async def test_a_repeated_array_is_stored_once() -> None:
     assert stored == 10
 
 
+@pytest.mark.slow
 async def test_of_an_array_whose_name_is_taken_nothing_is_stored() -> None:
     async with controller_harness(names=iter(["calm-otter-2", "calm-otter-2", "brave-heron-7"])) as on:
         await on.submit(name="sweep", array=read_array("0-2"))
@@ -277,6 +280,7 @@ async def test_of_an_array_whose_name_is_taken_nothing_is_stored() -> None:
         assert names == ["calm-otter-2[0]", "brave-heron-7[0]"]
 
 
+@pytest.mark.slow
 async def test_an_array_beyond_a_limit_is_refused() -> None:
     async with controller_harness() as on:
         assert "10001 sessions are more than 10000" in (await on.problems(array=read_array("0-10000")))["array"]
@@ -293,6 +297,7 @@ async def test_an_array_beyond_a_limit_is_refused() -> None:
         assert await on.stored() == 0
 
 
+@pytest.mark.slow
 async def test_a_request_may_depend_on_an_array_and_on_one_of_its_sessions() -> None:
     async with controller_harness() as on:
         first = await on.submit(name="sweep", array=read_array("0-1"))

@@ -68,6 +68,7 @@ async def rows(cluster: OrchestratedCluster, *tables: sa.Table) -> list[int]:
     return await cluster.store.read_long(work)
 
 
+@pytest.mark.slow
 async def test_a_session_is_removed_with_all_its_rows_and_its_usage_stays(cluster: OrchestratedCluster) -> None:
     await ended(cluster, "old", kernels=3)
     usage = await rows(cluster, PAST_USAGE)
@@ -88,6 +89,7 @@ async def test_a_session_is_removed_with_all_its_rows_and_its_usage_stays(cluste
     assert await rows(cluster, PAST_USAGE) == usage
 
 
+@pytest.mark.slow
 async def test_a_session_stays_while_a_living_one_depends_on_it(cluster: OrchestratedCluster) -> None:
     await ended(cluster, "first", "second")
     await cluster.submit("waits", slots={"cpu": 99_000}, dependencies=(SessionId("first"),))
@@ -112,6 +114,7 @@ async def test_an_array_stays_until_its_last_session_has_ended(cluster: Orchestr
     assert await rows(cluster, ARRAYS) == [0]
 
 
+@pytest.mark.slow
 async def test_an_array_keeps_its_result_as_long_as_it_exists(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +161,7 @@ async def test_of_a_user_with_too_many_sessions_the_oldest_are_removed(cluster: 
     assert await left(cluster) == {"lives", "s3", "t1", "t2"}
 
 
+@pytest.mark.slow
 async def test_each_turn_removes_a_bounded_number(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +174,7 @@ async def test_each_turn_removes_a_bounded_number(
     assert not await left(cluster)
 
 
+@pytest.mark.slow
 async def test_the_leader_removes_what_the_settings_say(cluster: OrchestratedCluster) -> None:
     await ended(cluster, "s")
     await cluster.clock.advance(91 * DAY_S)
