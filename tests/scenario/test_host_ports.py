@@ -76,6 +76,7 @@ async def test_why_says_who_has_the_port_or_when_it_is_free_again(cluster: Orche
     assert await cluster.status("second") == "running"
 
 
+@pytest.mark.slow
 async def test_a_kernel_gets_the_number_of_its_port(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31999")
     seen = record_environments(cluster)

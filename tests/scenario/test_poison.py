@@ -97,6 +97,7 @@ async def test_a_kind_of_work_that_hangs_is_cut_off_and_the_others_go_on() -> No
         assert [name for name, _ in cluster.failures] == ["hanging"]
 
 
+@pytest.mark.slow
 async def test_a_kind_of_work_that_raises_is_reported_and_the_others_go_on(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.settle()

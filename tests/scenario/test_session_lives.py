@@ -337,6 +337,7 @@ async def test_tolerated_failures_do_not_end_a_session_before_its_main_kernel_do
     assert (session.result, [kernel.exit_code for kernel in session.kernels]) == (SessionResult.SUCCESS, [0, 9])
 
 
+@pytest.mark.slow
 async def test_a_quick_kernel_of_a_session_that_goes_on_counts_as_begun(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.exits = lambda launch: 0 if launch.kernel_id.endswith(".0") else None
@@ -505,6 +506,7 @@ async def test_waiting_sessions_get_a_verdict_once_per_reason(cluster: Orchestra
     assert await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("second"))) is None
 
 
+@pytest.mark.slow
 async def test_a_cancelled_session_leaves_no_verdict_behind(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     await cluster.settle()

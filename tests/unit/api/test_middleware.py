@@ -28,6 +28,7 @@ async def test_liveness_needs_no_key_and_everything_else_does(api: ApiHarness) -
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.slow
 async def test_an_unknown_key_reads_like_no_key_at_all(api: ApiHarness) -> None:
     unknown = await api.get("/whoami", user=None, headers={"authorization": BAD_TOKEN})
     without = await api.get("/whoami", user=None)

@@ -31,6 +31,7 @@ def heavy_modules_after(statement: str) -> list[str]:
     return [name for name in done.stdout.splitlines()[-1].split() if name in HEAVY]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -136,6 +137,7 @@ def test_an_unknown_command_is_reported_with_a_suggestion(sokovan: Sokovan) -> N
     ]
 
 
+@pytest.mark.slow
 def test_arguments_of_the_users_command_are_left_alone(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", {"id": 7})
     sokovan("run", "-d", "--", "cat", "-", "--json")

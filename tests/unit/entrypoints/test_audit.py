@@ -42,6 +42,7 @@ def test_a_violated_invariant_is_found(tmp_path: Path) -> None:
     assert broken.rows[0].row == {"agent_id": "a1", "slot": "cpu", "kept": 1007, "counted": 1000}
 
 
+@pytest.mark.slow
 def test_only_the_requested_invariants_count(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     overcharge(path)

@@ -22,15 +22,18 @@ async def after(cluster: OrchestratedCluster, *triggers: AgentTrigger) -> tuple[
     return back, (await cluster.store.read(lambda unit: unit.fleet.get(A1))).info.status
 
 
+@pytest.mark.slow
 async def test_a_suspect_is_alive_again(cluster: OrchestratedCluster) -> None:
     assert await after(cluster, AgentTrigger.HEARTBEAT_MISSED) == (True, AgentStatus.ALIVE)
 
 
+@pytest.mark.slow
 async def test_a_lost_one_is_alive_again(cluster: OrchestratedCluster) -> None:
     triggers = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
     assert await after(cluster, *triggers) == (True, AgentStatus.ALIVE)
 
 
+@pytest.mark.slow
 async def test_what_an_operator_asked_for_is_not_forgotten(cluster: OrchestratedCluster) -> None:
     triggers = (AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DECLARED_LOST)
     assert await after(cluster, *triggers) == (True, AgentStatus.DRAINING)

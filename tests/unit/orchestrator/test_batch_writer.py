@@ -21,6 +21,7 @@ async def enqueue(unit: UnitOfWork, names: Sequence[str]) -> Sequence[str]:
     return names
 
 
+@pytest.mark.slow
 async def test_many_items_share_transactions(cluster: OrchestratedCluster) -> None:
     writer = BatchWriter(cluster.store, batch_max=10)
     written = await writer.write([f"s{number:02}" for number in range(25)], enqueue)

@@ -10,6 +10,7 @@ from sokovan.domain.ids import KernelId
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
+@pytest.mark.slow
 async def test_the_stored_state_is_read() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
@@ -21,6 +22,7 @@ async def test_the_stored_state_is_read() -> None:
         assert len(await cluster.history("s", kernels=True)) > len(await cluster.history("s"))
 
 
+@pytest.mark.slow
 async def test_a_violated_invariant_is_reported() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
@@ -34,6 +36,7 @@ async def test_a_violated_invariant_is_reported() -> None:
         await cluster.store.run_sql(lambda unit: set_used(unit, 0))
 
 
+@pytest.mark.slow
 async def test_a_kernel_that_was_started_twice_is_reported() -> None:
     async with OrchestratedCluster.open() as cluster:
         agent = await cluster.agent("a1")

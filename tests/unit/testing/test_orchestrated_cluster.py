@@ -42,6 +42,7 @@ async def test_settling_gives_up_where_there_is_no_end() -> None:
         cluster.coordinator.tick = tick  # type: ignore[method-assign]  # a stand-in
 
 
+@pytest.mark.slow
 async def test_another_coordinator_leads_when_the_lease_has_run_out() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.tick()

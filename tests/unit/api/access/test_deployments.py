@@ -20,6 +20,7 @@ async def test_each_caller_sees_own_or_administered_deployments(api: ApiHarness)
     assert (await api.get(f"/deployments?user={NORTH}", user=SOUTH)).json()["items"] == []
 
 
+@pytest.mark.slow
 async def test_a_name_that_two_projects_have_is_ambiguous_to_an_administrator(api: ApiHarness) -> None:
     await create(api, "twice", NORTH)
     await create(api, "twice", SOUTH)

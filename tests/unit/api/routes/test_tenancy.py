@@ -31,6 +31,7 @@ async def test_a_domain_admin_creates_users_and_groups_of_the_own_domain(api: Ap
     assert (await api.call("DELETE", "/users/ben", user=DOMAIN_ADMIN)).status_code == 204
 
 
+@pytest.mark.slow
 async def test_the_keys_of_a_user_are_revoked_with_the_user(api: ApiHarness) -> None:
     await put_user(api, "leaver")
     for name in ("leaver", "leaver-2"):

@@ -61,6 +61,7 @@ async def test_a_silent_stream_says_that_it_is_alive(api: ApiHarness) -> None:
         assert stream.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.slow
 async def test_who_hangs_up_leaves_nothing_behind(api: ApiHarness) -> None:
     async with api.stream("/events") as stream:
         await stream.block()

@@ -19,6 +19,7 @@ def file(tmp_path: Path) -> Path:
     return little_store(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_current_store_is_0(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(f"sqlite:///{file}", json=False) == 0
     out, err = capsys.readouterr()

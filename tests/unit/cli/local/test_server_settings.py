@@ -25,6 +25,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 def test_the_settings_of_the_server_have_their_source(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET settings", SETTINGS)
     status, out, err = sokovan("config", "server")

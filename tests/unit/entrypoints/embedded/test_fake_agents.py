@@ -133,6 +133,7 @@ async def test_who_is_lost_already_and_holds_nothing_is_lost_once() -> None:
         assert await declare_previous_fakes_lost(cluster.store, None) == 0
 
 
+@pytest.mark.slow
 async def test_a_later_fleet_uses_the_same_names_again_and_what_was_drained_stays_so() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=2, gpus=0))

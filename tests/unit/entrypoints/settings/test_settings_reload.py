@@ -54,6 +54,7 @@ async def test_a_change_is_logged_applied_and_its_groups_are_stored(tmp_path: Pa
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_a_group_that_is_stored_already_is_not_written_again() -> None:
     async with StoredCluster.open() as cluster:
         groups = {GPU: ScalingGroup(GPU, scheduler="lifo")}

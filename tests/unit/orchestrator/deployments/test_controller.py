@@ -57,6 +57,7 @@ async def test_a_deployment_is_created_once_per_key() -> None:
         assert await cluster.hints.take("deployments")
 
 
+@pytest.mark.slow
 async def test_what_no_replica_could_be_made_of_is_refused_at_once() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -80,6 +81,7 @@ async def test_what_no_replica_could_be_made_of_is_refused_at_once() -> None:
         assert await cluster.store.read(lambda unit: unit.deployments.live()) == []
 
 
+@pytest.mark.slow
 async def test_a_user_has_a_bounded_number_of_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment_controller, "DEPLOYMENTS_PER_USER_MAX", 1)
     async with ServedCluster.serve() as cluster:
@@ -89,6 +91,7 @@ async def test_a_user_has_a_bounded_number_of_deployments(monkeypatch: pytest.Mo
             await controller.create(wanted(name="other"), revision_of(), CALLER)
 
 
+@pytest.mark.slow
 async def test_a_deployment_of_another_user_is_not_found() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -133,6 +136,7 @@ async def test_rolling_back_returns_to_an_earlier_revision_that_exists() -> None
             await controller.roll_back(key, CALLER, to=9)
 
 
+@pytest.mark.slow
 async def test_only_a_rollout_under_way_can_be_promoted() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -146,6 +150,7 @@ async def test_only_a_rollout_under_way_can_be_promoted() -> None:
             await controller.promote(key, CALLER)
 
 
+@pytest.mark.slow
 async def test_bounds_are_validated_and_deleting_is_idempotent() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)

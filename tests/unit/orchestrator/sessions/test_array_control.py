@@ -27,6 +27,7 @@ async def statuses(on: ControllerHarness) -> list[SessionStatus]:
     return [one.status for one in found]
 
 
+@pytest.mark.slow
 async def test_all_sessions_end_in_bounded_transactions_and_the_second_time_changes_nothing() -> None:
     with patch.object(array_control, "AT_ONCE", 3):
         async with controller_harness() as on:

@@ -8,11 +8,13 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
+@pytest.mark.slow
 async def test_a_cycle_without_work_needs_no_other(cluster: OrchestratedCluster) -> None:
     assert not await cluster.tick()
     assert not await cluster.tick()
 
 
+@pytest.mark.slow
 async def test_a_follower_retries_after_a_third_of_the_lease(cluster: OrchestratedCluster) -> None:
     await cluster.tick()
     other = cluster.new_coordinator()
@@ -101,6 +103,7 @@ async def test_states_are_timed_and_ends_are_counted(cluster: OrchestratedCluste
     assert cluster.telemetry.observed("decide_seconds")
 
 
+@pytest.mark.slow
 async def test_the_next_cycle_is_due_at_the_earliest_of_all_due_times(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()

@@ -76,6 +76,7 @@ async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(h
     assert harness.quarantine.take() == []
 
 
+@pytest.mark.slow
 async def test_an_illegal_step_concerns_its_own_session_only(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
     good = SessionMoves(sessions[0], tuple(ready_and_asked(sessions[0])))
@@ -85,6 +86,7 @@ async def test_an_illegal_step_concerns_its_own_session_only(harness: Harness) -
     assert [(one.subject, one.code) for one in harness.quarantine.take()] == [("s2", "illegal-transition")]
 
 
+@pytest.mark.slow
 async def test_a_decision_that_raises_sets_its_session_aside(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
 
@@ -99,6 +101,7 @@ async def test_a_decision_that_raises_sets_its_session_aside(harness: Harness) -
     assert harness.writer.decide("test", sessions[:1], ready_and_asked) == []
 
 
+@pytest.mark.slow
 async def test_steps_without_kernels_are_no_steps(harness: Harness) -> None:
     sessions = await harness.scheduled("s1")
     assert harness.writer.decide("test", sessions, lambda _session: [SessionStep(READY, by_report(), ())]) == []

@@ -119,6 +119,7 @@ async def test_a_manager_without_news_is_not_asked_in_a_loop(monkeypatch: pytest
         assert len(manager.asked) == 2
 
 
+@pytest.mark.slow
 async def test_a_delta_that_does_not_follow_is_answered_by_asking_for_the_whole_table() -> None:
     manager = Manager()
     async with proxy_with(None) as proxy, running(manager) as engine, linked(proxy, engine, []):
@@ -176,6 +177,7 @@ async def test_budgets_are_leased_by_the_answers_to_reports() -> None:
             assert status_of(await proxy.send(call())) == 503, "admitted; there is only no endpoint"
 
 
+@pytest.mark.slow
 async def test_a_request_that_begins_to_wait_is_reported_soon() -> None:
     manager = Manager()
     async with (

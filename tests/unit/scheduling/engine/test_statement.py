@@ -67,6 +67,7 @@ def apply(statement: Statement, engine: EngineParts, taken: Steps) -> None:
             statement.evict(engine.shape(slots), row)
 
 
+@pytest.mark.slow
 @at_most(60)
 @given(before=steps, after=steps)
 def test_a_rollback_restores_the_workspace_exactly_to_the_checkpoint(before: Steps, after: Steps) -> None:

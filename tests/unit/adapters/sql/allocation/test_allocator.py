@@ -93,6 +93,7 @@ async def test_a_batch_that_the_database_refuses_is_retried_one_by_one() -> None
         assert published_ids == {"s1", "s2"}
 
 
+@pytest.mark.slow
 async def test_an_inconsistent_store_affects_only_the_sessions_that_meet_the_inconsistency() -> None:
     async with StoredCluster.open() as cluster:
         await waiting(cluster, "s1")

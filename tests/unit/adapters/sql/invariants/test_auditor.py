@@ -56,11 +56,13 @@ async def test_a_busy_cluster_satisfies_all_invariants(busy_file: Path) -> None:
     assert [(finding.invariant.id, finding.rows) for finding in found if not finding.holds] == []
 
 
+@pytest.mark.slow
 async def test_an_empty_store_satisfies_all_invariants() -> None:
     async with StoredCluster.open() as cluster:
         assert all(finding.holds for finding in await audit(cluster.store))
 
 
+@pytest.mark.slow
 async def test_the_busy_cluster_has_something_in_every_status(busy_file: Path) -> None:
     async with StoredCluster.open(f"sqlite:///{copied(busy_file)}") as cluster:
 
@@ -91,6 +93,7 @@ async def test_only_the_named_invariants_are_checked(busy_file: Path) -> None:
     assert [finding.invariant.id for finding in found] == ["I1", "I7"]
 
 
+@pytest.mark.slow
 async def test_many_violations_are_counted_and_not_all_listed(busy_file: Path) -> None:
     file = copied(busy_file)
     change(

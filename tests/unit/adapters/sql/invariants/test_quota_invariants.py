@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Owner
@@ -34,6 +36,7 @@ BREAKS = [
 ]
 
 
+@pytest.mark.slow
 @each(BREAKS)
 async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path) -> None:
     await see(broken, busy_file)
@@ -54,6 +57,7 @@ async def violated_invariants(cluster: StoredCluster) -> list[str]:
     return [finding.invariant.id for finding in await audit(cluster.store) if not finding.holds]
 
 
+@pytest.mark.slow
 async def test_an_owner_above_a_new_limit_keeps_its_usage() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:
@@ -64,6 +68,7 @@ async def test_an_owner_above_a_new_limit_keeps_its_usage() -> None:
         assert await violated_invariants(cluster) == []
 
 
+@pytest.mark.slow
 async def test_a_kernel_that_takes_nothing_of_a_limited_slot_breaks_no_limit() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:

@@ -27,6 +27,7 @@ async def test_every_user_sees_the_topology_and_only_administrators_change_it(ap
         assert (await api.call("PATCH", "/agents/a1/labels", json={}, user=user)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_topology_is_checked_applied_and_removed(api: ApiHarness) -> None:
     await api.cluster.agent("racked", devices=False, labels={"rack": "r9"})
     checked = (await put(api, BODY, query="?dry_run=true")).json()

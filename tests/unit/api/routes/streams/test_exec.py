@@ -55,6 +55,7 @@ async def test_input_goes_in_output_comes_out_and_the_exit_code_is_last(api: Api
     assert (NORTH, "session.exec", "shell.0", "done") in await api.audited()
 
 
+@pytest.mark.slow
 async def test_a_terminal_has_a_size_and_may_change_it(api: ApiHarness) -> None:
     await api.run("terminal", NORTH)
     async with api.socket("/sessions/terminal/kernels/0/exec", user=NORTH) as socket:

@@ -62,6 +62,7 @@ async def test_files_of_a_running_kernel_are_listed_and_read(api: ApiHarness) ->
     assert (base64.b64decode(part["data"]), part["size"]) == (b"ork", 4)
 
 
+@pytest.mark.slow
 async def test_refusals_have_their_status_and_code(api: ApiHarness) -> None:
     await api.run("refusing", NORTH)
     await kernel_of(api, "refusing")
@@ -77,6 +78,7 @@ async def test_refusals_have_their_status_and_code(api: ApiHarness) -> None:
     assert (await api.get("/sessions/refusing/kernels/7/files", user=NORTH)).status_code == 404
 
 
+@pytest.mark.slow
 async def test_an_upload_of_the_caller_is_copied_and_audited(api: ApiHarness) -> None:
     await api.run("taking", NORTH)
     work = await kernel_of(api, "taking")
@@ -91,6 +93,7 @@ async def test_an_upload_of_the_caller_is_copied_and_audited(api: ApiHarness) ->
         assert (await api.call("POST", path, json=body, user=NORTH)).status_code == 422
 
 
+@pytest.mark.slow
 async def test_another_tenant_does_not_find_the_session(api: ApiHarness) -> None:
     await api.run("private", NORTH)
     await kernel_of(api, "private")

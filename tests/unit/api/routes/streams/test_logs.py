@@ -30,6 +30,7 @@ async def test_a_piece_is_given_with_its_place(api: ApiHarness) -> None:
     }
 
 
+@pytest.mark.slow
 async def test_the_last_lines_are_given_on_request(api: ApiHarness) -> None:
     await api.run("lines", NORTH)
     api.agents.says("lines.0", b"1\n2\n3\n", ends=True)

@@ -73,6 +73,7 @@ async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: Api
         assert [(view["status"], view["exit_code"]) for _, view in rest] == [("terminated", 0)]
 
 
+@pytest.mark.slow
 async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: ApiHarness) -> None:
     await api.submit("hopeless", NORTH)
     book = VerdictCache(BatchWriter(api.cluster.store), VirtualClock())

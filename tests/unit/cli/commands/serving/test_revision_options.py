@@ -51,6 +51,7 @@ def test_a_server_elsewhere_gets_the_path_alone(server: CannedServer, sokovan: S
     assert revision(server) == {"engine": "llama-cpp", "model": "/m/tiny.gguf"}
 
 
+@pytest.mark.slow
 def test_a_model_definition_gives_command_and_check(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
     answering(server, READY)
     file = tmp_path / "model-definition.yaml"

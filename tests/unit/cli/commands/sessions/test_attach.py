@@ -43,6 +43,7 @@ def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -
     ]
 
 
+@pytest.mark.slow
 def test_a_session_that_ends_before_it_is_seen_running_says_where_it_ran(
     server: CannedServer, sokovan: Sokovan
 ) -> None:
@@ -68,6 +69,7 @@ def failed_start(attempt: int, agent: str) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_failed_attempt_and_the_place_of_the_next_one_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     first, second = failed_start(1, "a1"), failed_start(2, "a2")
     server.says("POST sessions", pending(), status=201)
@@ -109,6 +111,7 @@ def test_the_slots_of_each_kernel_are_printed(server: CannedServer, sokovan: Sok
     assert "ddp  RUNNING  a1, cpu 1, mem 1GiB per kernel\n" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exit_code", "status"), [(7, 7), (137, 137), (255, 255), (-1, 1), (256, 1)])
 def test_the_exit_code_of_the_command_is_returned(
     server: CannedServer, sokovan: Sokovan, exit_code: int, status: int
@@ -117,18 +120,21 @@ def test_the_exit_code_of_the_command_is_returned(
     assert sokovan("run", "--", "python")[0] == status
 
 
+@pytest.mark.slow
 def test_out_of_memory_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 137, reason="out-of-memory", reason_detail="kernel 0 ran out of memory: its limit was 1GiB")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
     assert last == "ddp  finished, exit 137, 4.0 s: kernel 0 ran out of memory: its limit was 1GiB"
 
 
+@pytest.mark.slow
 def test_an_exceeded_time_limit_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 143, reason="time-limit", reason_detail="it ran for 60 s")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
     assert last == "ddp  finished, exit 143, 4.0 s: time limit exceeded; it ran for 60 s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "detail", "status"),
     [
@@ -148,6 +154,7 @@ def test_the_exit_code_depends_on_why_it_never_ran(
     assert detail in err
 
 
+@pytest.mark.slow
 def test_the_lines_of_a_gang_begin_with_their_rank(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0, size=4)
     assert sokovan("run", "--size", "4", "--", "python")[1] == "[0] hello\n"
@@ -187,6 +194,7 @@ def test_an_unsupported_mount_fails_with_a_hint(server: CannedServer, sokovan: S
     assert "mount it at its own path (SOURCE:SOURCE), or install bubblewrap" in err
 
 
+@pytest.mark.slow
 def test_pull_progress_is_printed_beside_the_state(server: CannedServer, sokovan: Sokovan) -> None:
     pulling = {"status": "pulling", "reason": "pulling"}
     server.says("POST sessions", pending())
@@ -209,6 +217,7 @@ def waits_for_a_quota(server: CannedServer, verdict: str) -> None:
     server.says("DELETE sessions/s-1", pending(status="cancelled"))
 
 
+@pytest.mark.slow
 def test_a_request_above_the_quota_fails_at_once(server: CannedServer, sokovan: Sokovan) -> None:
     waits_for_a_quota(server, "CHANGE")
     status, _, err = sokovan("run", "--", "python")
@@ -226,6 +235,7 @@ def test_a_quota_in_use_is_waited_for(server: CannedServer, sokovan: Sokovan) ->
     assert server.lines.count("GET sessions/s-1/why") == 1
 
 
+@pytest.mark.slow
 def test_a_session_that_never_ran_is_a_client_failure(server: CannedServer, sokovan: Sokovan) -> None:
     failed = pending(status="terminated", reason="image-unavailable", reason_detail="no such venv", version=7)
     server.says("POST sessions", pending())

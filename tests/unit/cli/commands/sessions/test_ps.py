@@ -61,6 +61,7 @@ def test_a_list_is_filtered_by_labels(server: CannedServer, sokovan: Sokovan) ->
     assert of_sessions(server) == ["GET sessions?label=team%3Dvision%2Cnightly&limit=100"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "json", "name", "csv"])
 def test_a_list_that_is_cut_says_so_and_how_to_see_more(server: CannedServer, sokovan: Sokovan, form: str) -> None:
     server.says("GET sessions", {"items": [session(name=f"s{number}") for number in range(3)], "next": "c"})
@@ -90,6 +91,7 @@ def test_invalid_filters_are_a_usage_error(server: CannedServer, sokovan: Sokova
     assert "hint:" in err
 
 
+@pytest.mark.slow
 def test_watching_until_a_state_prints_a_line_for_every_change(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [pending(id="s-1"), session(id="s-2", name="old")]})
     server.streams("GET events", ("resync", {}), change("s-9"), change("s-1"), change("s-1"))

@@ -97,12 +97,14 @@ def test_two_sessions_of_a_file_have_two_names(server: CannedServer, sokovan: So
     assert "two sessions have the name a" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-d",)])
 def test_a_name_that_is_taken_is_a_conflict(server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]) -> None:
     server.refuses("POST sessions", 409, "name-taken")
     assert sokovan("run", *words, "-n", "a", "--", "x")[0] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -124,6 +126,7 @@ def test_invalid_options_are_a_usage_error_and_nothing_is_sent(
     assert "hint:" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), [(500, "internal"), (401, "unauthenticated"), (409, "conflict")])
 def test_a_client_failure_exits_with_125(server: CannedServer, sokovan: Sokovan, status: int, code: str) -> None:
     server.refuses("POST sessions", status, code)
@@ -132,6 +135,7 @@ def test_a_client_failure_exits_with_125(server: CannedServer, sokovan: Sokovan,
     assert f"[{code}]" in err
 
 
+@pytest.mark.slow
 def test_a_request_that_the_server_rejects_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
     server.refuses("POST sessions", 422, "invalid-request")
     found, out, err = sokovan("run", "--size", "0", "--", "x")

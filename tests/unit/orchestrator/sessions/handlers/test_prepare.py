@@ -9,6 +9,7 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 ONCE = RetryPolicy(attempts=1)
 
 
+@pytest.mark.slow
 async def test_an_image_that_is_known_to_be_there_is_not_asked_for(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")
@@ -19,6 +20,7 @@ async def test_an_image_that_is_known_to_be_there_is_not_asked_for(cluster: Orch
     assert await cluster.status("second") == "running"
 
 
+@pytest.mark.slow
 async def test_a_kernel_without_an_image_needs_none(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", image="")

@@ -124,6 +124,7 @@ async def test_an_agent_that_believes_it_is_drained_is_asked_again(cluster: Orch
     assert await cluster.status("s") == "running"
 
 
+@pytest.mark.slow
 async def test_kernels_find_each_other_by_the_addresses_of_their_agents(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ async def proofs(cluster: OrchestratedCluster, kernel_id: str) -> set[FreeProof 
     return {line.proof for line in lines}
 
 
+@pytest.mark.slow
 async def test_what_was_never_sent_is_freed_without_asking_anybody(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["prepare"] = Fault.REQUEST_LOST

@@ -143,6 +143,7 @@ async def test_images_are_read_for_the_processors_there_are(harness: ControllerH
     assert len(missing.images["torch"]) == 3
 
 
+@pytest.mark.slow
 async def test_a_namesake_is_the_users_own_and_has_not_ended(harness: ControllerHarness) -> None:
     await harness.submit(BOB, name="train")
     assert (await facts(harness, name="train")).namesake is None

@@ -101,6 +101,7 @@ async def test_a_session_stays_while_a_living_one_depends_on_it(cluster: Orchest
     assert await left(cluster) == {"waits"}
 
 
+@pytest.mark.slow
 async def test_an_array_stays_until_its_last_session_has_ended(cluster: OrchestratedCluster) -> None:
     _, first, last = await array(cluster.stored)
     await cluster.stop(first)
@@ -134,6 +135,7 @@ async def test_an_array_keeps_its_result_as_long_as_it_exists(
         assert await left(cluster) == expected
 
 
+@pytest.mark.slow
 async def test_a_session_stays_while_its_request_may_be_repeated(cluster: OrchestratedCluster) -> None:
     request = RequestKey("u", "key", "digest")
     await cluster.stored.submit("s", request=request)
