@@ -12,6 +12,8 @@ from sokovan.scheduling.trace import Code
 from tests.reference.clusters import ACTIONS, SELECTORS, SEQUENCERS, Theme, clusters, profiles
 from tests.reference.scheduler import Decision, reference_schedule
 
+pytestmark = pytest.mark.slow
+
 BOTH = ("proportion", "capacity")
 
 PLAIN = Theme(picky=True, mixed=True, busy=True, policies=BOTH)
@@ -65,25 +67,21 @@ def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     assert found.pending == expected.pending
 
 
-@pytest.mark.slow
 @given(clusters(PLAIN), profiles(PLAIN))
 def test_kernels_go_where_predicates_and_room_allow(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(GANGS), profiles(GANGS))
 def test_gangs_start_whole_and_grow_one_kernel_at_a_time(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(QUOTAS), profiles(QUOTAS))
 def test_validators_see_what_was_placed_before(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(QUEUES), profiles(QUEUES))
 def test_queues_are_served_by_share_and_kept_to_their_limits(
     snapshot: SystemSnapshot, profile: SchedulingProfile
@@ -91,55 +89,46 @@ def test_queues_are_served_by_share_and_kept_to_their_limits(
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(TOPOLOGY), profiles(TOPOLOGY))
 def test_sessions_keep_their_topology(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(PARTITIONS), profiles(PARTITIONS))
 def test_kernel_groups_find_domains_of_their_own(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(RESERVATIONS), profiles(RESERVATIONS))
 def test_room_that_is_being_released_is_reserved_alike(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(SHARDS), profiles(SHARDS))
 def test_the_own_shard_comes_first_or_alone(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(CHOICE), profiles(CHOICE))
 def test_every_selector_chooses_the_same_agents(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(ORDER), profiles(ORDER))
 def test_every_sequencer_gives_the_same_order(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(CONSTRAINTS), profiles(CONSTRAINTS))
 def test_taints_label_expressions_and_affinity_hold(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(WIDE_CONSTRAINTS), profiles(WIDE_CONSTRAINTS))
 def test_affinity_holds_among_many_equal_kernels(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(WIDE), profiles(WIDE))
 def test_many_equal_kernels_go_where_they_would_go_one_by_one(
     snapshot: SystemSnapshot, profile: SchedulingProfile
@@ -147,7 +136,6 @@ def test_many_equal_kernels_go_where_they_would_go_one_by_one(
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(EVERYTHING), profiles(EVERYTHING))
 def test_all_rules_together_give_the_same_plan(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)

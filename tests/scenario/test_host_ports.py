@@ -16,6 +16,8 @@ from sokovan.testing.acting_agents import ActingAgent
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.scenario.test_ranks import record_environments
 
+pytestmark = pytest.mark.slow
+
 WEB = (ServicePort("web", 8080),)
 ANY = (ServicePort("web"),)
 
@@ -38,7 +40,6 @@ async def leases(cluster: OrchestratedCluster, name: str) -> list[dict[str, int]
     return [dict(kernel.host_ports) for kernel in (await cluster.session(name)).kernels]
 
 
-@pytest.mark.slow
 async def test_a_fixed_port_is_used_once_per_agent_and_goes_to_another(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await submit(cluster, "first", ports=WEB)
@@ -53,7 +54,6 @@ async def test_a_fixed_port_is_used_once_per_agent_and_goes_to_another(cluster: 
     assert await leases(cluster, "second") == [{"web": 8080}]
 
 
-@pytest.mark.slow
 async def test_why_says_who_has_the_port_or_when_it_is_free_again(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await cluster.submit("first", ports=WEB, name="notebook")
@@ -76,7 +76,6 @@ async def test_why_says_who_has_the_port_or_when_it_is_free_again(cluster: Orche
     assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_a_kernel_gets_the_number_of_its_port(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31999")
     seen = record_environments(cluster)
@@ -86,7 +85,6 @@ async def test_a_kernel_gets_the_number_of_its_port(cluster: OrchestratedCluster
     assert await leases(cluster, "s") == [{"web": 31000, "my-api": 9000}]
 
 
-@pytest.mark.slow
 async def test_any_port_needs_a_free_one_of_the_range(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31001")
     for name in ("first", "second", "third"):
@@ -95,7 +93,6 @@ async def test_any_port_needs_a_free_one_of_the_range(cluster: OrchestratedClust
     assert await cluster.status("third") == "pending"
 
 
-@pytest.mark.slow
 async def test_a_released_port_rests_for_a_minute(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await submit(cluster, "first", ports=WEB)
@@ -109,7 +106,6 @@ async def test_a_released_port_rests_for_a_minute(cluster: OrchestratedCluster) 
     assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_the_port_where_kernels_meet_is_leased_on_the_agent_of_rank_0(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31999")
     seen = record_environments(cluster)
@@ -120,7 +116,6 @@ async def test_the_port_where_kernels_meet_is_leased_on_the_agent_of_rank_0(clus
     assert await leases(cluster, "first") == [{"#master": 31000}, {}]
 
 
-@pytest.mark.slow
 async def test_a_session_waits_while_no_agent_has_a_port_to_meet_at(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1", "31000-31000")
     await submit(cluster, "first", kernels=2)
@@ -135,7 +130,6 @@ async def test_a_session_waits_while_no_agent_has_a_port_to_meet_at(cluster: Orc
     assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_a_kernel_with_accelerators_has_a_port_to_meet_at_and_another_has_none(
     cluster: OrchestratedCluster,
 ) -> None:

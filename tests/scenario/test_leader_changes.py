@@ -13,6 +13,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER
 from tests.scenario.killable_manager import KillableAllocator, KillableGateway, KillableStore, Killed, KillPoint
 
+pytestmark = pytest.mark.slow
+
 
 async def a_day(cluster: OrchestratedCluster) -> None:
     """A gang that ends well, one that is stopped, one whose agent does not answer at first."""
@@ -34,7 +36,6 @@ def killable(cluster: OrchestratedCluster, kill_point: KillPoint) -> dict[str, o
     }
 
 
-@pytest.mark.slow
 async def test_a_manager_may_die_at_any_moment_and_another_finishes_its_work(cluster: OrchestratedCluster) -> None:
     kill_point = KillPoint()
     await cluster.agent("a1")
@@ -70,7 +71,6 @@ async def lives_through(cluster: OrchestratedCluster, kill_point: KillPoint) -> 
     assert agent.running() == []
 
 
-@pytest.mark.slow
 async def test_one_of_two_coordinators_works_and_the_other_waits_for_its_turn(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     first, second = cluster.coordinator, cluster.new_coordinator()
@@ -88,7 +88,6 @@ async def test_one_of_two_coordinators_works_and_the_other_waits_for_its_turn(cl
     assert await cluster.status("s") == "terminated"
 
 
-@pytest.mark.slow
 async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     paused = cluster.coordinator
@@ -106,7 +105,6 @@ async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: Orche
     await paused.close()
 
 
-@pytest.mark.slow
 async def test_a_leader_that_stops_lets_another_begin_at_once(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.tick()
@@ -117,7 +115,6 @@ async def test_a_leader_that_stops_lets_another_begin_at_once(cluster: Orchestra
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["prepare", "create", "stop"])
 async def test_what_a_dead_leader_had_asked_for_is_asked_for_again(cluster: OrchestratedCluster, kind: str) -> None:
     agent = await cluster.agent("a1")

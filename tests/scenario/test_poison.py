@@ -24,6 +24,8 @@ from sokovan.testing.simple_work import decide_at_once
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 from sokovan.wire.frames import CreateKernel
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -36,7 +38,6 @@ def poisonous(
     return launches(session, addresses, *outputs, **which)
 
 
-@pytest.mark.slow
 async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_no_other(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +56,6 @@ async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_no_o
     assert cluster.telemetry.counted("handler_failures_total", handler="start", kind="session") == 5
 
 
-@pytest.mark.slow
 async def test_an_agent_that_hangs_does_not_hold_up_sessions_on_others(cluster: OrchestratedCluster) -> None:
     hanging = await cluster.agent("a1", slots={"cpu": 1000, "mem": 1 << 30})
     for kind in ("prepare", "create", "stop"):
@@ -70,7 +70,6 @@ async def test_an_agent_that_hangs_does_not_hold_up_sessions_on_others(cluster: 
     assert cluster.clock.monotonic_ms() - began_ms < 1_000
 
 
-@pytest.mark.slow
 async def test_a_batch_with_one_that_the_store_refuses_is_written_for_the_others(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -83,7 +82,6 @@ async def test_a_batch_with_one_that_the_store_refuses_is_written_for_the_others
     assert statuses == ["running"] * 3 + ["scheduled"] + ["running"] * 4
 
 
-@pytest.mark.slow
 async def test_a_kind_of_work_that_hangs_is_cut_off_and_the_others_go_on() -> None:
     async with OrchestratedCluster.open(timing=Timing(handler_timeout_s=2.0)) as cluster:
         await cluster.agent("a1")
@@ -97,7 +95,6 @@ async def test_a_kind_of_work_that_hangs_is_cut_off_and_the_others_go_on() -> No
         assert [name for name, _ in cluster.failures] == ["hanging"]
 
 
-@pytest.mark.slow
 async def test_a_kind_of_work_that_raises_is_reported_and_the_others_go_on(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.settle()
@@ -109,7 +106,6 @@ async def test_a_kind_of_work_that_raises_is_reported_and_the_others_go_on(clust
     assert {name for name, _ in cluster.failures} == {"raising"}
 
 
-@pytest.mark.slow
 async def test_a_scaling_group_that_cannot_be_scheduled_stops_no_other(cluster: OrchestratedCluster) -> None:
     broken = ScalingGroup(name=ScalingGroupName("broken"), scheduler="nonsense")
     await cluster.stored.put(broken)
@@ -125,7 +121,6 @@ async def test_a_scaling_group_that_cannot_be_scheduled_stops_no_other(cluster: 
     assert "NO_NODES" in await cluster.codes("stuck")
 
 
-@pytest.mark.slow
 async def test_a_decision_that_raises_costs_one_cycle(cluster: OrchestratedCluster) -> None:
     calls: list[str] = []
 

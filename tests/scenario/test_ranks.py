@@ -13,6 +13,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER
 from sokovan.wire.frames import CreateKernel
 
+pytestmark = pytest.mark.slow
+
 LARGE, SMALL = ResourceSlot({"cpu": 8000}), ResourceSlot({"cpu": 1000})
 
 
@@ -48,7 +50,6 @@ def ranks(seen: Mapping[str, list[Mapping[str, str]]]) -> dict[str, set[str]]:
     return {kernel: {one["RANK"] for one in environments} for kernel, environments in seen.items()}
 
 
-@pytest.mark.slow
 async def test_a_session_that_starts_without_its_first_kernel_has_a_rank_0(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1", slots={"cpu": 4000})
     seen = record_environments(cluster)
@@ -57,7 +58,6 @@ async def test_a_session_that_starts_without_its_first_kernel_has_a_rank_0(clust
     assert {one["MASTER_ADDR"] for sent in seen.values() for one in sent} == {"127.0.0.1"}
 
 
-@pytest.mark.slow
 async def test_a_kernel_that_starts_later_takes_a_new_rank(cluster: OrchestratedCluster) -> None:
     first = await cluster.agent("a1", slots={"cpu": 4000})
     first.labels["address"] = "10.0.0.1"
@@ -74,7 +74,6 @@ async def test_a_kernel_that_starts_later_takes_a_new_rank(cluster: Orchestrated
     assert late["SOKOVAN_HOSTS"] == "10.0.0.1,10.0.0.1,10.0.0.2"
 
 
-@pytest.mark.slow
 async def test_a_kernel_keeps_its_rank_when_its_creation_is_repeated(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1", slots={"cpu": 4000})
     seen = record_environments(cluster)
@@ -87,7 +86,6 @@ async def test_a_kernel_keeps_its_rank_when_its_creation_is_repeated(cluster: Or
     assert ranks(seen) == {"s.0": {"2"}, "s.1": {"0"}, "s.2": {"1"}}
 
 
-@pytest.mark.slow
 async def test_kernels_that_start_together_are_ranked_by_their_index(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1", slots={"cpu": 16000})
     seen = record_environments(cluster)

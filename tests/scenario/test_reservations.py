@@ -9,6 +9,8 @@ from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def waiting_gang(cluster: OrchestratedCluster, **options: str) -> None:
     """A gang that holds the idle agent a1, and waits for a kernel of a2 that does not end."""
@@ -30,7 +32,6 @@ async def summary(cluster: OrchestratedCluster, name: str) -> str:
     return f"{verdict.code}: {verdict.summary}"
 
 
-@pytest.mark.slow
 async def test_a_waiting_reservation_yields_its_idle_part_to_work_of_higher_priority(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -45,7 +46,6 @@ async def test_a_waiting_reservation_yields_its_idle_part_to_work_of_higher_prio
     assert (await summary(cluster, "gang")).endswith("best candidate a1 lacks cpu=1")
 
 
-@pytest.mark.slow
 async def test_work_of_equal_or_lower_priority_stays_blocked_by_the_reservation(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -60,7 +60,6 @@ async def test_work_of_equal_or_lower_priority_stays_blocked_by_the_reservation(
         )
 
 
-@pytest.mark.slow
 async def test_why_gives_the_name_of_the_holder(cluster: OrchestratedCluster) -> None:
     await waiting_gang(cluster, name="training")
     await cluster.submit("lower", slots={"cpu": 1000})

@@ -14,13 +14,14 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 from tests.quick import sampled
 
+pytestmark = pytest.mark.slow
+
 ONCE = RetryPolicy(attempts=1)
 
 STATES = ("pending", "scheduled", "preparing", "pulling", "prepared", "creating", "running", "terminating")
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
 
-@pytest.mark.slow
 async def test_one_round_takes_a_session_from_waiting_to_a_request_for_its_kernel(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -35,7 +36,6 @@ async def test_one_round_takes_a_session_from_waiting_to_a_request_for_its_kerne
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_a_batch_session_ends_with_the_result_of_its_work(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("good", session_type=SessionType.BATCH)
@@ -52,7 +52,6 @@ async def test_a_batch_session_ends_with_the_result_of_its_work(cluster: Orchest
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_every_step_of_a_slow_start_is_on_record(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
@@ -72,7 +71,6 @@ async def test_every_step_of_a_slow_start_is_on_record(cluster: OrchestratedClus
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 async def test_an_agent_that_does_not_answer_is_asked_again_until_it_does(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["prepare"] = Fault.REQUEST_LOST
@@ -86,7 +84,6 @@ async def test_an_agent_that_does_not_answer_is_asked_again_until_it_does(cluste
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_an_image_that_cannot_be_had_ends_the_session_with_the_agents_words(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -101,7 +98,6 @@ async def test_an_image_that_cannot_be_had_ends_the_session_with_the_agents_word
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_a_pull_that_fails_later_ends_the_waiting_sessions_and_no_later_ones(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -117,7 +113,6 @@ async def test_a_pull_that_fails_later_ends_the_waiting_sessions_and_no_later_on
     assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_an_image_is_asked_for_once_however_many_kernels_want_it(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     for number in range(6):
@@ -127,7 +122,6 @@ async def test_an_image_is_asked_for_once_however_many_kernels_want_it(cluster: 
     assert len(agent.running()) == 6
 
 
-@pytest.mark.slow
 async def test_a_refused_creation_ends_the_session_with_the_reason(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.start_problem = "the sandbox is broken"
@@ -139,7 +133,6 @@ async def test_a_refused_creation_ends_the_session_with_the_reason(cluster: Orch
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST])
 async def test_a_creation_that_is_lost_on_the_way_happens_once_all_the_same(
     cluster: OrchestratedCluster, fault: Fault
@@ -154,7 +147,6 @@ async def test_a_creation_that_is_lost_on_the_way_happens_once_all_the_same(
     assert sum(agent.started.values()) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST])
 async def test_a_stop_that_is_lost_on_the_way_frees_nothing_before_there_is_a_proof(
     cluster: OrchestratedCluster, fault: Fault
@@ -173,7 +165,6 @@ async def test_a_stop_that_is_lost_on_the_way_frees_nothing_before_there_is_a_pr
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_a_stopped_kernel_leaves_the_code_that_its_agent_saw(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s", session_type=SessionType.BATCH)
@@ -184,7 +175,6 @@ async def test_a_stopped_kernel_leaves_the_code_that_its_agent_saw(cluster: Orch
     assert (session.kernels[0].exit_code, session.result) == (143, SessionResult.FAILURE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("state", sampled(STATES, every=3))
 async def test_a_session_can_be_ended_in_every_state(cluster: OrchestratedCluster, state: str, forced: bool) -> None:
@@ -230,7 +220,6 @@ async def _brought_to(cluster: OrchestratedCluster, state: str) -> bool:
     return True
 
 
-@pytest.mark.slow
 async def test_a_forced_end_is_seen_at_once_and_frees_nothing_by_itself(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -246,7 +235,6 @@ async def test_a_forced_end_is_seen_at_once_and_frees_nothing_by_itself(cluster:
     assert agent.running() == []
 
 
-@pytest.mark.slow
 async def test_force_does_not_wait_for_the_grace_of_an_earlier_stop(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
@@ -261,7 +249,6 @@ async def test_force_does_not_wait_for_the_grace_of_an_earlier_stop(cluster: Orc
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_a_gang_is_asked_for_when_its_last_image_is_there(cluster: OrchestratedCluster) -> None:
     first, second = await cluster.agent("a1", slots=FOUR_CPUS), await cluster.agent("a2", slots=FOUR_CPUS)
     second.script.pulls = {"python"}
@@ -275,7 +262,6 @@ async def test_a_gang_is_asked_for_when_its_last_image_is_there(cluster: Orchest
     assert await cluster.status("gang") == "running"
 
 
-@pytest.mark.slow
 async def test_one_failing_kernel_ends_its_gang_and_stops_the_others(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("gang", kernels=3, ends_with=EndPolicy.ALL)
@@ -290,7 +276,6 @@ async def test_one_failing_kernel_ends_its_gang_and_stops_the_others(cluster: Or
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_a_session_that_ends_with_all_waits_for_the_last_and_keeps_what_it_holds(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -308,7 +293,6 @@ async def test_a_session_that_ends_with_all_waits_for_the_last_and_keeps_what_it
     assert (session.status.value, session.result) == ("terminated", SessionResult.SUCCESS)
 
 
-@pytest.mark.slow
 async def test_a_session_that_ends_with_its_main_kernel_stops_the_rest(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", kernels=2, ends_with=EndPolicy.MAIN)
@@ -321,7 +305,6 @@ async def test_a_session_that_ends_with_its_main_kernel_stops_the_rest(cluster: 
     assert (await cluster.session("s")).result is SessionResult.SUCCESS
 
 
-@pytest.mark.slow
 async def test_tolerated_failures_do_not_end_a_session_before_its_main_kernel_does(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -337,7 +320,6 @@ async def test_tolerated_failures_do_not_end_a_session_before_its_main_kernel_do
     assert (session.result, [kernel.exit_code for kernel in session.kernels]) == (SessionResult.SUCCESS, [0, 9])
 
 
-@pytest.mark.slow
 async def test_a_quick_kernel_of_a_session_that_goes_on_counts_as_begun(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.exits = lambda launch: 0 if launch.kernel_id.endswith(".0") else None
@@ -348,7 +330,6 @@ async def test_a_quick_kernel_of_a_session_that_goes_on_counts_as_begun(cluster:
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_an_elastic_session_grows_while_it_runs(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1", slots=FOUR_CPUS)
     await cluster.submit("s", kernels=2, slots=FOUR_CPUS, min_kernels=1, ends_with=EndPolicy.ALL)
@@ -365,7 +346,6 @@ async def test_an_elastic_session_grows_while_it_runs(cluster: OrchestratedClust
     assert await cluster.status("s") == "terminated"
 
 
-@pytest.mark.slow
 async def test_kernels_that_never_got_a_place_leave_with_their_session(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1", slots=FOUR_CPUS)
     await cluster.submit("s", kernels=2, slots=FOUR_CPUS, min_kernels=1)
@@ -377,7 +357,6 @@ async def test_kernels_that_never_got_a_place_leave_with_their_session(cluster: 
     assert session.status.value == "terminated"
 
 
-@pytest.mark.slow
 async def test_a_session_pending_for_too_long_is_withdrawn(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=30))
     await cluster.submit("s")
@@ -388,7 +367,6 @@ async def test_a_session_pending_for_too_long_is_withdrawn(cluster: Orchestrated
     assert (session.status.value, session.cause) == ("cancelled", "pending-timeout")
 
 
-@pytest.mark.slow
 async def test_a_session_runs_no_longer_than_it_may(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s", time_limit_s=20)
@@ -400,7 +378,6 @@ async def test_a_session_runs_no_longer_than_it_may(cluster: OrchestratedCluster
     assert (session.status.value, session.cause) == ("terminated", "time-limit")
 
 
-@pytest.mark.slow
 async def test_a_start_that_never_comes_is_given_up_at_its_deadline(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.slow = True
@@ -412,7 +389,6 @@ async def test_a_start_that_never_comes_is_given_up_at_its_deadline(cluster: Orc
     assert session.status.value in {"terminating", "terminated"}
 
 
-@pytest.mark.slow
 async def test_an_end_that_does_not_come_ends_for_the_user_only(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["stop"] = Fault.REQUEST_LOST
@@ -429,7 +405,6 @@ async def test_an_end_that_does_not_come_ends_for_the_user_only(cluster: Orchest
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_a_session_starts_when_the_one_it_depends_on_has_ended_well(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")
@@ -441,7 +416,6 @@ async def test_a_session_starts_when_the_one_it_depends_on_has_ended_well(cluste
     assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_a_session_whose_dependency_failed_is_withdrawn_and_so_are_its_own_dependents(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -457,7 +431,6 @@ async def test_a_session_whose_dependency_failed_is_withdrawn_and_so_are_its_own
         assert (session.status.value, session.cause) == ("cancelled", "dependency-failed")
 
 
-@pytest.mark.slow
 async def test_a_session_that_depends_on_one_which_failed_long_ago_is_withdrawn_at_once(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -471,7 +444,6 @@ async def test_a_session_that_depends_on_one_which_failed_long_ago_is_withdrawn_
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
-@pytest.mark.slow
 async def test_a_session_that_asked_to_start_later_starts_when_its_time_has_come(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -489,7 +461,6 @@ async def test_a_session_that_asked_to_start_later_starts_when_its_time_has_come
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_waiting_sessions_get_a_verdict_once_per_reason(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1", slots=FOUR_CPUS)
     await cluster.submit("first", slots=FOUR_CPUS)
@@ -506,7 +477,6 @@ async def test_waiting_sessions_get_a_verdict_once_per_reason(cluster: Orchestra
     assert await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("second"))) is None
 
 
-@pytest.mark.slow
 async def test_a_cancelled_session_leaves_no_verdict_behind(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     await cluster.settle()
@@ -516,7 +486,6 @@ async def test_a_cancelled_session_leaves_no_verdict_behind(cluster: Orchestrate
     assert await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("s"))) is None
 
 
-@pytest.mark.slow
 async def test_devices_go_to_the_kernels_that_asked_for_them(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", kernels=2, slots={"cpu": 1000, "cuda.device": 2})

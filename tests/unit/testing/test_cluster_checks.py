@@ -9,8 +9,9 @@ from sokovan.agent.journal_records import KernelKey
 from sokovan.domain.ids import KernelId
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_the_stored_state_is_read() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
@@ -22,7 +23,6 @@ async def test_the_stored_state_is_read() -> None:
         assert len(await cluster.history("s", kernels=True)) > len(await cluster.history("s"))
 
 
-@pytest.mark.slow
 async def test_a_violated_invariant_is_reported() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
@@ -36,7 +36,6 @@ async def test_a_violated_invariant_is_reported() -> None:
         await cluster.store.run_sql(lambda unit: set_used(unit, 0))
 
 
-@pytest.mark.slow
 async def test_a_kernel_that_was_started_twice_is_reported() -> None:
     async with OrchestratedCluster.open() as cluster:
         agent = await cluster.agent("a1")

@@ -24,6 +24,8 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, Manager
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.testing.stored_cluster import StoredCluster
 
+pytestmark = pytest.mark.slow
+
 
 def manager_options(url: str, **changes: object) -> ManagerOptions:
     given: dict[str, object] = {
@@ -49,7 +51,6 @@ async def url(tmp_path: Path) -> str:
     return found
 
 
-@pytest.mark.slow
 async def test_a_session_submitted_here_runs_on_a_fake_agent_there(url: str) -> None:
     plane = ControlPlane(manager_options(url, fake_agents=FleetShape(count=2, gpus=1)))
     try:
@@ -68,7 +69,6 @@ async def test_a_session_submitted_here_runs_on_a_fake_agent_there(url: str) -> 
         await asyncio.to_thread(plane.stop)
 
 
-@pytest.mark.slow
 async def test_agents_connect_to_the_reported_port(url: str) -> None:
     plane = ControlPlane(manager_options(url))
     try:
@@ -81,7 +81,6 @@ async def test_agents_connect_to_the_reported_port(url: str) -> None:
         await asyncio.to_thread(plane.stop)
 
 
-@pytest.mark.slow
 async def test_the_reason_of_a_failed_start_reaches_the_caller(url: str) -> None:
     async with asyncio.timeout(30):
         listener = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
@@ -94,7 +93,6 @@ async def test_the_reason_of_a_failed_start_reaches_the_caller(url: str) -> None
         await asyncio.to_thread(plane.stop)
 
 
-@pytest.mark.slow
 async def test_the_agent_of_this_machine_is_linked_when_the_manager_is_ready(url: str, tmp_path: Path) -> None:
     def agent(manager: str) -> AgentOptions:
         return AgentOptions(manager, "an-agent-key", root=tmp_path / "agent", name="here")
@@ -110,7 +108,6 @@ async def test_the_agent_of_this_machine_is_linked_when_the_manager_is_ready(url
         await asyncio.to_thread(plane.stop)
 
 
-@pytest.mark.slow
 async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +125,6 @@ async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
         await asyncio.to_thread(plane.stop)
 
 
-@pytest.mark.slow
 async def test_the_end_of_a_started_manager_is_logged(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[str] = []
     real = start_manager
@@ -149,7 +145,6 @@ async def test_the_end_of_a_started_manager_is_logged(url: str, monkeypatch: pyt
     assert logged == ["the manager has ended: ZeroDivisionError('inside')"]
 
 
-@pytest.mark.slow
 async def test_the_end_of_a_part_of_the_manager_is_the_end_of_it_with_the_reason(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +164,6 @@ async def test_the_end_of_a_part_of_the_manager_is_the_end_of_it_with_the_reason
     await asyncio.to_thread(plane.stop)
 
 
-@pytest.mark.slow
 async def test_a_manager_that_is_stopped_has_not_ended_by_itself(url: str) -> None:
     plane = ControlPlane(manager_options(url))
     await asyncio.wrap_future(plane.start())

@@ -22,6 +22,8 @@ from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.testing.served_cluster import OWNER, ServedCluster, define_plainly, revision_of
 
+pytestmark = pytest.mark.slow
+
 CALLER = Caller(OWNER, groups=(OWNER.group,))
 STRANGER = Caller(Owner("stranger", OWNER.group, OWNER.domain, AccessKey("other")))
 
@@ -41,7 +43,6 @@ async def actions(cluster: ServedCluster) -> list[str]:
     return [entry.action for _, _, entry in entries if entry.action.startswith("deployment")]
 
 
-@pytest.mark.slow
 async def test_a_deployment_is_created_once_per_key() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -57,7 +58,6 @@ async def test_a_deployment_is_created_once_per_key() -> None:
         assert await cluster.hints.take("deployments")
 
 
-@pytest.mark.slow
 async def test_what_no_replica_could_be_made_of_is_refused_at_once() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -81,7 +81,6 @@ async def test_what_no_replica_could_be_made_of_is_refused_at_once() -> None:
         assert await cluster.store.read(lambda unit: unit.deployments.live()) == []
 
 
-@pytest.mark.slow
 async def test_a_user_has_a_bounded_number_of_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment_controller, "DEPLOYMENTS_PER_USER_MAX", 1)
     async with ServedCluster.serve() as cluster:
@@ -91,7 +90,6 @@ async def test_a_user_has_a_bounded_number_of_deployments(monkeypatch: pytest.Mo
             await controller.create(wanted(name="other"), revision_of(), CALLER)
 
 
-@pytest.mark.slow
 async def test_a_deployment_of_another_user_is_not_found() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -108,7 +106,6 @@ async def test_a_deployment_of_another_user_is_not_found() -> None:
         await controller.delete(key, replace(STRANGER, role=Role.ADMIN))
 
 
-@pytest.mark.slow
 async def test_an_update_adds_a_revision_and_one_rollout_at_a_time() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -124,7 +121,6 @@ async def test_an_update_adds_a_revision_and_one_rollout_at_a_time() -> None:
         assert (await controller.roll_back(key, CALLER)).status is RolloutStatus.ROLLING_BACK
 
 
-@pytest.mark.slow
 async def test_rolling_back_returns_to_an_earlier_revision_that_exists() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -136,7 +132,6 @@ async def test_rolling_back_returns_to_an_earlier_revision_that_exists() -> None
             await controller.roll_back(key, CALLER, to=9)
 
 
-@pytest.mark.slow
 async def test_only_a_rollout_under_way_can_be_promoted() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -150,7 +145,6 @@ async def test_only_a_rollout_under_way_can_be_promoted() -> None:
             await controller.promote(key, CALLER)
 
 
-@pytest.mark.slow
 async def test_bounds_are_validated_and_deleting_is_idempotent() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)

@@ -9,6 +9,8 @@ from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.testing.served_cluster import ServedCluster
 from sokovan.testing.stored_cluster import BY_USER
 
+pytestmark = pytest.mark.slow
+
 
 async def deployment_rows(cluster: ServedCluster, name: str = "chat") -> list[tuple[str | None, str, str]]:
     """The history of a deployment as rows of its table; notes and self-loops of scaling included."""
@@ -23,7 +25,6 @@ async def route_rows(cluster: ServedCluster, name: str = "chat") -> list[tuple[s
     return [(entry.before, entry.trigger, entry.after) for entry in entries]
 
 
-@pytest.mark.slow
 async def test_every_row_of_the_deployment_and_route_tables_occurs() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -58,7 +59,6 @@ async def test_every_row_of_the_deployment_and_route_tables_occurs() -> None:
         assert cluster.failures == []
 
 
-@pytest.mark.slow
 async def test_replicas_are_inference_sessions_with_a_leased_port_in_their_command() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -74,7 +74,6 @@ async def test_replicas_are_inference_sessions_with_a_leased_port_in_their_comma
         assert acted.launch.environment["KEY"] == replica.secret
 
 
-@pytest.mark.slow
 async def test_a_new_leader_goes_on_where_the_former_stopped() -> None:
     """After each single cycle the manager is replaced; no session is created twice."""
     async with ServedCluster.serve() as cluster:

@@ -7,8 +7,9 @@ import pytest
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.testing.served_cluster import ServedCluster, define_plainly
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_a_deployment_whose_definition_fails_unexpectedly_stops_no_other() -> None:
     async with ServedCluster.serve() as cluster:
 
@@ -27,7 +28,6 @@ async def test_a_deployment_whose_definition_fails_unexpectedly_stops_no_other()
         assert {str(error) for _, error in cluster.failures} == {"a defect"}
 
 
-@pytest.mark.slow
 async def test_a_cycle_is_soon_due_only_while_there_are_deployments() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.turn(cluster.deployments)
@@ -40,7 +40,6 @@ async def test_a_cycle_is_soon_due_only_while_there_are_deployments() -> None:
         assert busy_s < idle_s
 
 
-@pytest.mark.slow
 async def test_a_replaced_leader_cannot_write() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

@@ -23,6 +23,8 @@ from sokovan.orchestrator.sessions.session_writer import (
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.unit.adapters.sql.statements import recorded_statements
 
+pytestmark = pytest.mark.slow
+
 READY, CREATE = KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED
 
 
@@ -56,7 +58,6 @@ def ready_and_asked(session: SessionRecord) -> Sequence[SessionStep]:
     return SessionStep(READY, by_report(), kernels), SessionStep(CREATE, by_coordinator(), kernels)
 
 
-@pytest.mark.slow
 async def test_many_sessions_take_two_steps_in_one_transaction(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2", "s3")
     moved = await harness.writer.move("test", harness.writer.decide("test", sessions, ready_and_asked))
@@ -66,7 +67,6 @@ async def test_many_sessions_take_two_steps_in_one_transaction(harness: Harness)
     assert all(kernel.sent for record in moved for kernel in record.kernels)
 
 
-@pytest.mark.slow
 async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
     await harness.cluster.stop("s1")
@@ -76,7 +76,6 @@ async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(h
     assert harness.quarantine.take() == []
 
 
-@pytest.mark.slow
 async def test_an_illegal_step_concerns_its_own_session_only(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
     good = SessionMoves(sessions[0], tuple(ready_and_asked(sessions[0])))
@@ -86,7 +85,6 @@ async def test_an_illegal_step_concerns_its_own_session_only(harness: Harness) -
     assert [(one.subject, one.code) for one in harness.quarantine.take()] == [("s2", "illegal-transition")]
 
 
-@pytest.mark.slow
 async def test_a_decision_that_raises_sets_its_session_aside(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
 
@@ -101,7 +99,6 @@ async def test_a_decision_that_raises_sets_its_session_aside(harness: Harness) -
     assert harness.writer.decide("test", sessions[:1], ready_and_asked) == []
 
 
-@pytest.mark.slow
 async def test_steps_without_kernels_are_no_steps(harness: Harness) -> None:
     sessions = await harness.scheduled("s1")
     assert harness.writer.decide("test", sessions, lambda _session: [SessionStep(READY, by_report(), ())]) == []
@@ -112,7 +109,6 @@ async def test_steps_without_kernels_are_no_steps(harness: Harness) -> None:
     assert harness.batches.transactions == 0
 
 
-@pytest.mark.slow
 async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_ours(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
     await harness.writer.set_goal("test", [one.session_id for one in sessions], Goal.STOP, by_coordinator("test"))
@@ -141,7 +137,6 @@ async def published(cluster: OrchestratedCluster) -> list[Event]:
     return events
 
 
-@pytest.mark.slow
 async def test_a_note_with_emit_is_published(harness: Harness) -> None:
     [session] = await harness.scheduled("s1")
     await published(harness.cluster)
@@ -151,7 +146,6 @@ async def test_a_note_with_emit_is_published(harness: Harness) -> None:
     assert [(event.session_ids, event.code) for event in events] == [(("s1",), "loud")]
 
 
-@pytest.mark.slow
 async def test_a_note_is_added_to_all_sessions(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
     await harness.writer.note([one.session_id for one in sessions], by_coordinator("waits", "x" * 5000))
@@ -169,7 +163,6 @@ async def running_gang(harness: Harness, size: int) -> SessionRecord:
     return harness.live.get(SessionId("gang"))  # type: ignore[return-value]  # it was loaded
 
 
-@pytest.mark.slow
 async def test_writing_a_gang_reads_none_of_its_kernels(harness: Harness) -> None:
     gang = await running_gang(harness, 20)
     with recorded_statements(harness.cluster.stored) as statements:
@@ -186,7 +179,6 @@ async def test_writing_a_gang_reads_none_of_its_kernels(harness: Harness) -> Non
     assert [one for one in statements if one.startswith("SELECT") and "FROM kernels" in one] == []
 
 
-@pytest.mark.slow
 async def test_a_record_that_is_out_of_date_is_read_again_and_loses_nothing(harness: Harness) -> None:
     gang = await running_gang(harness, 2)
     ready = SessionStep(READY, by_report(), (gang.kernels[0].kernel_id,))

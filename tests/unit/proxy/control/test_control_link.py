@@ -31,6 +31,8 @@ from tests.unit.proxy.running_proxy import (
     table_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _frequent_reports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +92,6 @@ async def running(manager: Manager) -> AsyncIterator[Engine]:
         await engine.stop()
 
 
-@pytest.mark.slow
 async def test_the_table_is_fetched_whole_and_then_by_deltas_which_are_acknowledged() -> None:
     manager = Manager()
     async with proxy_with(None) as proxy, running(manager) as engine, linked(proxy, engine, []):
@@ -105,7 +106,6 @@ async def test_the_table_is_fetched_whole_and_then_by_deltas_which_are_acknowled
         assert {(report.proxy_id, report.incarnation) for report in manager.reports} == {("proxy-1", 4)}
 
 
-@pytest.mark.slow
 async def test_a_manager_without_news_is_not_asked_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_link, "PAUSE_FIRST_S", 3600.0)
     manager = Manager()
@@ -119,7 +119,6 @@ async def test_a_manager_without_news_is_not_asked_in_a_loop(monkeypatch: pytest
         assert len(manager.asked) == 2
 
 
-@pytest.mark.slow
 async def test_a_delta_that_does_not_follow_is_answered_by_asking_for_the_whole_table() -> None:
     manager = Manager()
     async with proxy_with(None) as proxy, running(manager) as engine, linked(proxy, engine, []):
@@ -131,7 +130,6 @@ async def test_a_delta_that_does_not_follow_is_answered_by_asking_for_the_whole_
         assert manager.asked[2] == {"version": ["0"], "wait_s": ["0"]}
 
 
-@pytest.mark.slow
 async def test_a_manager_that_fails_is_asked_again_and_the_table_stays_in_force() -> None:
     manager = Manager()
     async with (
@@ -148,7 +146,6 @@ async def test_a_manager_that_fails_is_asked_again_and_the_table_stays_in_force(
         await proxy.until(lambda: proxy.context.table.version == 7)
 
 
-@pytest.mark.slow
 async def test_usage_is_saved_before_it_is_sent_and_forgotten_once_it_is_stored() -> None:
     manager, saved = Manager(), list[int]()
     async with proxy_with(table_of(route_of())) as proxy, running(manager) as engine:
@@ -163,7 +160,6 @@ async def test_usage_is_saved_before_it_is_sent_and_forgotten_once_it_is_stored(
             await proxy.until(lambda: saved == [1, 1])
 
 
-@pytest.mark.slow
 async def test_budgets_are_leased_by_the_answers_to_reports() -> None:
     manager = Manager(answer=ReportAnswer(budgets=(BudgetLease("key-1", 5_000),)))
     keys = (key_of(limits=KeyLimits(budgeted=True)),)
@@ -177,7 +173,6 @@ async def test_budgets_are_leased_by_the_answers_to_reports() -> None:
             assert status_of(await proxy.send(call())) == 503, "admitted; there is only no endpoint"
 
 
-@pytest.mark.slow
 async def test_a_request_that_begins_to_wait_is_reported_soon() -> None:
     manager = Manager()
     async with (

@@ -14,6 +14,8 @@ from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.broken import Break, each, see
 
+pytestmark = pytest.mark.slow
+
 BREAKS = [
     Break(
         "I15",
@@ -36,7 +38,6 @@ BREAKS = [
 ]
 
 
-@pytest.mark.slow
 @each(BREAKS)
 async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path) -> None:
     await see(broken, busy_file)
@@ -57,7 +58,6 @@ async def violated_invariants(cluster: StoredCluster) -> list[str]:
     return [finding.invariant.id for finding in await audit(cluster.store) if not finding.holds]
 
 
-@pytest.mark.slow
 async def test_an_owner_above_a_new_limit_keeps_its_usage() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:
@@ -68,7 +68,6 @@ async def test_an_owner_above_a_new_limit_keeps_its_usage() -> None:
         assert await violated_invariants(cluster) == []
 
 
-@pytest.mark.slow
 async def test_a_kernel_that_takes_nothing_of_a_limited_slot_breaks_no_limit() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:

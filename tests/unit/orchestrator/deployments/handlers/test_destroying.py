@@ -10,13 +10,14 @@ from sokovan.domain.serving.token import EndpointTokenSpec
 from sokovan.testing.served_cluster import ServedCluster, revision_of
 from sokovan.testing.stored_cluster import BY_USER
 
+pytestmark = pytest.mark.slow
+
 
 async def delete(cluster: ServedCluster) -> None:
     record = await cluster.deployment()
     await cluster.store.run(lambda unit: unit.deployments.move(record, DeploymentTrigger.DELETE_REQUESTED, BY_USER))
 
 
-@pytest.mark.slow
 async def test_requests_under_way_are_answered_before_the_end() -> None:
     async with ServedCluster.serve() as cluster:
         record = await cluster.deploy()
@@ -36,7 +37,6 @@ async def test_requests_under_way_are_answered_before_the_end() -> None:
         assert not await cluster.store.read(lambda unit: unit.endpoint_tokens.of_deployment(record.deployment_id))
 
 
-@pytest.mark.slow
 async def test_a_deployment_that_does_not_end_is_forced() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(revision=revision_of(drain_timeout_s=3600))
@@ -50,7 +50,6 @@ async def test_a_deployment_that_does_not_end_is_forced() -> None:
         assert await cluster.status(str(replica.session_id)) == "terminated"
 
 
-@pytest.mark.slow
 async def test_a_deployment_that_never_began_is_deleted() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

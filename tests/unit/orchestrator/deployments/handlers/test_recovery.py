@@ -11,8 +11,9 @@ from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.testing.served_cluster import OWNER, ServedCluster, define_plainly, revision_of
 from sokovan.testing.stored_cluster import BY_COORDINATOR
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_a_replica_that_stays_unhealthy_is_replaced_at_once() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -31,7 +32,6 @@ async def test_a_replica_that_stays_unhealthy_is_replaced_at_once() -> None:
         assert ended.status is ReplicaStatus.GONE
 
 
-@pytest.mark.slow
 async def test_a_replica_that_recovers_in_time_stays() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -45,7 +45,6 @@ async def test_a_replica_that_recovers_in_time_stays() -> None:
         assert await cluster.statuses() == ["active"]
 
 
-@pytest.mark.slow
 async def test_a_session_whose_replica_ended_before_it_knew_of_it_is_ended() -> None:
     async with ServedCluster.serve() as cluster:
         record = await cluster.deploy(replicas=0)

@@ -8,6 +8,8 @@ from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.orchestrator.deployments.handlers.replica import CRASH_LOOP
 from sokovan.testing.served_cluster import ServedCluster, revision_of
 
+pytestmark = pytest.mark.slow
+
 
 async def codes(cluster: ServedCluster) -> list[str]:
     record = await cluster.deployment()
@@ -15,7 +17,6 @@ async def codes(cluster: ServedCluster) -> list[str]:
     return [entry.change.code for entry in entries]
 
 
-@pytest.mark.slow
 async def test_a_replica_whose_kernel_exits_is_replaced_after_ten_seconds() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -34,7 +35,6 @@ async def test_a_replica_whose_kernel_exits_is_replaced_after_ten_seconds() -> N
         assert sorted(one.place.attempt for one in await cluster.replicas()) == [1, 2]
 
 
-@pytest.mark.slow
 async def test_three_failures_in_ten_minutes_stop_further_attempts() -> None:
     async with ServedCluster.serve() as cluster:
         [agent] = cluster.agents.all.values()
@@ -58,7 +58,6 @@ def codes_of_loop(found: list[str]) -> list[str]:
     return [code for code in found if code == CRASH_LOOP]
 
 
-@pytest.mark.slow
 async def test_a_request_that_no_session_can_have_fails_with_the_reason() -> None:
     async with ServedCluster.serve() as cluster:
         record = await cluster.deploy(revision=revision_of(image="absent"))
@@ -68,7 +67,6 @@ async def test_a_request_that_no_session_can_have_fails_with_the_reason() -> Non
         assert "there is no image 'absent'" in failed.reason
 
 
-@pytest.mark.slow
 async def test_a_replica_that_waits_for_room_does_not_fail() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2, revision=revision_of(resources={"cpu": "5", "mem": "1Gi"}))
@@ -81,7 +79,6 @@ async def test_a_replica_that_waits_for_room_does_not_fail() -> None:
         assert (await cluster.deployment()).status == "running"
 
 
-@pytest.mark.slow
 async def test_a_replica_that_is_not_ready_in_time_fails_and_its_session_ends() -> None:
     async with ServedCluster.serve() as cluster:
         cluster.proxy.health = lambda _endpoint: False
@@ -95,7 +92,6 @@ async def test_a_replica_that_is_not_ready_in_time_fails_and_its_session_ends() 
         assert await cluster.status(str(replica.session_id)) == "terminated"
 
 
-@pytest.mark.slow
 async def test_a_slow_loader_is_not_killed_early() -> None:
     async with ServedCluster.serve() as cluster:
         cluster.proxy.health = lambda _endpoint: None
@@ -107,7 +103,6 @@ async def test_a_slow_loader_is_not_killed_early() -> None:
         assert await cluster.statuses() == ["active"]
 
 
-@pytest.mark.slow
 async def test_without_a_proxy_no_replica_is_late() -> None:
     async with ServedCluster.serve() as cluster:
         cluster.proxy.alive = False
@@ -116,7 +111,6 @@ async def test_without_a_proxy_no_replica_is_late() -> None:
         assert await cluster.statuses() == ["warming"]
 
 
-@pytest.mark.slow
 async def test_scaling_down_takes_replicas_that_do_not_serve_yet_first() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -132,7 +126,6 @@ async def test_scaling_down_takes_replicas_that_do_not_serve_yet_first() -> None
         assert [one.replica_id for one in await cluster.replicas()] == [first.replica_id]
 
 
-@pytest.mark.slow
 async def test_the_session_of_a_replica_that_a_user_stops_is_replaced() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

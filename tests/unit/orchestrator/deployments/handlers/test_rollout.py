@@ -14,6 +14,8 @@ from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
 from sokovan.testing.served_cluster import ServedCluster, define_plainly, revision_of
 from sokovan.testing.stored_cluster import BY_USER
 
+pytestmark = pytest.mark.slow
+
 
 async def update(cluster: ServedCluster, **options: Any) -> RolloutRecord:
     """Add a revision, and begin the rollout to it."""
@@ -48,7 +50,6 @@ async def serving(cluster: ServedCluster) -> dict[int, int]:
     return found
 
 
-@pytest.mark.slow
 async def test_a_rolling_update_always_has_enough_replicas_that_serve() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -66,7 +67,6 @@ async def test_a_rolling_update_always_has_enough_replicas_that_serve() -> None:
         assert (record.revision, record.status) == (2, "running")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [2, 3])
 async def test_a_full_cluster_replaces_one_replica_at_a_time(replicas: int) -> None:
     large = {"cpu": "4", "mem": "1Gi"}  # of 8 cpus: two fit, a third waits
@@ -84,7 +84,6 @@ async def test_a_full_cluster_replaces_one_replica_at_a_time(replicas: int) -> N
         assert "one is replaced at a time" in (await newest(cluster)).reason
 
 
-@pytest.mark.slow
 async def test_a_new_revision_that_crashes_is_rolled_back_and_the_old_one_serves() -> None:
     async with ServedCluster.serve() as cluster:
         [agent] = cluster.agents.all.values()
@@ -115,7 +114,6 @@ def with_environment(request: EngineRequest) -> EngineDefinition:
     )
 
 
-@pytest.mark.slow
 async def test_an_aborted_rollout_returns_to_the_old_revision() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -129,7 +127,6 @@ async def test_an_aborted_rollout_returns_to_the_old_revision() -> None:
         assert await serving(cluster) == {1: 2}
 
 
-@pytest.mark.slow
 async def test_blue_green_flips_all_requests_at_once() -> None:
     async with ServedCluster.serve() as cluster:
         policy = RolloutPolicy(strategy=RolloutStrategy.BLUE_GREEN, keep_s=30)
@@ -149,7 +146,6 @@ async def test_blue_green_flips_all_requests_at_once() -> None:
         assert await serving(cluster) == {2: 2}
 
 
-@pytest.mark.slow
 async def test_a_canary_takes_a_growing_share() -> None:
     async with ServedCluster.serve() as cluster:
         policy = RolloutPolicy(strategy=RolloutStrategy.CANARY, steps=(25, 100), hold_s=20)
@@ -167,7 +163,6 @@ def weights(cluster: ServedCluster) -> dict[int, int]:
     return {one.revision: one.weight for one in cluster.proxy.entries["d-chat"].revisions}
 
 
-@pytest.mark.slow
 async def test_a_definition_that_cannot_be_made_fails_the_rollout_only() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=1)

@@ -8,8 +8,9 @@ from sokovan.domain.serving.records import RouteDemand
 from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy
 from sokovan.testing.served_cluster import ServedCluster
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_the_number_follows_the_bounds() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=1)
@@ -22,7 +23,6 @@ async def test_the_number_follows_the_bounds() -> None:
             assert await cluster.statuses() == ["active"] * replicas
 
 
-@pytest.mark.slow
 async def test_a_deployment_at_zero_holds_requests_and_is_no_error() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=1)
@@ -35,7 +35,6 @@ async def test_a_deployment_at_zero_holds_requests_and_is_no_error() -> None:
         assert route.status == "running"
 
 
-@pytest.mark.slow
 async def test_the_number_follows_requests_in_flight_and_queued() -> None:
     async with ServedCluster.serve() as cluster:
         scaling = ScalingPolicy(metric=ScalingMetric.CONCURRENCY, target=2)
@@ -51,7 +50,6 @@ async def test_the_number_follows_requests_in_flight_and_queued() -> None:
         assert (await cluster.deployment()).replicas_desired == 1
 
 
-@pytest.mark.slow
 async def test_samples_of_a_silent_proxy_are_dropped() -> None:
     async with ServedCluster.serve() as cluster:
         scaling = ScalingPolicy(metric=ScalingMetric.CONCURRENCY, target=2)
@@ -67,7 +65,6 @@ async def test_samples_of_a_silent_proxy_are_dropped() -> None:
 FROM_ZERO = ScalingPolicy(metric=ScalingMetric.CONCURRENCY, target=2, idle_s=60, down_s=10)
 
 
-@pytest.mark.slow
 async def test_the_last_replica_goes_when_idle_and_a_held_request_wakes_one() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas_min=0, replicas_max=4, scaling=FROM_ZERO)
@@ -91,7 +88,6 @@ async def test_the_last_replica_goes_when_idle_and_a_held_request_wakes_one() ->
         assert not cluster.proxy.entries["d-chat"].holding
 
 
-@pytest.mark.slow
 async def test_the_number_follows_requests_per_second() -> None:
     async with ServedCluster.serve() as cluster:
         scaling = ScalingPolicy(metric=ScalingMetric.QPS, target=5)

@@ -7,6 +7,8 @@ import pytest
 from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.testing.served_cluster import ScriptedProxy, ServedCluster, revision_of
 
+pytestmark = pytest.mark.slow
+
 
 async def draining(cluster: ServedCluster) -> str:
     """Deploy two replicas and scale to one; the endpoint that drains."""
@@ -22,7 +24,6 @@ async def draining(cluster: ServedCluster) -> str:
     return leaves.endpoint.endpoint_id
 
 
-@pytest.mark.slow
 async def test_a_drain_lasts_while_requests_are_under_way() -> None:
     async with ServedCluster.serve() as cluster:
         endpoint = await draining(cluster)
@@ -35,7 +36,6 @@ async def test_a_drain_lasts_while_requests_are_under_way() -> None:
         assert await cluster.statuses() == ["active"]
 
 
-@pytest.mark.slow
 async def test_a_drain_ends_at_its_deadline() -> None:
     async with ServedCluster.serve() as cluster:
         await draining(cluster)
@@ -43,7 +43,6 @@ async def test_a_drain_ends_at_its_deadline() -> None:
         assert await cluster.statuses() == ["active"]
 
 
-@pytest.mark.slow
 async def test_a_drain_waits_for_the_acknowledgement_of_every_live_proxy() -> None:
     async with ServedCluster.serve() as cluster:
         slow = ScriptedProxy(cluster.store, "slow")
@@ -63,7 +62,6 @@ async def test_a_drain_waits_for_the_acknowledgement_of_every_live_proxy() -> No
         assert await cluster.statuses() == ["active"]
 
 
-@pytest.mark.slow
 async def test_a_proxy_that_is_gone_does_not_hold_up_a_drain() -> None:
     async with ServedCluster.serve() as cluster:
         gone = ScriptedProxy(cluster.store, "gone")

@@ -7,6 +7,8 @@ from sokovan.domain.ids import AgentId, SessionId
 from sokovan.testing.acting_agents import ActingAgent, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 FAILURE = AgentFailure(SessionId("s"), "eve", "creation-refused", "no space", 1)
 FAILING = AgentHealth((FAILURE,), failing_ms=1, rounds=1)
 
@@ -25,7 +27,6 @@ async def health(cluster: OrchestratedCluster) -> AgentHealth:
     return (await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a1")))).info.health
 
 
-@pytest.mark.slow
 async def test_a_probe_that_ends_with_zero_returns_the_agent(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(1)
@@ -38,7 +39,6 @@ async def test_a_probe_that_ends_with_zero_returns_the_agent(cluster: Orchestrat
     assert agent.machine == {}
 
 
-@pytest.mark.slow
 async def test_a_probe_that_ends_with_another_code_has_failed(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(1)
@@ -47,7 +47,6 @@ async def test_a_probe_that_ends_with_another_code_has_failed(cluster: Orchestra
     assert ((await health(cluster)).is_failing, (await health(cluster)).rounds) == (True, 2)
 
 
-@pytest.mark.slow
 async def test_a_probe_that_hangs_has_failed_and_is_stopped(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(45)
@@ -55,7 +54,6 @@ async def test_a_probe_that_hangs_has_failed_and_is_stopped(cluster: Orchestrate
     assert (agent.running(), cluster.telemetry.counted("orphans_total")) == ([], 1)
 
 
-@pytest.mark.slow
 async def test_an_agent_that_does_not_answer_is_asked_again_without_counting(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster, create=Fault.REQUEST_LOST)
     await cluster.pass_time(25)
@@ -67,7 +65,6 @@ async def test_an_agent_that_does_not_answer_is_asked_again_without_counting(clu
     assert not (await health(cluster)).is_failing
 
 
-@pytest.mark.slow
 async def test_the_next_leader_probes_again(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster)
     await cluster.pass_time(1)
@@ -79,7 +76,6 @@ async def test_the_next_leader_probes_again(cluster: OrchestratedCluster) -> Non
     assert agent.running() == []
 
 
-@pytest.mark.slow
 async def test_a_healthy_agent_is_neither_written_nor_probed(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()

@@ -19,6 +19,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
 
+pytestmark = pytest.mark.slow
+
 # More than any agent has, so that it stays pending.
 HUGE = {"cpu": 10**9}
 
@@ -76,7 +78,6 @@ class RequeuedMeanwhile:
         await unit.sessions.enqueue(work_spec("successor", slots=HUGE), BY_COORDINATOR, in_place_of=first)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", range(8))
 async def test_a_copy_from_before_a_requeue_does_not_withdraw_a_dependent(
     cluster: OrchestratedCluster, place: int
@@ -93,7 +94,6 @@ async def test_a_copy_from_before_a_requeue_does_not_withdraw_a_dependent(
     assert await cluster.status("first") == "cancelled"
 
 
-@pytest.mark.slow
 async def test_a_cancelled_dependency_is_a_failed_one(cluster: OrchestratedCluster) -> None:
     await cluster.submit("first")
     await cluster.submit("second", dependencies=(SessionId("first"),))
@@ -105,7 +105,6 @@ async def test_a_cancelled_dependency_is_a_failed_one(cluster: OrchestratedClust
     assert "first" in (session.cause_detail or "")
 
 
-@pytest.mark.slow
 async def test_one_failure_among_many_is_enough(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     for name in ("good", "bad"):
@@ -120,7 +119,6 @@ async def test_one_failure_among_many_is_enough(cluster: OrchestratedCluster) ->
     assert (await cluster.session("third")).cause == "dependency-failed"
 
 
-@pytest.mark.slow
 async def test_a_new_leader_knows_who_waits_for_whom(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")
@@ -132,7 +130,6 @@ async def test_a_new_leader_knows_who_waits_for_whom(cluster: OrchestratedCluste
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
-@pytest.mark.slow
 async def test_nothing_is_read_while_no_session_has_dependencies(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -142,7 +139,6 @@ async def test_nothing_is_read_while_no_session_has_dependencies(cluster: Orches
     assert cluster.coordinator._dependents._dependents == {}
 
 
-@pytest.mark.slow
 async def test_sessions_are_checked_again_after_the_store_was_unavailable(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +151,6 @@ async def test_sessions_are_checked_again_after_the_store_was_unavailable(
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
-@pytest.mark.slow
 async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(cluster: OrchestratedCluster) -> None:
     await someone_waits_for_a_failure(cluster)
     handler, context = handler_of(cluster), cluster.coordinator._context
@@ -167,7 +162,6 @@ async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(cluster: O
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
-@pytest.mark.slow
 async def test_a_session_that_stops_waiting_is_removed_from_the_index(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")
@@ -183,7 +177,6 @@ async def test_a_session_that_stops_waiting_is_removed_from_the_index(cluster: O
     assert handler_of(cluster)._dependents == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("session_type", "forced", "then"),
     [
@@ -218,7 +211,6 @@ async def submit_array(cluster: OrchestratedCluster, *names: str, at_once: int |
     await cluster.store.run(work)
 
 
-@pytest.mark.slow
 async def test_a_session_waits_for_all_sessions_of_an_array(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await submit_array(cluster, "first", "second")
@@ -232,7 +224,6 @@ async def test_a_session_waits_for_all_sessions_of_an_array(cluster: Orchestrate
     assert await cluster.status("after") == "running"
 
 
-@pytest.mark.slow
 async def test_one_failed_session_of_an_array_withdraws_what_depends_on_it(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await submit_array(cluster, "first", "second")
@@ -245,7 +236,6 @@ async def test_one_failed_session_of_an_array_withdraws_what_depends_on_it(clust
     assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_no_more_sessions_of_an_array_run_than_may_run_at_once(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     names = ("first", "second", "third")
@@ -258,7 +248,6 @@ async def test_no_more_sessions_of_an_array_run_than_may_run_at_once(cluster: Or
     assert [await cluster.status(name) for name in names] == ["terminated", "running", "pending"]
 
 
-@pytest.mark.slow
 async def test_a_session_of_an_array_that_is_requeued_does_not_fail_the_array(cluster: OrchestratedCluster) -> None:
     await submit_array(cluster, "first", slots=HUGE)
     await cluster.submit("after", array_dependencies=(ArrayId("x"),))

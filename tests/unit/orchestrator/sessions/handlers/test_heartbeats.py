@@ -8,12 +8,13 @@ from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
 from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def status(cluster: OrchestratedCluster, name: str = "a1") -> AgentStatus:
     return (await cluster.store.read(lambda unit: unit.fleet.get(AgentId(name)))).info.status
 
 
-@pytest.mark.slow
 async def test_the_time_of_day_may_jump_without_harm(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.settle()
@@ -24,7 +25,6 @@ async def test_the_time_of_day_may_jump_without_harm(cluster: OrchestratedCluste
     assert await status(cluster) is AgentStatus.ALIVE
 
 
-@pytest.mark.slow
 async def test_an_agent_without_any_report_becomes_suspect(cluster: OrchestratedCluster) -> None:
     await cluster.stored.agent("ghost")
     await cluster.pass_time(17)
@@ -33,7 +33,6 @@ async def test_an_agent_without_any_report_becomes_suspect(cluster: Orchestrated
     assert await status(cluster, "ghost") is AgentStatus.LOST
 
 
-@pytest.mark.slow
 async def test_many_overdue_agents_are_moved_in_one_transaction() -> None:
     async with OrchestratedCluster.open(timing=Timing(heartbeats=HeartbeatTimeouts(suspect_s=3, lost_s=4))) as cluster:
         for number in range(12):
@@ -63,7 +62,6 @@ class Stall:
         pass
 
 
-@pytest.mark.slow
 async def test_the_lag_of_the_coordinator_is_no_silence_of_agents(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.settle()
@@ -75,7 +73,6 @@ async def test_the_lag_of_the_coordinator_is_no_silence_of_agents(cluster: Orche
         assert await status(cluster) is AgentStatus.ALIVE
 
 
-@pytest.mark.slow
 async def test_a_heartbeat_that_came_during_a_cycle_counts_in_it(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()
@@ -95,7 +92,6 @@ async def test_a_heartbeat_that_came_during_a_cycle_counts_in_it(cluster: Orches
     assert await status(cluster) is AgentStatus.ALIVE
 
 
-@pytest.mark.slow
 async def test_flapping_makes_a_suspect_and_never_a_loss(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

@@ -15,6 +15,8 @@ from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER
 
+pytestmark = pytest.mark.slow
+
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 QUICK = Timing(heartbeats=HeartbeatTimeouts(suspect_s=3, lost_s=3), session_lost_s=4)
 
@@ -24,7 +26,6 @@ def lost_agents_of(cluster: OrchestratedCluster) -> EndLostSessions:
     return handler
 
 
-@pytest.mark.slow
 async def test_a_gang_with_one_kernel_on_a_lost_agent_ends_everywhere() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         lost, other = await cluster.agent("a1", slots=FOUR_CPUS), await cluster.agent("a2", slots=FOUR_CPUS)
@@ -44,7 +45,6 @@ async def test_a_gang_with_one_kernel_on_a_lost_agent_ends_everywhere() -> None:
         assert await cluster.status("gang") == "terminated"
 
 
-@pytest.mark.slow
 async def test_an_agent_that_comes_back_in_time_keeps_its_sessions() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         agent = await cluster.agent("a1")
@@ -59,7 +59,6 @@ async def test_an_agent_that_comes_back_in_time_keeps_its_sessions() -> None:
         assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_a_loss_of_few_among_many_is_no_mass_loss() -> None:
     timing = Timing(
         heartbeats=QUICK.heartbeats, session_lost_s=4, mass_failures=MassFailureGuard(share=0.3, agents_min=4)
@@ -76,7 +75,6 @@ async def test_a_loss_of_few_among_many_is_no_mass_loss() -> None:
         assert cluster.telemetry.counted("mass_losses_total") == 0
 
 
-@pytest.mark.slow
 async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
@@ -91,7 +89,6 @@ async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
         assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
 
 
-@pytest.mark.slow
 async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were() -> None:
     timing = Timing(heartbeats=QUICK.heartbeats, session_lost_s=4, mass_failures=MassFailureGuard(hold_s=120))
     async with OrchestratedCluster.open(timing=timing) as cluster:
@@ -114,7 +111,6 @@ async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were(
         assert cluster.telemetry.counted("mass_losses_total") == 1
 
 
-@pytest.mark.slow
 async def test_agents_that_come_back_are_no_longer_held_back() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
@@ -128,7 +124,6 @@ async def test_agents_that_come_back_are_no_longer_held_back() -> None:
         assert cluster.telemetry.gauged("agents_held_back") == 0
 
 
-@pytest.mark.slow
 async def test_who_waits_for_a_session_that_is_tried_again_waits_for_its_successor() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         lost = await cluster.agent("a1", slots=FOUR_CPUS)
@@ -148,7 +143,6 @@ async def test_who_waits_for_a_session_that_is_tried_again_waits_for_its_success
         assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_who_waits_for_a_successor_leaves_if_that_fails() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         lost = await cluster.agent("a1", slots=FOUR_CPUS)
@@ -165,7 +159,6 @@ async def test_who_waits_for_a_successor_leaves_if_that_fails() -> None:
         assert successor in (second.cause_detail or "")
 
 
-@pytest.mark.slow
 async def test_a_session_that_changed_concurrently_is_not_quarantined() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
@@ -197,7 +190,6 @@ async def session_on(cluster: OrchestratedCluster, agent: str) -> SessionRecord:
     return await cluster.session(kernel.session_id)
 
 
-@pytest.mark.slow
 async def test_sessions_of_a_removed_agent_end_at_once_even_in_a_mass_loss() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         await all_lost(cluster)
@@ -212,7 +204,6 @@ async def test_sessions_of_a_removed_agent_end_at_once_even_in_a_mass_loss() -> 
         assert statuses == ["running", "running", "running", "terminated"]
 
 
-@pytest.mark.slow
 async def test_who_came_back_without_its_kernels_and_was_lost_again_holds_nothing() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         await all_lost(cluster, on_agent_lost=LostPolicy.REQUEUE)
@@ -233,7 +224,6 @@ async def test_who_came_back_without_its_kernels_and_was_lost_again_holds_nothin
         assert sorted(one.status.value for one in page) == ["pending", "running", "running", "running", "terminated"]
 
 
-@pytest.mark.slow
 async def test_what_an_agent_found_again_before_it_was_lost_is_waited_for() -> None:
     async with OrchestratedCluster.open() as cluster:
         agent = await cluster.agent("a1")

@@ -6,10 +6,11 @@ from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 ONCE = RetryPolicy(attempts=1)
 
 
-@pytest.mark.slow
 async def test_an_image_that_is_known_to_be_there_is_not_asked_for(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")
@@ -20,7 +21,6 @@ async def test_an_image_that_is_known_to_be_there_is_not_asked_for(cluster: Orch
     assert await cluster.status("second") == "running"
 
 
-@pytest.mark.slow
 async def test_a_kernel_without_an_image_needs_none(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", image="")
@@ -29,7 +29,6 @@ async def test_a_kernel_without_an_image_needs_none(cluster: OrchestratedCluster
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_the_progress_of_a_pull_is_noted_at_intervals(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
@@ -41,7 +40,6 @@ async def test_the_progress_of_a_pull_is_noted_at_intervals(cluster: Orchestrate
     assert agent.requests["prepare"] <= 4
 
 
-@pytest.mark.slow
 async def test_changed_progress_of_a_pull_is_noted_soon_and_once(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
@@ -54,7 +52,6 @@ async def test_changed_progress_of_a_pull_is_noted_soon_and_once(cluster: Orches
     assert (last.change.code, last.change.detail) == ("pulling", "big: layer 1 of 3")
 
 
-@pytest.mark.slow
 async def test_a_pull_without_a_report_is_requested_again(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
@@ -69,7 +66,6 @@ async def test_a_pull_without_a_report_is_requested_again(cluster: OrchestratedC
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_preparation_that_gets_nowhere_ends_at_its_deadline(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["prepare"] = Fault.REQUEST_LOST
@@ -79,7 +75,6 @@ async def test_preparation_that_gets_nowhere_ends_at_its_deadline(cluster: Orche
     assert (session.status.value, session.cause) == ("terminated", "preparing-timeout")
 
 
-@pytest.mark.slow
 async def test_the_failure_of_one_image_names_it(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.broken = {"bad": "manifest unknown"}

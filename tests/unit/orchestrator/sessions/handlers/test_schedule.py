@@ -19,10 +19,11 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 from tests.unit.adapters.sql.statements import recorded_statements
 
+pytestmark = pytest.mark.slow
+
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
 
-@pytest.mark.slow
 async def test_slots_freed_in_a_cycle_are_allocated_in_it(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1", slots=FOUR_CPUS)
     await cluster.submit("first", slots=FOUR_CPUS)
@@ -35,7 +36,6 @@ async def test_slots_freed_in_a_cycle_are_allocated_in_it(cluster: OrchestratedC
     await cluster.settle()
 
 
-@pytest.mark.slow
 async def test_a_preempted_session_is_stopped_and_names_its_beneficiary(cluster: OrchestratedCluster) -> None:
     async def evicting(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         if any(session.session_id == "urgent" for session in snapshot.sessions):
@@ -54,7 +54,6 @@ async def test_a_preempted_session_is_stopped_and_names_its_beneficiary(cluster:
     assert "urgent" in (victim.cause_detail or "")
 
 
-@pytest.mark.slow
 async def test_figures_tell_of_placements_and_of_who_waits(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1", slots=FOUR_CPUS)
     await cluster.submit("first", slots=FOUR_CPUS)
@@ -64,7 +63,6 @@ async def test_figures_tell_of_placements_and_of_who_waits(cluster: Orchestrated
     assert cluster.telemetry.gauged("sessions_waiting") == 1
 
 
-@pytest.mark.slow
 async def test_a_refused_allocation_is_counted_and_explains_why_the_session_waits(cluster: OrchestratedCluster) -> None:
     async def too_late(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         """Decide as if the agent were empty: another session has taken its slots since."""
@@ -97,7 +95,6 @@ async def test_a_refused_allocation_is_counted_and_explains_why_the_session_wait
     assert [(one.code, one.count) for one in why.history] == [("ALLOCATION_REFUSED", refused)]
 
 
-@pytest.mark.slow
 async def test_what_can_never_pass_a_validator_is_cancelled_and_what_may_pass_waits(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -122,7 +119,6 @@ async def test_what_can_never_pass_a_validator_is_cancelled_and_what_may_pass_wa
     assert not cluster.failures
 
 
-@pytest.mark.slow
 async def test_a_system_session_starts_first_and_counts_against_no_quota(cluster: OrchestratedCluster) -> None:
     two = ResourcePolicy("two", slots_max=SlotLimits({"cpu": 2000}), sessions_max=1)
     await cluster.stored.put(two, Domain("default"), User("default", "default", policy="two"))
@@ -138,7 +134,6 @@ async def test_a_system_session_starts_first_and_counts_against_no_quota(cluster
     assert await cluster.status("early") == "running"
 
 
-@pytest.mark.slow
 async def test_sessions_are_read_for_a_decision_only_if_one_waits(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("gang", kernels=5)

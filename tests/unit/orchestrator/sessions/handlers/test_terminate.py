@@ -8,13 +8,14 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.ledger_rows import ledger_rows
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def proofs(cluster: OrchestratedCluster, kernel_id: str) -> set[FreeProof | None]:
     lines = await ledger_rows(cluster.store, kernel_id)
     return {line.proof for line in lines}
 
 
-@pytest.mark.slow
 async def test_what_was_never_sent_is_freed_without_asking_anybody(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["prepare"] = Fault.REQUEST_LOST
@@ -28,7 +29,6 @@ async def test_what_was_never_sent_is_freed_without_asking_anybody(cluster: Orch
     assert await proofs(cluster, "s.0") == {FreeProof.NEVER_SENT}
 
 
-@pytest.mark.slow
 async def test_the_reply_of_the_agent_is_the_usual_proof(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
@@ -38,7 +38,6 @@ async def test_the_reply_of_the_agent_is_the_usual_proof(cluster: OrchestratedCl
     assert await proofs(cluster, "s.0") == {FreeProof.AGENT_TOMBSTONE}
 
 
-@pytest.mark.slow
 async def test_a_new_incarnation_that_does_not_know_it_is_a_proof(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -53,7 +52,6 @@ async def test_a_new_incarnation_that_does_not_know_it_is_a_proof(cluster: Orche
     assert await proofs(cluster, "s.0") == {FreeProof.INCARNATION_FENCED}
 
 
-@pytest.mark.slow
 async def test_a_missing_heartbeat_proves_nothing(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -65,7 +63,6 @@ async def test_a_missing_heartbeat_proves_nothing(cluster: OrchestratedCluster) 
     assert await proofs(cluster, "s.0") == {None}
 
 
-@pytest.mark.slow
 async def test_a_slow_termination_is_noticed_when_it_ends(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
@@ -80,7 +77,6 @@ async def test_a_slow_termination_is_noticed_when_it_ends(cluster: OrchestratedC
     assert await cluster.status("s") == "terminated"
 
 
-@pytest.mark.slow
 async def test_a_stubborn_kernel_is_not_asked_more_often_than_every_few_seconds(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
@@ -91,7 +87,6 @@ async def test_a_stubborn_kernel_is_not_asked_more_often_than_every_few_seconds(
     assert 4 <= agent.requests["stop"] <= 8
 
 
-@pytest.mark.slow
 async def test_the_grace_is_the_sessions_and_none_by_force(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     graces: list[float] = []

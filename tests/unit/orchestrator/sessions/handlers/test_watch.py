@@ -9,8 +9,9 @@ from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_a_kernel_that_is_starting_has_not_begun(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.slow = True
@@ -19,7 +20,6 @@ async def test_a_kernel_that_is_starting_has_not_begun(cluster: OrchestratedClus
     assert await cluster.status("s") == "creating"
 
 
-@pytest.mark.slow
 async def test_a_gang_runs_when_all_of_it_has_begun(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.slow = True
@@ -36,7 +36,6 @@ async def test_a_gang_runs_when_all_of_it_has_begun(cluster: OrchestratedCluster
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_an_unobserved_exit_counts_as_a_failure(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -50,7 +49,6 @@ async def test_an_unobserved_exit_counts_as_a_failure(cluster: OrchestratedClust
     await cluster.pass_time(3)
 
 
-@pytest.mark.slow
 async def test_a_kernel_that_ran_out_of_memory_says_so_in_its_story_and_its_session_s(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -65,7 +63,6 @@ async def test_a_kernel_that_ran_out_of_memory_says_so_in_its_story_and_its_sess
     assert OUT_OF_MEMORY in [entry.change.code for entry in await cluster.history("s", kernels=True)]
 
 
-@pytest.mark.slow
 async def test_a_report_of_another_attempt_or_kernel_moves_nothing(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -79,7 +76,6 @@ async def test_a_report_of_another_attempt_or_kernel_moves_nothing(cluster: Orch
     agent._sequence = 1000
 
 
-@pytest.mark.slow
 async def test_a_late_report_of_an_earlier_incarnation_moves_nothing(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -92,7 +88,6 @@ async def test_a_late_report_of_an_earlier_incarnation_moves_nothing(cluster: Or
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_ended_kernels_are_noted_once_per_count(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", kernels=3, ends_with=EndPolicy.ALL)
@@ -105,7 +100,6 @@ async def test_ended_kernels_are_noted_once_per_count(cluster: OrchestratedClust
     assert [(entry.times, entry.change.detail[:6]) for entry in notes] == [(2, "2 of 3")]
 
 
-@pytest.mark.slow
 async def test_a_gang_that_never_grew_ends_when_all_who_came_have_ended(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1", slots={"cpu": 2000, "mem": 8 << 30})
     await cluster.submit("s", kernels=4, min_kernels=2, ends_with=EndPolicy.ALL)

@@ -26,6 +26,8 @@ from sokovan.ports.storage import StoreRetention
 from sokovan.testing.contracts.repositories.arrays import array, end_member
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 DAY_S = 24 * 3600
 MONTH = StoreRetention(sessions_s=30 * DAY_S, sessions_per_user_max=0, audit_s=0)
 ALICE = Owner(user="alice")
@@ -68,7 +70,6 @@ async def rows(cluster: OrchestratedCluster, *tables: sa.Table) -> list[int]:
     return await cluster.store.read_long(work)
 
 
-@pytest.mark.slow
 async def test_a_session_is_removed_with_all_its_rows_and_its_usage_stays(cluster: OrchestratedCluster) -> None:
     await ended(cluster, "old", kernels=3)
     usage = await rows(cluster, PAST_USAGE)
@@ -89,7 +90,6 @@ async def test_a_session_is_removed_with_all_its_rows_and_its_usage_stays(cluste
     assert await rows(cluster, PAST_USAGE) == usage
 
 
-@pytest.mark.slow
 async def test_a_session_stays_while_a_living_one_depends_on_it(cluster: OrchestratedCluster) -> None:
     await ended(cluster, "first", "second")
     await cluster.submit("waits", slots={"cpu": 99_000}, dependencies=(SessionId("first"),))
@@ -101,7 +101,6 @@ async def test_a_session_stays_while_a_living_one_depends_on_it(cluster: Orchest
     assert await left(cluster) == {"waits"}
 
 
-@pytest.mark.slow
 async def test_an_array_stays_until_its_last_session_has_ended(cluster: OrchestratedCluster) -> None:
     _, first, last = await array(cluster.stored)
     await cluster.stop(first)
@@ -115,7 +114,6 @@ async def test_an_array_stays_until_its_last_session_has_ended(cluster: Orchestr
     assert await rows(cluster, ARRAYS) == [0]
 
 
-@pytest.mark.slow
 async def test_an_array_keeps_its_result_as_long_as_it_exists(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +133,6 @@ async def test_an_array_keeps_its_result_as_long_as_it_exists(
         assert await left(cluster) == expected
 
 
-@pytest.mark.slow
 async def test_a_session_stays_while_its_request_may_be_repeated(cluster: OrchestratedCluster) -> None:
     request = RequestKey("u", "key", "digest")
     await cluster.stored.submit("s", request=request)
@@ -150,7 +147,6 @@ async def test_a_session_stays_while_its_request_may_be_repeated(cluster: Orches
     assert await left(cluster) == set()
 
 
-@pytest.mark.slow
 async def test_of_a_user_with_too_many_sessions_the_oldest_are_removed(cluster: OrchestratedCluster) -> None:
     few = StoreRetention(sessions_s=0, sessions_per_user_max=2, audit_s=0)
     await cluster.submit("lives", owner=ALICE, slots={"cpu": 10})
@@ -163,7 +159,6 @@ async def test_of_a_user_with_too_many_sessions_the_oldest_are_removed(cluster: 
     assert await left(cluster) == {"lives", "s3", "t1", "t2"}
 
 
-@pytest.mark.slow
 async def test_each_turn_removes_a_bounded_number(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +171,6 @@ async def test_each_turn_removes_a_bounded_number(
     assert not await left(cluster)
 
 
-@pytest.mark.slow
 async def test_the_leader_removes_what_the_settings_say(cluster: OrchestratedCluster) -> None:
     await ended(cluster, "s")
     await cluster.clock.advance(91 * DAY_S)
