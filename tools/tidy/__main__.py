@@ -1,6 +1,7 @@
 """Check the rules of the tree: `python -m tools.tidy [ROOT]`."""
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root: Path = parser.parse_args(arguments).root
     if not (root / PACKAGE).is_dir():
         parser.error(f"{root.resolve()} has no {PACKAGE}; give the root of the repository")
+    gc.disable()  # nothing of the syntax trees is garbage, and searching them takes most of the time
     tree = read_tree(root)
     report = check(tree)
     for finding in report.findings:

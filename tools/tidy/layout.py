@@ -1,6 +1,7 @@
 """Folders and file names."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -62,8 +63,9 @@ def thin_folders(tree: Tree) -> Iterator[Spot]:
 
 def wide_folders(tree: Tree) -> Iterator[Spot]:
     """Packages with more modules side by side than the limit; those of subpackages do not count."""
+    counts = Counter(file.path.parent for file in tree.within(PACKAGE) if not file.stem.startswith("__"))
     for folder in _packages(tree):
-        count = sum(file.path.parent == folder and not file.stem.startswith("__") for file in tree.within(folder))
+        count = counts[folder]
         if count > FOLDER_MODULES:
             yield Spot(str(folder), 1, f"{count} modules side by side, the limit is {FOLDER_MODULES}")
 

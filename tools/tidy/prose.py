@@ -45,7 +45,7 @@ def silent_suppressions(tree: Tree) -> Iterator[Spot]:
 
 
 def _comments(file: SourceFile) -> Iterator[tuple[int, str]]:
-    if file.error:
+    if file.error or not _ANY.search(file.text):  # most files: splitting them into tokens is slow
         return
     for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
         if token.type == tokenize.COMMENT:
