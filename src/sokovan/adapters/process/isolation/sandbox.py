@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.adapters.process.shim.children import account_options
+from sokovan.adapters.process.shim.system_calls import can_separate
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import RuntimeFailure
@@ -66,6 +68,8 @@ class Sandbox:
     user_namespace: bool = True
     # Whether the program can bind an open folder; older ones bind what is at its path at that time.
     binds_descriptors: bool = False
+    # Whether abstract sockets of the machine, which are no files, are out of reach.
+    separates: bool = False
     # Numbers of accounts for kernels, where the agent is root and they work.
     accounts: range = NO_ACCOUNTS
     # Why kernels have the agent's account although it is root.
@@ -125,7 +129,8 @@ class Sandbox:
             filtered = "" if system_call_filter() else ", system calls not filtered"
             bound = "" if self.binds_descriptors else ", folders bound by path"
             accounts = ", an account per user" if self.accounts else self.account_problem
-            return f"sandbox by bubblewrap, network shared{accounts}{filtered}{bound}"
+            sockets = "" if self.separates else ", abstract sockets shared"
+            return f"sandbox by bubblewrap, network shared{accounts}{filtered}{bound}{sockets}"
         return f"no sandbox: {self.absence}, and folders can be mounted only at their own path; for one user only"
 
 
@@ -143,7 +148,12 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, account
             continue
         for user_namespace in (True, False) if os.geteuid() == 0 else (True,):
             sandbox = Sandbox(
-                found, "", _outermost(hidden), user_namespace, binds_descriptors=_binds_descriptors(found)
+                found,
+                "",
+                _outermost(hidden),
+                user_namespace,
+                binds_descriptors=_binds_descriptors(found),
+                separates=_separates(found),
             )
             kernels = next(iter(hidden), None)
             absence = _problem(sandbox, kernels)
@@ -198,6 +208,11 @@ def _said(program: str, option: str) -> bytes:
 def _binds_descriptors(program: str) -> bool:
     """Whether it has the option, since 0.10; it says so in its help."""
     return b"--ro-bind-fd" in _said(program, "--help")
+
+
+def _separates(program: str) -> bool:
+    """Whether the shim can apply Landlock; a program that gains rights could then not start."""
+    return can_separate() and not Path(program).stat().st_mode & stat.S_ISUID
 
 
 def bundled_bubblewrap() -> str | None:
