@@ -139,7 +139,10 @@ class KernelRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecSummary(SessionOptions):
-    """What lists show of a spec; its size does not grow with the number of equal kernels."""
+    """The part of a spec that lists show.
+
+    Its size does not grow with the number of equal kernels.
+    """
 
     session_id: SessionId
     owner: Owner

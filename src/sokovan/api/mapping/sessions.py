@@ -95,7 +95,6 @@ def session_view(
         **_texts(spec),
         partitions=[_partition_view(one) for one in spec.partitions],
         group_minimums=dict(spec.group_minimums),
-        preemption=spec.preemption.value,
         environment=sorted(first.environment),
         mounts=[f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in spec.mounts],
         require=dict(first.require),
@@ -144,7 +143,8 @@ def session_view(
 
 
 def _texts(spec: SpecSummary) -> dict[str, Any]:
-    return {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
+    texts = {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
+    return {**texts, "preemption": spec.preemption.value}
 
 
 def _member_view(spec: SpecSummary) -> ArrayMemberView | None:

@@ -7,7 +7,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,9 +18,8 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
-from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
+from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
 from sokovan.adapters.process.shim.children import account_options
-from sokovan.adapters.process.shim.system_calls import can_separate
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import RuntimeFailure
@@ -153,7 +151,7 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, account
                 _outermost(hidden),
                 user_namespace,
                 binds_descriptors=_binds_descriptors(found),
-                separates=_separates(found),
+                separates=separates(found),
             )
             kernels = next(iter(hidden), None)
             absence = _problem(sandbox, kernels)
@@ -208,11 +206,6 @@ def _said(program: str, option: str) -> bytes:
 def _binds_descriptors(program: str) -> bool:
     """Whether it has the option, since 0.10; it says so in its help."""
     return b"--ro-bind-fd" in _said(program, "--help")
-
-
-def _separates(program: str) -> bool:
-    """Whether the shim can apply Landlock; a program that gains rights could then not start."""
-    return can_separate() and not Path(program).stat().st_mode & stat.S_ISUID
 
 
 def bundled_bubblewrap() -> str | None:

@@ -79,9 +79,10 @@ def can_separate() -> bool:
 
 
 def separate() -> None:
-    """Keep this process and its descendants from abstract sockets and signals of others.
+    """Keep this process from abstract sockets and signals of others, by Landlock.
 
-    By Landlock, for good; also from looking into other processes. Raises OSError.
+    For good, and also from looking into other processes; the same holds for its descendants.
+    Raises OSError.
     """
     rules = _Rules(0, 0, _LANDLOCK_SCOPES)
     size = ctypes.c_size_t(ctypes.sizeof(rules))

@@ -1,4 +1,4 @@
-"""What lists show of the specs of large sessions."""
+"""The summaries of large sessions for lists."""
 
 from __future__ import annotations
 
