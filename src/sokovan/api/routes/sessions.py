@@ -16,7 +16,7 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_views, session_view
-from sokovan.api.operations import ApiOperation, body_of, json_response
+from sokovan.api.operations import ApiOperation, body_of, json_response, page_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, IdempotencyKey, Ref, SessionQuery
@@ -92,9 +92,9 @@ class SessionRoutes:
         scope = visible_listing(principal, query.filter(), mine=query.mine)
         after = number_of(query.cursor)
         if scope is None:
-            return json_response(SessionPage(items=[]))
+            return await page_response([], None)
 
-        async def work(unit: UnitOfWork) -> SessionPage:
+        async def work(unit: UnitOfWork) -> tuple[list[SessionView], str | None]:
             array = "" if query.array is None else (await array_named(unit, query.array, principal)).array_id
             chosen = replace(scope, array_id=array)
             found = await unit.sessions.summaries(
@@ -103,12 +103,9 @@ class SessionRoutes:
             if not found:
                 await require_known(unit, chosen)
             page = found[: query.limit]
-            return SessionPage(
-                items=await session_views(unit, page),
-                next=cursor_of(page[-1].place) if len(found) > query.limit else None,
-            )
+            return await session_views(unit, page), cursor_of(page[-1].place) if len(found) > query.limit else None
 
-        return json_response(await self._store.read(work))
+        return await page_response(*await self._store.read(work))
 
     async def show(self, request: Request, ref: Ref) -> Response:
         """Show a session."""

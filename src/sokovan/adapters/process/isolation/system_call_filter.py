@@ -7,11 +7,11 @@ have had many faults, and are of no use to a kernel without capabilities.
 from __future__ import annotations
 
 import errno
-import os
 import platform
 import stat
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 from sokovan.adapters.process.shim.system_calls import can_separate
 
@@ -90,7 +90,7 @@ def separates(program: str) -> bool:
 
     A program that gains rights could then not start.
     """
-    return can_separate() and not os.stat(program).st_mode & stat.S_ISUID
+    return can_separate() and not Path(program).stat().st_mode & stat.S_ISUID
 
 
 def _instructions(machine: _Machine) -> list[bytes]:
