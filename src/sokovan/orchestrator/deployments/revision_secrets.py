@@ -22,7 +22,7 @@ class RevisionSecrets:
     box: SecretBox
 
     def values(self, given: GivenSecrets, owner: Owner, before: RevisionSpec | None = None) -> dict[str, str]:
-        """The given values, with those that are kept. Raises InvalidSpec, SecretsUnreadable."""
+        """The given and the kept values. Raises InvalidSpec, SecretsUnreadable."""
         keeps = before is not None and None in given.values()
         kept = self.opened(before, owner) if before is not None and keeps else {}
         values: dict[str, str] = {}
