@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ KERNELS_PER_REPLICA_MAX = 64
 QUEUED_MAX = 100_000
 DAY_S = 24 * 3600
 RESOURCES_MAX = 64
+_SEALED = re.compile(r"[A-Za-z0-9+/=._-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class RevisionSpec:
         require_environment(self.environment, what=what)
         require_tuple(self.secrets, str, what=what, field="secrets")
         require_secret_names(self.secrets, [self.environment], what=what)
+        if not isinstance(self.sealed, str) or not _SEALED.fullmatch(self.sealed):
+            raise InvalidSpec(what=what, field="sealed", value=self.sealed, problem="is no sealed text")
         self._check_resources()
         if self.probe is not None:
             require_kind(self.probe, Probe, what=what, field="probe")
