@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from operator import is_
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -154,13 +155,16 @@ def same_reports(before: KernelTable, after: KernelTable) -> bool:
         return reports(before) == reports(after)
     if before.kernels is after.kernels:
         return True
-    old = before.kernels
-    if not after.kernels.keys() <= old.keys():
+    old, new = before.kernels, after.kernels
+    if not new.keys() <= old.keys():
         return False
     # An end that a manager has confirmed is no longer reported, which is no news to it.
-    if len(old) > len(after.kernels) and not all(key in after for key in old):
+    if len(old) > len(new) and not all(key in after for key in old.keys() - new.keys()):
         return False
-    return all(kernel is old[key] or _same_report(key, kernel, old[key]) for key, kernel in after.kernels.items())
+    if len(old) == len(new) and all(map(is_, old, new)):  # the same keys in the same order: no look-ups
+        pairs = zip(new.items(), old.values(), strict=True)
+        return all(kernel is known or _same_report(key, kernel, known) for (key, kernel), known in pairs)
+    return all(kernel is old[key] or _same_report(key, kernel, old[key]) for key, kernel in new.items())
 
 
 def _same_report(key: KernelKey, kernel: ManagedKernel, other: ManagedKernel) -> bool:
