@@ -14,7 +14,6 @@ from functools import partial
 from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
 
-
 # A run is followed by a pause as long as itself, up to this: under load more is then handled together, at less cost
 # for each object. A short run, as that of a single session, is followed by a short pause.
 PAUSE_MAX_S = 0.1
