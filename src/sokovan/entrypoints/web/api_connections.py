@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sokovan.entrypoints.web.connection_limits import Connections
-from sokovan.entrypoints.web.gathered_writes import GatheredWrites
+from sokovan.entrypoints.web.response_writes import ResponseWrites
 
 HEAD_BYTES_MAX = 64 << 10
 
@@ -27,7 +27,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Admit or close a new connection."""
-        super().connection_made(cast("asyncio.Transport", GatheredWrites(transport)))
+        super().connection_made(cast("asyncio.Transport", ResponseWrites(transport)))
         self._bounded.admit(self.transport, self.client[0] if self.client else "")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
@@ -125,7 +124,7 @@ class Preparer:
 
     def copied(self, spec: SessionSpec) -> SessionSpec:
         """A session equal to another one but for its generated name and its ids."""
-        return self._copied(spec, self._names(), spec.array)
+        return self._copied(spec, name=self._names())
 
     def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:
         """The sessions of an array, equal to the first but for index and ids."""
@@ -134,15 +133,14 @@ class Preparer:
             return
         for index in indexes[1:]:
             member = replace(first.array, index=index)
-            yield self._copied(first, member.named(first.array_name), member)
+            yield self._copied(first, name=member.named(first.array_name), array=member)
 
-    def _copied(self, spec: SessionSpec, name: str, array: ArrayMember | None) -> SessionSpec:
+    def _copied(self, spec: SessionSpec, **changes: Any) -> SessionSpec:
         return replace(
             spec,
-            name=name,
             session_id=SessionId(self._ids.new("s")),
             kernels=tuple(replace(one, kernel_id=KernelId(self._ids.new("k"))) for one in spec.kernels),
-            array=array,
+            **changes,
         )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:

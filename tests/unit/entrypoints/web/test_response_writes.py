@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from sokovan.entrypoints.web.gathered_writes import GATHERED_MAX, GatheredWrites
+from sokovan.entrypoints.web.response_writes import GATHERED_MAX, ResponseWrites
 
 
 class Wire:
@@ -35,7 +35,7 @@ class Wire:
 
 def gathered() -> tuple[Wire, Any]:
     wire = Wire()
-    return wire, GatheredWrites(cast("asyncio.Transport", wire))
+    return wire, ResponseWrites(cast("asyncio.Transport", wire))
 
 
 async def turn() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 GATHERED_MAX = 64 << 10
 
 
-class GatheredWrites:
+class ResponseWrites:
     """A transport whose writes are gathered until the end of the turn.
 
     The server writes the head and the body of a response separately. Each would be a system
