@@ -157,14 +157,15 @@ def same_reports(before: KernelTable, after: KernelTable) -> bool:
     if before.kernels is after.kernels:
         return True
     old, new = before.kernels, after.kernels
-    if not new.keys() <= old.keys():
+    if len(new) > len(old):
         return False
-    # An end that a manager has confirmed is no longer reported, which is no news to it.
-    if len(old) > len(new) and not all(key in after for key in old.keys() - new.keys()):
+    if len(new) == len(old) and all(map(is_, old, new)):  # the same keys in the same order: no look-ups
+        changed: Iterator[KernelKey] = compress(new, map(is_not, new.values(), old.values()))
+    elif not new.keys() <= old.keys() or not all(key in after for key in old.keys() - new.keys()):
+        # An end that a manager has confirmed is no longer reported, which is no news to it.
         return False
-    changed: Iterator[KernelKey] = (key for key, kernel in new.items() if kernel is not old[key])
-    if len(old) == len(new) and all(map(is_, old, new)):  # the same keys in the same order: no look-ups
-        changed = compress(new, map(is_not, new.values(), old.values()))
+    else:
+        changed = (key for key, kernel in new.items() if kernel is not old[key])
     return all(_same_report(key, new[key], old[key]) for key in changed)
 
 
