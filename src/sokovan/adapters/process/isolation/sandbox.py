@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
-from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
+from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
@@ -52,6 +52,8 @@ BUNDLED_DIGESTS = frozenset(
 )
 # Older ones let a kernel type into the terminal of the agent (CVE-2017-5226), or become root (CVE-2020-5291).
 VERSION_MIN = (0, 4, 1)
+# The size of folders in memory of a kernel that requests none.
+MEMORY_FOLDER_LEAST = 64 << 20
 _PROBE_LIMIT_S = 10.0
 
 
@@ -66,6 +68,8 @@ class Sandbox:
     user_namespace: bool = True
     # Whether the program can bind an open folder; older ones bind what is at its path at that time.
     binds_descriptors: bool = False
+    # Whether abstract sockets of the machine, which are no files, are out of reach.
+    separates: bool = False
     # Numbers of accounts for kernels, where the agent is root and they work.
     accounts: range = NO_ACCOUNTS
     # Why kernels have the agent's account although it is root.
@@ -86,12 +90,14 @@ class Sandbox:
         A number stands for the folder at this place of `folders_of`: the shim opens it. With
         an account the shim adds its user namespaces.
         """
+        sized = _sizes_memory_folders(self.program)
         # A working directory above a hidden folder is bound first, and the hidden folder hidden in it.
         bound_workdir = self._bound(launch, 0, launch.workdir) if launch.workdir.startswith("/") else []
         return [
             *_namespaces(user=self.user_namespace and not has_account),
             *(["--unshare-net"] if launch.isolated_network else []),
             *_system(),
+            *_memory_folders(launch.slots.get("mem", 0) if sized else None),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
             *([] if _is_above(launch.workdir, self.hidden) else bound_workdir),
@@ -101,6 +107,7 @@ class Sandbox:
             *_devices(launch),
             *self._mounts(launch),
             *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],
+            *(["--remount-ro", "/dev"] if sized else []),
             *["--chdir", folder, "--clearenv"],
         ]
 
@@ -125,7 +132,8 @@ class Sandbox:
             filtered = "" if system_call_filter() else ", system calls not filtered"
             bound = "" if self.binds_descriptors else ", folders bound by path"
             accounts = ", an account per user" if self.accounts else self.account_problem
-            return f"sandbox by bubblewrap, network shared{accounts}{filtered}{bound}"
+            sockets = "" if self.separates else ", abstract sockets shared"
+            return f"sandbox by bubblewrap, network shared{accounts}{filtered}{bound}{sockets}"
         return f"no sandbox: {self.absence}, and folders can be mounted only at their own path; for one user only"
 
 
@@ -143,7 +151,12 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, account
             continue
         for user_namespace in (True, False) if os.geteuid() == 0 else (True,):
             sandbox = Sandbox(
-                found, "", _outermost(hidden), user_namespace, binds_descriptors=_binds_descriptors(found)
+                found,
+                "",
+                _outermost(hidden),
+                user_namespace,
+                binds_descriptors=_binds_descriptors(found),
+                separates=separates(found),
             )
             kernels = next(iter(hidden), None)
             absence = _problem(sandbox, kernels)
@@ -192,6 +205,12 @@ def _said(program: str, option: str) -> bytes:
     except (OSError, subprocess.TimeoutExpired):
         return b""
     return done.stdout
+
+
+@lru_cache
+def _sizes_memory_folders(program: str) -> bool:
+    """Whether it can limit the size of folders in memory, since 0.6."""
+    return b"--size " in _said(program, "--help")
 
 
 @lru_cache
@@ -289,7 +308,18 @@ def _system() -> list[str]:
         # Links are resolved: resolv.conf and localtime are often links out of /etc.
         options += ["--ro-bind", os.path.realpath(file), file] if Path(file).exists() else []
     options += ["--proc", "/proc", *_sealed()]
-    return [*options, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  # private to the sandbox
+    return [*options, "--dev", "/dev"]
+
+
+def _memory_folders(size: int | None) -> list[str]:
+    """Private folders in memory, each at most as large as the memory of the kernel.
+
+    Files in them are memory of no process: no rlimit counts them.
+    """
+    limit = [] if size is None else ["--size", str(size or MEMORY_FOLDER_LEAST)]
+    shared = [] if size is None else ["/dev/shm"]  # noqa: S108  # private to the sandbox
+    places = ["/tmp", "/var/tmp", *shared]  # noqa: S108  # private to the sandbox
+    return [part for place in places for part in (*limit, "--tmpfs", place)]
 
 
 def _sealed() -> list[str]:
