@@ -50,7 +50,8 @@ class ProxyContext:
     """Table, accounts and limits of one proxy.
 
     `wall_ms` is the time of day; all time-outs use the monotonic clock of the loop. `exchanges`
-    are the requests under way, `clients` the open connections.
+    are the requests under way, `clients` the open connections, `unleased` the requests that
+    wait for a lease of their key's budget.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -64,6 +65,7 @@ class ProxyContext:
     counters: ProxyCounters = field(default_factory=ProxyCounters)
     exchanges: set[Any] = field(default_factory=set)
     clients: set[Any] = field(default_factory=set)
+    unleased: set[Any] = field(default_factory=set)
     held_bytes: int = 0
     table_ms: int = 0
     manager_seen_ms: int = 0

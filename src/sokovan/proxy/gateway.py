@@ -153,6 +153,8 @@ def _passage(context: ProxyContext, head: RequestHead, key: KeyEntry | None) -> 
     )
     usable = [route for route in found if may_use(key, route.entry)]
     if len(usable) == 1:
+        if key is not None and (key.limits.budgeted or key.limits.tokens_per_minute is not None):
+            return ProxyRefusal(403, "token-limited-key", "tokens of this key are limited, and counted at /v1 only")
         return Passage(key, usable[0], rest if rest.startswith(b"/") else b"/" + rest)
     if usable:
         return ProxyRefusal(400, "ambiguous-name", f"several deployments are called {name!r}; use the id of one")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sokovan.proxy.accounts.token_counts import TokenCount
+from sokovan.proxy.accounts.token_leases import LEASE_WANTED
 from sokovan.proxy.connections.attempt import Attempt, ClientSide, Progress
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import HELD_BYTES_MAX, ProxyContext
@@ -27,6 +28,8 @@ from sokovan.wire.serving.route_table import KeyEntry, RouteLimits
 
 _LIMITS = RouteLimits()
 _NOTHING_USED = TokenCount(0, 0)
+# How long a request waits for a lease of its key's budget.
+LEASE_WAIT_MS = 5_000
 
 
 class Exchange:
@@ -115,10 +118,19 @@ class Exchange:
             return
         if self._refusal is None and self._inference is not None:
             self._refusal = self._resolve(self._inference)
-        if self._refusal is not None:
-            self._answer(self._refusal)
-        else:
+        self._proceed()
+
+    def _proceed(self) -> None:
+        """Send the request, answer it, or let it wait for a lease of its key's budget."""
+        if self._refusal is None:
             self._dispatch()
+        elif self._refusal is LEASE_WANTED:
+            context = self._context
+            self.deadline_ms = self.deadline_ms or context.now_ms() + LEASE_WAIT_MS
+            context.unleased.add(self)
+            context.demanded.set()
+        else:
+            self._answer(self._refusal)
 
     def _body_limit(self) -> int:
         return (self.route.entry.limits if self.route else _LIMITS).body_bytes_max
@@ -143,6 +155,10 @@ class Exchange:
         """Count the request for its route and key."""
         self.route = route
         route.arrived += 1
+        return self._reserve(tokens)
+
+    def _reserve(self, tokens: int) -> ProxyRefusal | None:
+        """Admit the request by the limits of its key."""
         if self.key is None:
             return None
         self.key_id = self.key.key_id
@@ -306,11 +322,17 @@ class Exchange:
             self.attempt.overdue(now_ms)
         elif self.queued and now_ms >= self.deadline_ms:
             self._refuse(ProxyRefusal(503, "queue-timeout", "no replica was free in time", retry_after_s=5))
+        elif self in self._context.unleased and now_ms >= self.deadline_ms:
+            self._refuse(LEASE_WANTED)
 
     def recheck(self) -> None:
-        """Refuse a waiting request if nothing can serve it any more."""
-        route = self.route
-        if self.queued and route is not None:
+        """Go on with a waiting request if something has changed for it."""
+        route, call = self.route, self.message.call
+        if self in self._context.unleased and call is not None:
+            self._context.unleased.discard(self)
+            self._refusal = self._reserve(call.tokens_max)
+            self._proceed()
+        elif self.queued and route is not None:
             alive = route.alive(self._context.now_ms())
             if route.removed or (not alive and (route.entry.refusal or not (route.entry.holding or route.warming()))):
                 self._leave(route)
@@ -351,6 +373,7 @@ class Exchange:
             self._relay = attempt.relay
             attempt.close()
         self._context.exchanges.discard(self)
+        self._context.unleased.discard(self)
         self._context.held_bytes -= self.message.size
         self._settle()
         self._client.ended(keep_alive=keep_alive)

@@ -29,6 +29,7 @@ class ServingTables(NamedTuple):
     tokens: sa.Table
     proxies: sa.Table
     usage: sa.Table
+    budget_leases: sa.Table
     histories: dict[str, sa.Table]
 
 
@@ -85,6 +86,17 @@ def serving_tables(metadata: sa.MetaData) -> ServingTables:
             sa.Column("deployment_id", Name, primary_key=True),
             sa.Column("revision", Amount, primary_key=True, autoincrement=False),
             *[sa.Column(name, Amount, nullable=False) for name in USAGE_COUNTS],
+        ),
+        # Of the tokens that a key may use in a month, those that each proxy may use, and did.
+        budget_leases=sa.Table(
+            "budget_leases",
+            metadata,
+            sa.Column("key_id", Name, primary_key=True),
+            sa.Column("month", Amount, primary_key=True, autoincrement=False),
+            sa.Column("proxy_id", Name, primary_key=True),
+            sa.Column("leased", Amount, nullable=False),
+            sa.Column("used", Amount, nullable=False),
+            sa.CheckConstraint("leased >= used", name="within_lease"),
         ),
         histories=histories,
     )

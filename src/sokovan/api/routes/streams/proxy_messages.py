@@ -14,17 +14,19 @@ from sokovan.api.context import ApiContext
 from sokovan.api.request_bodies import JSON_MEDIA
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.domain.serving.budget import BudgetNeed
 from sokovan.domain.serving.records import (
     EndpointObservation,
     EndpointTokenRecord,
     ProxyRecord,
+    ReportOutcome,
     RouteDemand,
     ServingTable,
     UsageCount,
 )
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
 from sokovan.orchestrator.routes.table_entries import entry_of
-from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer, UsageEntry
+from sokovan.wire.serving.proxy_reports import REPORTS_PATH, BudgetLease, ProxyReport, ReportAnswer, UsageEntry
 from sokovan.wire.serving.route_table import TABLE_PATH, WAIT_MAX_S, KeyEntry, KeyLimits, TableUpdate
 from sokovan.wire.serving.serving_codec import MalformedMessage, decode_report, encode
 
@@ -71,10 +73,11 @@ class ProxyMessages:
         except MalformedMessage as error:
             raise InvalidRequest([Problem("body", str(error))]) from error
         record, usage = _record(report), [_usage(one) for one in report.usage]
-        last = await self._store.run(lambda unit: unit.proxies.report(record, usage))
+        needs = [BudgetNeed(key_id=one.key_id, tokens=one.needed, returned=one.returned) for one in report.budgets]
+        outcome = await self._store.run(lambda unit: unit.proxies.report(record, usage, needs))
         for hint in (ROUTES_HINT, DEPLOYMENTS_HINT):
             await self._hints.set(hint)
-        return Response(encode(ReportAnswer(usage_sequence=last)), media_type=JSON_MEDIA)
+        return Response(encode(_answer(outcome)), media_type=JSON_MEDIA)
 
 
 def _number(request: Request, name: str) -> int:
@@ -110,6 +113,19 @@ def _key(token: EndpointTokenRecord) -> KeyEntry:
             requests_per_minute=limits.requests_per_minute,
             tokens_per_minute=limits.tokens_per_minute,
             concurrency_max=limits.concurrency,
+            budgeted=limits.tokens_per_month is not None,
+        ),
+    )
+
+
+def _answer(outcome: ReportOutcome) -> ReportAnswer:
+    return ReportAnswer(
+        usage_sequence=outcome.usage_sequence,
+        month_start=outcome.month.start,
+        month_end=outcome.month.end,
+        budgets=tuple(
+            BudgetLease(key_id=one.key_id, tokens=one.tokens, budget=one.budget, unleased=one.unleased)
+            for one in outcome.grants
         ),
     )
 
@@ -118,6 +134,7 @@ def _record(report: ProxyReport) -> ProxyRecord:
     return ProxyRecord(
         proxy_id=report.proxy_id,
         incarnation=report.incarnation,
+        number=report.number,
         epoch=report.epoch,
         version=report.version,
         reported_ms=0,

@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from sokovan.domain.ids import DeploymentId, EndpointTokenId
-from sokovan.domain.serving.token import EndpointTokenSpec
+from sokovan.domain.serving.token import EndpointTokenSpec, TokenLimits
 from sokovan.testing.contracts.repositories.routes import published_entry, routed
-from sokovan.wire.serving.proxy_reports import EndpointReport, ProxyReport, RouteReport, UsageEntry
+from sokovan.wire.serving.proxy_reports import BudgetReport, EndpointReport, ProxyReport, RouteReport, UsageEntry
 from sokovan.wire.serving.route_table import RouteEntry, TableUpdate
 from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness
 
@@ -105,13 +105,27 @@ async def test_a_report_is_stored_and_its_usage_ingested_once(api: ApiHarness) -
             "POST", "/serving/reports", user=None, headers=PROXY, content=msgspec.json.encode(report)
         )
         assert answer.status_code == 200, answer.text
-        assert answer.json() == {"usage_sequence": 1}
+        assert answer.json()["usage_sequence"] == 1
     [found] = [
         one for one in await api.cluster.store.read(lambda unit: unit.proxies.live(since_ms=0)) if one.proxy_id == "p1"
     ]
     assert (found.version, found.endpoints["k.1"].healthy, found.routes["d"].queued) == (4, True, 1)
     [total] = await api.cluster.store.read(lambda unit: unit.proxies.usage(DeploymentId("d"), since_minute=0))
     assert total.requests == 3
+
+
+async def test_a_budget_is_leased_in_the_answer_to_a_report(api: ApiHarness) -> None:
+    limits = TokenLimits(tokens_per_month=1_000)
+    token = EndpointTokenSpec(
+        token_id=EndpointTokenId("tok-2"), deployment_id=DeploymentId(await publish(api)), limits=limits
+    )
+    await api.cluster.store.run(lambda unit: unit.endpoint_tokens.create(token, "1" * 64, "u"))
+    [entry] = [one for one in (await table(api)).keys if one.key_id == "tok-2"]
+    assert entry.limits.budgeted
+    report = ProxyReport(proxy_id="p2", incarnation=1, budgets=(BudgetReport(key_id="tok-2", needed=50),))
+    content = msgspec.json.encode(report)
+    answer = await api.call("POST", "/serving/reports", user=None, headers=PROXY, content=content)
+    assert answer.json()["budgets"] == [{"key_id": "tok-2", "tokens": 50, "budget": 1_000, "unleased": 950}]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[" * 100_000, b'{"proxy_id": "p", "incarnation": -1}'])
