@@ -66,9 +66,8 @@ class KeyAccounts:
         for account in self._accounts.values():
             account.lease.answered()
         for lease in leases:
-            account = self._accounts.get(lease.key_id)
-            if account is not None:
-                account.lease.grant(lease, term, unstored.get(lease.key_id, 0))
+            if lease.key_id in self._accounts:
+                self._accounts[lease.key_id].lease.grant(lease, term, unstored.get(lease.key_id, 0))
 
     def budgets(self, now_ms: int) -> tuple[BudgetReport, ...]:
         """The needs of budgeted keys, for the manager."""

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from sokovan.domain.serving.budget import PARTS, increase, month_of
 
 
-def minute(*parts: int) -> int:
-    year, month, day, *rest = parts
-    return int(datetime(year, month, day, *rest, tzinfo=UTC).timestamp()) // 60
+def minute(year: int, month: int, day: int, hour: int = 0, minute_of_hour: int = 0) -> int:
+    return int(datetime(year, month, day, hour, minute_of_hour, tzinfo=UTC).timestamp()) // 60
 
 
 @pytest.mark.parametrize(
