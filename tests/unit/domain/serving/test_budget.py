@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from sokovan.domain.serving.budget import PARTS, increase, month_of
 
 
-def minute(year: int, month: int, day: int, hour: int = 0, minute_of_hour: int = 0) -> int:
-    return int(datetime(year, month, day, hour, minute_of_hour, tzinfo=UTC).timestamp()) // 60
+def minute(year: int, month: int, day: int, minute_of_day: int = 0) -> int:
+    return int(datetime(year, month, day, tzinfo=UTC).timestamp()) // 60 + minute_of_day
 
 
 @pytest.mark.parametrize(
     ("now", "start", "end"),
     [
-        (minute(2026, 11, 16, 12, 30), minute(2026, 11, 1), minute(2026, 12, 1)),
-        (minute(2026, 12, 31, 23, 59), minute(2026, 12, 1), minute(2027, 1, 1)),
+        (minute(2026, 11, 16, 750), minute(2026, 11, 1), minute(2026, 12, 1)),
+        (minute(2026, 12, 31, 1439), minute(2026, 12, 1), minute(2027, 1, 1)),
         (minute(2028, 2, 29), minute(2028, 2, 1), minute(2028, 3, 1)),
         (minute(2027, 1, 1), minute(2027, 1, 1), minute(2027, 2, 1)),
     ],
