@@ -87,6 +87,12 @@ def test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back(
         assert '"chat.completion"' in done.stdout
     assert len(server.cli("chat", NAME, "hello").stdout.split()) == 16
     assert asked(told, "ske_wrong").status_code == 401
+    # A user's own key is good for the user's deployments, and a new token at once.
+    assert asked(told, (server.data / "token").read_text(encoding="ascii").strip()).status_code == 200
+    made = server.cli_json("token", "create", NAME)
+    assert asked(told, made["token"]).status_code == 200
+    assert server.cli("token", "revoke", NAME, made["id"], "--yes").returncode == 0
+    until(lambda: asked(told, made["token"]).status_code == 401, limit_s=LIMIT_S, what="the token is refused")
 
     assert server.cli("deployment", "scale", NAME, "3").returncode == 0
     serves(server, 3)

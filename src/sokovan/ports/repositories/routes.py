@@ -67,6 +67,9 @@ class EndpointTokenRepository(Protocol):
     async def of_deployment(self, deployment_id: DeploymentId) -> Sequence[EndpointTokenRecord]:
         """The tokens of a deployment that are not revoked, by id."""
 
+    async def find(self, digest: str) -> EndpointTokenRecord | None:
+        """The token with a digest; None if there is none, or it is revoked."""
+
     async def revoke(self, token_id: EndpointTokenId) -> None:
         """Revoke a token, with the next version of the table. Idempotent."""
 

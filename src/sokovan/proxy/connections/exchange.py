@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sokovan.proxy.accounts.key_verdicts import UnknownKey
 from sokovan.proxy.accounts.token_counts import TokenCount
 from sokovan.proxy.accounts.token_leases import LEASE_WANTED
 from sokovan.proxy.connections.attempt import Attempt, ClientSide, Progress
@@ -40,8 +41,8 @@ class Exchange:
     """
 
     __slots__ = (
-        "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved", "_tried", "_tries",
-        "attempt", "begun_ms", "deadline_ms", "ended", "key", "key_id", "message", "queued", "route",
+        "_asks_key", "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved", "_tried",
+        "_tries", "attempt", "begun_ms", "deadline_ms", "ended", "key", "key_id", "message", "queued", "route",
     )  # fmt: skip
 
     def __init__(self, context: ProxyContext, pools: UpstreamPools, client: ClientSide, head: RequestHead) -> None:
@@ -49,7 +50,7 @@ class Exchange:
         self.message = RequestMessage(head)
         self.begun_ms = context.now_ms()
         self.deadline_ms = 0
-        self.queued = self.ended = False
+        self.queued = self.ended = self._asks_key = False
         self.route: RouteState[Exchange] | None = None
         self.attempt: Attempt | None = None
         self.key: KeyEntry | None = None
@@ -65,11 +66,19 @@ class Exchange:
 
     def begin(self) -> None:
         """Decide by the head where the request goes; its body follows."""
-        message = self.message
-        head = message.head
         self._context.exchanges.add(self)
         self._context.retries.earn()
+        self._decide()
+
+    def _decide(self) -> None:
+        message = self.message
+        head = message.head
         found = destination(self._context, head, local=self._client.local)
+        if isinstance(found, UnknownKey):
+            self._asks_key = True
+            self._client.readable(wanted=False)
+            self._context.ask_key(found.secret, self.recheck)
+            return
         if isinstance(found, ProxyRefusal | OwnAnswer):
             self._refusal = found
         elif isinstance(found, Inference):
@@ -100,6 +109,8 @@ class Exchange:
             self._refuse(self._too_large())
         elif self._context.held_bytes > HELD_BYTES_MAX:
             self._refuse(ProxyRefusal(503, "bodies-too-large", "the proxy holds too many bodies", retry_after_s=1))
+        elif self._asks_key:
+            return
         elif self._inference is None and message.size > BODY_KEPT_MAX and not message.streams_up:
             message.streams_up = True
             self._client.readable(wanted=False)
@@ -109,7 +120,7 @@ class Exchange:
         """Take note that the request is whole, and send it."""
         message = self.message
         message.ended = True
-        if self.ended:
+        if self.ended or self._asks_key:
             return
         if message.streams_up:
             connection = self.attempt.connection if self.attempt else None
@@ -328,7 +339,9 @@ class Exchange:
     def recheck(self) -> None:
         """Go on with a waiting request if something has changed for it."""
         route, call = self.route, self.message.call
-        if self in self._context.unleased and call is not None:
+        if self._asks_key:
+            self._key_known()
+        elif self in self._context.unleased and call is not None:
             self._context.unleased.discard(self)
             self._refusal = self._reserve(call.tokens_max)
             self._proceed()
@@ -337,6 +350,16 @@ class Exchange:
             if route.removed or (not alive and (route.entry.refusal or not (route.entry.holding or route.warming()))):
                 self._leave(route)
                 self._wait(route)
+
+    def _key_known(self) -> None:
+        """Go on with the head, and with what came of the body meanwhile."""
+        self._asks_key = False
+        if self.ended:
+            return
+        self._client.readable(wanted=True)
+        self._decide()
+        if self.message.ended and not self.ended:
+            self.body_end()
 
     def _leave(self, route: RouteState[Any]) -> None:
         route.queue.remove(self.key_id, self)

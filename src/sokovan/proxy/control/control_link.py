@@ -15,9 +15,10 @@ from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.token_leases import LeaseTerm
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.routing.table_state import StaleDelta
+from sokovan.wire.serving.key_questions import KEYS_PATH, KeyQuestion
 from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer
-from sokovan.wire.serving.route_table import TABLE_PATH, TableUpdate
-from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, decode_update, encode
+from sokovan.wire.serving.route_table import TABLE_PATH, KeyEntry, TableUpdate
+from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, decode_key, decode_update, encode
 
 WAIT_S = 25
 REPORT_EVERY_S = 1.0
@@ -136,6 +137,11 @@ class ControlLink:
         context.accounts.lease(answer.budgets, term, unstored)
         for waiting in list(context.unleased):
             waiting.recheck()
+
+    async def key(self, secret: bytes) -> KeyEntry | None:
+        """The entry of a key that is not in the table. Raises ManagerAway, MalformedMessage."""
+        content = await self._call("POST", KEYS_PATH, content=encode(KeyQuestion(secret.decode())))
+        return decode_key(content).entry
 
     def _report(self) -> ProxyReport:
         context = self._context

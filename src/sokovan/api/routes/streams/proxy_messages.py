@@ -1,15 +1,19 @@
 """The manager's side of proxies: the table they serve from, and their reports.
 
-Both paths are outside the documented API: only proxies call them, with a credential of
+The paths are outside the documented API: only proxies call them, with a credential of
 their own.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sokovan.api.access.authentication import token_digest
 from sokovan.api.context import ApiContext
 from sokovan.api.request_bodies import JSON_MEDIA
 from sokovan.domain.ids import DeploymentId
@@ -26,12 +30,16 @@ from sokovan.domain.serving.records import (
 )
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
 from sokovan.orchestrator.routes.table_entries import entry_of
+from sokovan.ports.repositories.credentials import Principal
+from sokovan.wire.serving.key_questions import KEYS_PATH, KeyAnswer
 from sokovan.wire.serving.proxy_reports import REPORTS_PATH, BudgetLease, ProxyReport, ReportAnswer, UsageEntry
 from sokovan.wire.serving.route_table import TABLE_PATH, WAIT_MAX_S, KeyEntry, KeyLimits, TableUpdate
-from sokovan.wire.serving.serving_codec import MalformedMessage, decode_report, encode
+from sokovan.wire.serving.serving_codec import MalformedMessage, decode_question, decode_report, encode
 
 # How often a waiting request looks for a new version: one row.
 POLL_S = 0.1
+# Begins the ids of users' keys in the usage of deployments.
+USER_KEY = "key:"
 _HEALTH = {"unknown": None, "healthy": True, "unhealthy": False}
 
 
@@ -41,13 +49,14 @@ class ProxyMessages:
     def __init__(self, context: ApiContext) -> None:
         self._store, self._clock = context.store, context.dependencies.clock
         self._hints, self._hub = context.dependencies.hints, context.streams.hub
-        self._digest_key = context.settings.digest_key
+        self._digest_key, self._pepper = context.settings.digest_key, context.settings.pepper
 
     def routes(self) -> list[Route]:
-        """The two routes."""
+        """The three routes."""
         return [
             Route(TABLE_PATH, self.table, methods=["GET"], name="serving_table"),
             Route(REPORTS_PATH, self.report, methods=["POST"], name="serving_reports"),
+            Route(KEYS_PATH, self.key, methods=["POST"], name="serving_keys"),
         ]
 
     async def table(self, request: Request) -> Response:
@@ -78,6 +87,22 @@ class ProxyMessages:
         for hint in (ROUTES_HINT, DEPLOYMENTS_HINT):
             await self._hints.set(hint)
         return Response(encode(_answer(outcome)), media_type=JSON_MEDIA)
+
+    async def key(self, request: Request) -> Response:
+        """The entry of a key that is not in a proxy's table: of a user, or a new token."""
+        try:
+            secret = decode_question(await request.body()).key
+        except MalformedMessage as error:
+            raise InvalidRequest([Problem("body", str(error))]) from error
+        digest = hmac.new(self._digest_key.encode(), secret.encode(), hashlib.sha256).hexdigest()
+        found = await self._store.read(lambda unit: unit.endpoint_tokens.find(digest))
+        if found is not None:
+            return Response(encode(KeyAnswer(_key(found))), media_type=JSON_MEDIA)
+        # From the store, not from a cache: proxies keep the answer for seconds as it is.
+        of_user = token_digest(secret, self._pepper)
+        principal = await self._store.read(lambda unit: unit.credentials.find(of_user))
+        entry = None if principal is None else _user_key(principal, digest)
+        return Response(encode(KeyAnswer(entry)), media_type=JSON_MEDIA)
 
 
 def _number(request: Request, name: str) -> int:
@@ -115,6 +140,16 @@ def _key(token: EndpointTokenRecord) -> KeyEntry:
             concurrency_max=limits.concurrency,
             budgeted=limits.tokens_per_month is not None,
         ),
+    )
+
+
+def _user_key(principal: Principal, digest: str) -> KeyEntry:
+    return KeyEntry(
+        key_id=f"{USER_KEY}{principal.keypair.access_key}",
+        digest=digest,
+        kind="user",
+        owner=principal.user.name,
+        projects=tuple(principal.user.groups),
     )
 
 

@@ -157,9 +157,11 @@ async def tokens_are_published_with_the_table(cluster: StoredCluster) -> None:
     expect(token in whole.tokens, "a token is not in the table")
     listed = await cluster.store.read(lambda unit: unit.endpoint_tokens.of_deployment(deployment))
     expect(list(listed) == [token], "a token is not listed")
+    expect(await cluster.store.read(lambda unit: unit.endpoint_tokens.find(token.digest)) == token, "it is not found")
     for _ in range(2):
         await cluster.store.run(lambda unit: unit.endpoint_tokens.revoke(token.spec.token_id))
     expect(not await cluster.store.read(lambda unit: unit.endpoint_tokens.of_deployment(deployment)), "it is listed")
+    expect(await cluster.store.read(lambda unit: unit.endpoint_tokens.find(token.digest)) is None, "it is found")
     delta = await cluster.store.read(lambda unit: unit.routes.table(since=whole.version))
     [revoked] = [one for one in delta.tokens if one.spec == token.spec]
     expect(revoked.revoked_ms is not None, "the change does not say that it is revoked")

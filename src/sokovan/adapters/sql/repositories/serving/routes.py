@@ -151,6 +151,12 @@ class SqlEndpointTokens:
         statement = sa.select(_TOKENS).where(*wanted).order_by(_TOKENS.c.token_id)
         return [_token(row) for row in await self._transaction.fetch(statement)]
 
+    async def find(self, digest: str) -> EndpointTokenRecord | None:
+        """See the port."""
+        wanted = (_TOKENS.c.digest == digest, _TOKENS.c.revoked_ms.is_(None))
+        row = await self._transaction.first(sa.select(_TOKENS).where(*wanted))
+        return None if row is None else _token(row)
+
     async def revoke(self, token_id: EndpointTokenId) -> None:
         """See the port."""
         values = {"revoked_ms": self._transaction.now_ms, "table_version": await next_version(self._transaction)}
