@@ -191,7 +191,7 @@ class UsageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOutcome:
-    """What a stored report brought: usage is ingested up to `usage_sequence`.
+    """The outcome of a stored report: usage is ingested up to `usage_sequence`.
 
     `grants` are the leases of budgets in the `month`.
     """

@@ -71,7 +71,7 @@ class TokenLease:
         self.terms, self.term, self.unstored, self.missing = terms, term, unstored, 0
 
     def report(self, key_id: str, now_ms: int) -> BudgetReport | None:
-        """What the manager should lease; None if nothing changes."""
+        """The report of what the manager should lease; None if nothing changes."""
         held = self.terms is not None and self.terms.tokens > 0
         idle = now_ms - self.used_ms >= IDLE_MS and not (self.reserved or self.unstored or self.missing)
         if held and idle:

@@ -43,7 +43,7 @@ def test_an_unknown_key_is_refused_and_asked_about_again_soon() -> None:
 
 
 @pytest.mark.parametrize(
-    "secret", [b"", b"sk-", b"ske_short", b"sk-abc." + b"x" * 44, b"x" * 300, b"ske_" + b"\xff" * 43]
+    "secret", [b"", b"sk-", b"ske_short", b"sk-abc." + b"x" * 44, b"ske_" + b"\xff" * 43]
 )
 def test_a_malformed_key_is_refused_without_a_question(secret: bytes) -> None:
     assert KeyVerdicts(has_manager=True).find(secret, 0) is INVALID

@@ -91,7 +91,7 @@ async def usage_counts_against_the_lease_once(cluster: StoredCluster) -> None:
 
 
 async def a_lease_that_is_given_back_is_free_for_others(cluster: StoredCluster) -> None:
-    """What was used of it is not."""
+    """The part of it that was used is not."""
     key, first, second = await _budgeted(cluster), report_of(cluster), report_of(cluster)
     await _reported(cluster, first, key, _need(key, BUDGET))
     await _reported(cluster, first, key, sequence=1, tokens=400)
