@@ -75,7 +75,7 @@ class ProxyContext:
     demanded: asyncio.Event = field(default_factory=asyncio.Event)
     metrics: Callable[[], bytes] = lambda: b""
     verdicts: KeyVerdicts = field(default_factory=KeyVerdicts)
-    ask_key: Callable[[bytes, Callable[[], None]], None] = lambda _secret, told: told()
+    ask_key: Callable[[bytes, Callable[[], None]], None] = lambda _secret, known: known()
     keys_cached: dict[bytes, KeyEntry] = field(default_factory=dict)
 
     def now_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""What is known about keys that are not in the table, and for how long.
+"""Verdicts on keys that are not in the table, each for a short time.
 
 The manager is asked about each. A verdict is fresh for a while; then the manager is asked
 again, at first beside the requests, later before they go on. While it is away, keys that

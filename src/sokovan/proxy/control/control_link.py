@@ -139,7 +139,10 @@ class ControlLink:
             waiting.recheck()
 
     async def key(self, secret: bytes) -> KeyEntry | None:
-        """The entry of a key that is not in the table. Raises ManagerAway, MalformedMessage."""
+        """The entry of a key that is not in the table.
+
+        Raises ManagerAway, MalformedMessage.
+        """
         content = await self._call("POST", KEYS_PATH, content=encode(KeyQuestion(secret.decode())))
         return decode_key(content).entry
 

@@ -15,20 +15,20 @@ ANSWER_S = 5.0
 
 
 class KeyLookups:
-    """Questions under way; a request that waits is told when its verdict is there."""
+    """Questions under way; a request that waits is called when its verdict is there."""
 
     def __init__(self, context: ProxyContext, fetch: Callable[[bytes], Awaitable[KeyEntry | None]]) -> None:
         self._context, self._fetch = context, fetch
         self._waiting: dict[bytes, list[Callable[[], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def ask(self, secret: bytes, told: Callable[[], None]) -> None:
-        """Ask about a key; `told` is called when there is a verdict."""
+    def ask(self, secret: bytes, known: Callable[[], None]) -> None:
+        """Ask about a key; `known` is called when there is a verdict."""
         waiting = self._waiting.get(secret)
         if waiting is not None:
-            waiting.append(told)
+            waiting.append(known)
             return
-        self._waiting[secret] = [told]
+        self._waiting[secret] = [known]
         task = self._context.loop.create_task(self._asked(secret))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -42,5 +42,5 @@ class KeyLookups:
         except (ManagerAway, MalformedMessage, TimeoutError):
             context.verdicts.unanswered(secret, context.now_ms())
         finally:
-            for told in self._waiting.pop(secret, ()):
-                told()
+            for known in self._waiting.pop(secret, ()):
+                known()

@@ -1,4 +1,4 @@
-"""What a proxy asks about a key that is not in its table, and the answer.
+"""The question of a proxy about a key that is not in its table, and the answer.
 
 Sent by `POST /api/v1/serving/keys`: keys of users are in no table, and an endpoint token
 that was just created is not in it yet.
