@@ -42,9 +42,7 @@ def test_an_unknown_key_is_refused_and_asked_about_again_soon() -> None:
     assert verdicts.find(TOKEN, REFUSED_MS) == UnknownKey(TOKEN)
 
 
-@pytest.mark.parametrize(
-    "secret", [b"", b"sk-", b"ske_short", b"sk-abc." + b"x" * 44, b"ske_" + b"\xff" * 43]
-)
+@pytest.mark.parametrize("secret", [b"", b"sk-", b"ske_short", b"sk-abc." + b"x" * 44, b"ske_" + b"\xff" * 43])
 def test_a_malformed_key_is_refused_without_a_question(secret: bytes) -> None:
     assert KeyVerdicts(has_manager=True).find(secret, 0) is INVALID
 
