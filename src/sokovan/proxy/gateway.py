@@ -54,7 +54,9 @@ def destination(
     """The destination of a request by its head; `local`: from this machine."""
     path = head.target.partition(b"?")[0]
     if path.startswith(b"/-/"):
-        return _own(context, path, local=local)
+        # Behind another proxy on this machine every client has a local address.
+        direct = not (head.field(b"x-forwarded-for") or head.field(b"forwarded"))
+        return _own(context, path, local=local and direct)
     key = key_of(context, head)
     if isinstance(key, ProxyRefusal | UnknownKey):
         return key

@@ -101,6 +101,8 @@ class ProxyServer:
             attempt = exchange.attempt
             if attempt is None or attempt.progress not in {Progress.SENT, Progress.STREAMING}:
                 continue
+            if not attempt.awaits_endpoint:
+                continue
             endpoint = attempt.endpoint
             if now_ms - max(attempt.heard_ms, endpoint.last_byte_ms) >= STALL_MS:
                 silent[endpoint] = silent.get(endpoint, 0) + 1

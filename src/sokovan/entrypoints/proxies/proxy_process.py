@@ -18,6 +18,7 @@ from sokovan.adapters.local.random_source import number
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
+from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
@@ -79,6 +80,7 @@ def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
 
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
     """Run a proxy until SIGINT or SIGTERM. Raises ProxyPortTaken."""
+    raise_open_files()
     several = options.workers > 1
     with contextlib.closing(_listener(options, shared=several)) as listener:
         if not several:

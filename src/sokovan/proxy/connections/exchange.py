@@ -123,9 +123,11 @@ class Exchange:
         if self.ended or self._asks_key:
             return
         if message.streams_up:
-            connection = self.attempt.connection if self.attempt else None
-            if connection is not None and message.head.chunked:
-                connection.transport.write(CHUNKED_END)
+            attempt = self.attempt
+            if attempt is not None and attempt.connection is not None:
+                attempt.heard_ms = self._context.now_ms()
+                if message.head.chunked:
+                    attempt.connection.transport.write(CHUNKED_END)
             return
         if self._refusal is None and self._inference is not None:
             self._refusal = self._resolve(self._inference)
@@ -314,12 +316,8 @@ class Exchange:
 
     def client_writable(self, *, writable: bool) -> None:
         """Read from the endpoint only while the client takes what comes."""
-        connection = self.attempt.connection if self.attempt else None
-        if connection is not None and not connection.transport.is_closing():
-            if writable:
-                connection.transport.resume_reading()
-            else:
-                connection.transport.pause_reading()
+        if self.attempt is not None:
+            self.attempt.client_writable(writable=writable)
 
     def client_gone(self) -> None:
         """Free place and endpoint at once."""
