@@ -1,4 +1,4 @@
-"""Who may use the local address of `sokovan open`: the browser that had its ticket.
+"""The gate before the local address of `sokovan open`: a ticket, then a cookie.
 
 Any program of this machine and any page in the browser can connect to a local port. A
 request goes on only with the cookie that the ticket was exchanged for, and only if it is

@@ -95,7 +95,7 @@ async def _open(
         flush_output()
         print_status("the address works once; Ctrl-C ends it")
         if browser:
-            import webbrowser  # noqa: PLC0415  # only here
+            import webbrowser  # noqa: PLC0415  # it loads only where a browser is started
 
             await asyncio.to_thread(webbrowser.open, url)
         await asyncio.Event().wait()

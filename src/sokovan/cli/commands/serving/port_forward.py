@@ -143,7 +143,7 @@ async def _serve(
 
 
 async def relay(connection: AsyncExecution, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy in both directions until the session's side ends, or the local one has gone."""
+    """Copy in both directions until the session's side ends, or the local one does."""
     sending = asyncio.create_task(_send(connection, reader))
     try:
         async for piece in connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0024_budget_leases
+from sokovan.adapters.sql.migrations import v0025_budget_leases
 from sokovan.domain.serving.budget import BudgetNeed
 from sokovan.testing.contracts.repositories.routes import report_of, tokened
 from sokovan.testing.contracts.repositories.serving import created
@@ -18,7 +18,7 @@ async def test_a_token_of_an_existing_database_can_be_leased(backend: Backend, r
     async with StoredCluster.open(backend.url(request)) as cluster:
         database = cluster.store.database
         token = await tokened(cluster, (await created(cluster)).deployment_id)
-        await migration.downgrade(database, v0024_budget_leases.down_revision or "base")
+        await migration.downgrade(database, v0025_budget_leases.down_revision or "base")
         await migration.upgrade(database)
         needs = [BudgetNeed(key_id=token.spec.token_id, tokens=1)]
         outcome = await cluster.store.run(lambda unit: unit.proxies.report(report_of(cluster), (), needs))

@@ -7,8 +7,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME
 
-revision = "0024"
-down_revision: str | None = "0023"
+revision = "0025"
+down_revision: str | None = "0024"
 
 
 def upgrade() -> None:
