@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
 from tests.acceptance.embedded import SOKOVAN, Embedded, until
@@ -128,3 +130,68 @@ def test_a_port_of_a_session_is_reached_from_this_machine(machine: Embedded) -> 
     refused = machine.cli("port-forward", "echo", "smtp")
     assert (refused.returncode, "its ports are web" in refused.stderr) == (2, True)
     machine.end("echo")
+
+
+PAGE = """
+import os, socket, threading
+def serve(visitor):
+    with visitor:
+        head = visitor.recv(65536)
+        if b"upgrade: websocket" in head.lower():
+            visitor.sendall(b"HTTP/1.1 101 OK\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\\r\\n")
+            while piece := visitor.recv(65536):
+                visitor.sendall(piece.upper())
+        else:
+            visitor.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%b" % (len(head), head))
+with socket.create_server(("127.0.0.1", int(os.environ["SOKOVAN_PORT_WEB"]))) as listener:
+    print("serves", flush=True)
+    while True:
+        threading.Thread(target=serve, args=(listener.accept()[0],)).start()
+"""
+
+
+def test_an_application_of_a_session_is_opened_once_by_its_ticket(machine: Embedded) -> None:
+    small = ("--cpus", "0.2", "--mem", "64MiB")
+    command = ("--", sys.executable, "-c", PAGE)
+    assert machine.cli("run", "--detach", "--name", "page", "--port", "web", *small, *command).returncode == 0
+    machine.says("page", "serves")
+    opened = subprocess.Popen(
+        [SOKOVAN, "open", "page"],
+        env=machine.environment,
+        cwd=machine.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert opened.stdout is not None
+        url = urlsplit(opened.stdout.readline().strip())
+        assert url.netloc.startswith("web--")
+
+        def ask(target: str, **fields: str) -> httpx2.Response:
+            local, headers = f"http://127.0.0.1:{url.port}{target}", {"host": url.netloc, **fields}
+            return httpx2.get(local, headers=headers, trust_env=False, timeout=60)
+
+        ticket = f"{url.path}?{url.query}"
+        assert ask("/").status_code == 403
+        exchanged = ask(ticket)
+        assert exchanged.status_code == 303
+        cookie = exchanged.headers["set-cookie"].partition(";")[0]
+        assert ask(ticket).status_code == 403, "a ticket is good for one use"
+        answer = ask("/tree", cookie=f"theirs=1; {cookie}")
+        assert answer.status_code == 200
+        assert answer.text.startswith("GET /tree HTTP/1.1\r\n")
+        assert "theirs=1" in answer.text
+        assert cookie not in answer.text
+        assert ask("/", cookie=cookie, origin="http://evil.example").status_code == 403
+        with socket.create_connection(("127.0.0.1", url.port)) as visit:
+            fields = f"Host: {url.netloc}\r\nCookie: {cookie}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            visit.sendall(f"GET /socket HTTP/1.1\r\n{fields}\r\n".encode())
+            assert b" 101 " in visit.recv(65536)
+            visit.sendall(b"hello")
+            assert visit.recv(65536) == b"HELLO"
+    finally:
+        opened.send_signal(signal.SIGINT)
+        opened.communicate(timeout=60)
+    assert opened.returncode == 0
+    machine.end("page")

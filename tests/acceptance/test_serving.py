@@ -87,6 +87,12 @@ def test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back(
         assert '"chat.completion"' in done.stdout
     assert len(server.cli("chat", NAME, "hello").stdout.split()) == 16
     assert asked(told, "ske_wrong").status_code == 401
+    # A user's own key is good for the user's deployments, and a new token at once.
+    assert asked(told, (server.data / "token").read_text(encoding="ascii").strip()).status_code == 200
+    made = server.cli_json("token", "create", NAME)
+    assert asked(told, made["token"]).status_code == 200
+    assert server.cli("token", "revoke", NAME, made["id"], "--yes").returncode == 0
+    until(lambda: asked(told, made["token"]).status_code == 401, limit_s=LIMIT_S, what="the token is refused")
 
     assert server.cli("deployment", "scale", NAME, "3").returncode == 0
     serves(server, 3)
@@ -114,6 +120,31 @@ def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str,
         parts = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**ask, stream=True)]
         assert "".join(parts) == whole.choices[0].message.content
         assert [model.id for model in client.models.list()] == [NAME]
+
+
+def test_a_monthly_budget_is_counted_exactly_and_ends_with_a_time(served: tuple[Embedded, Mapping[str, Any]]) -> None:
+    server, told = served
+    made = server.cli_json("token", "create", NAME, "--tokens-per-month", "150")
+    body = {"model": NAME, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 60}
+    headers = {"authorization": f"Bearer {made['token']}"}
+    ask = partial(httpx2.post, f"{told['url']}/chat/completions", json=body, headers=headers, timeout=60)
+    used, answer = 0, ask(trust_env=False)
+    while answer.status_code == 200:
+        used += answer.json()["usage"]["total_tokens"]
+        assert used <= 150
+        answer = ask(trust_env=False)
+    assert used > 0
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "token-budget"), answer.text
+    assert f"{150 - used} of the key's 150 tokens per month are left" in answer.json()["error"]["message"]
+    assert int(answer.headers["retry-after"]) >= 1
+
+    def shown() -> Mapping[str, Any]:
+        [token] = [one for one in server.cli_json("token", "ls", NAME) if one["id"] == made["id"]]
+        found: Mapping[str, Any] = token
+        return found
+
+    until(lambda: shown()["tokens_used"] == used, limit_s=LIMIT_S, what="the usage is reported")
+    assert shown()["renewed_at"].endswith("-01T00:00:00.000Z")
 
 
 def test_a_real_engine_is_served_from_a_file(

@@ -61,6 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         f"{_COMMANDS}.serving.port_forward:port_forward",
         "Make ports of a session available on this machine.",
     ),
+    "open": (f"{_COMMANDS}.serving.open_app:open_app", "Open a web application of a session in the browser."),
     "cp": (f"{_COMMANDS}.session_files:cp", "Copy files between this machine and a session."),
     "shell": (f"{_SESSIONS}.shell:shell", "Open a shell in a new or a running session."),
     "wait": (f"{_SESSIONS}.lifecycle:wait", "Wait until sessions reach a state."),
@@ -131,7 +132,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # The order of `sokovan --help`; tests check that every first word is listed.
 SECTIONS = {
     "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
-    "Sessions": ("ps", "why", "plan", "logs", "exec", "cp", "port-forward", "wait", "stop", "cancel", "session"),
+    "Sessions": (
+        "ps", "why", "plan", "logs", "exec", "cp", "port-forward",
+        "open", "wait", "stop", "cancel", "session",
+    ),
     "Serving": ("serve", "chat", "deployment", "token"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sokovan.proxy.accounts.key_limits import KeyAccounts
+from sokovan.proxy.accounts.key_verdicts import INVALID, KeyVerdicts, UnknownKey
 from sokovan.proxy.accounts.token_counts import TokenCount
 from sokovan.proxy.accounts.usage_ledger import UsageLedger
+from sokovan.proxy.http.error_bodies import ProxyRefusal
 from sokovan.proxy.routing.choice import Draws
 from sokovan.proxy.routing.retries import RetryBudget
 from sokovan.proxy.routing.table_state import TableState
@@ -50,7 +52,8 @@ class ProxyContext:
     """Table, accounts and limits of one proxy.
 
     `wall_ms` is the time of day; all time-outs use the monotonic clock of the loop. `exchanges`
-    are the requests under way, `clients` the open connections.
+    are the requests under way, `clients` the open connections, `unleased` the requests that
+    wait for a lease of their key's budget. `ask_key` asks the manager about a key.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -64,26 +67,39 @@ class ProxyContext:
     counters: ProxyCounters = field(default_factory=ProxyCounters)
     exchanges: set[Any] = field(default_factory=set)
     clients: set[Any] = field(default_factory=set)
+    unleased: set[Any] = field(default_factory=set)
     held_bytes: int = 0
     table_ms: int = 0
     manager_seen_ms: int = 0
     draining: bool = False
     demanded: asyncio.Event = field(default_factory=asyncio.Event)
     metrics: Callable[[], bytes] = lambda: b""
+    verdicts: KeyVerdicts = field(default_factory=KeyVerdicts)
+    ask_key: Callable[[bytes, Callable[[], None]], None] = lambda _secret, known: known()
     keys_cached: dict[bytes, KeyEntry] = field(default_factory=dict)
 
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
         return int(self.loop.time() * 1000)
 
-    def key_of(self, secret: bytes) -> KeyEntry | None:
-        """The valid key with this secret."""
+    def key_of(self, secret: bytes) -> KeyEntry | ProxyRefusal | UnknownKey:
+        """The valid key with this secret, or why there is none."""
         key = self.keys_cached.get(secret)
         if key is None:
             key = self.table.key_of(secret)
             if key is None:
-                return None
+                return self._verdict(secret)
             if len(self.keys_cached) >= KEYS_CACHED_MAX:
                 self.keys_cached.clear()
             self.keys_cached[secret] = key
-        return key if not key.expires_at_ms or self.wall_ms() < key.expires_at_ms else None
+        return key if not key.expires_at_ms or self.wall_ms() < key.expires_at_ms else INVALID
+
+    def _verdict(self, secret: bytes) -> KeyEntry | ProxyRefusal | UnknownKey:
+        """The verdict on a key that is not in the table."""
+        now_ms = self.now_ms()
+        found = self.verdicts.find(secret, now_ms)
+        if not isinstance(found, KeyEntry):
+            return found
+        if not self.verdicts.is_fresh(secret, now_ms):
+            self.ask_key(secret, lambda: None)
+        return found if not found.expires_at_ms or self.wall_ms() < found.expires_at_ms else INVALID

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sokovan.proxy.accounts.key_verdicts import UnknownKey
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.http.error_bodies import ProxyRefusal
 from sokovan.proxy.http.heads import RequestHead
@@ -49,13 +50,15 @@ class Passage:
 
 def destination(
     context: ProxyContext, head: RequestHead, *, local: bool
-) -> Inference | Passage | OwnAnswer | ProxyRefusal:
+) -> Inference | Passage | OwnAnswer | ProxyRefusal | UnknownKey:
     """The destination of a request by its head; `local`: from this machine."""
     path = head.target.partition(b"?")[0]
     if path.startswith(b"/-/"):
-        return _own(context, path, local=local)
-    key = _key(context, head)
-    if isinstance(key, ProxyRefusal):
+        # Behind another proxy on this machine every client has a local address.
+        direct = not (head.field(b"x-forwarded-for") or head.field(b"forwarded"))
+        return _own(context, path, local=local and direct)
+    key = key_of(context, head)
+    if isinstance(key, ProxyRefusal | UnknownKey):
         return key
     if path in INFERENCE_PATHS:
         return Inference(key, path) if head.method == b"POST" else _not_allowed(b"POST")
@@ -97,7 +100,8 @@ def _not_allowed(method: bytes) -> ProxyRefusal:
     return ProxyRefusal(405, "method-not-allowed", f"use {method.decode()}")
 
 
-def _key(context: ProxyContext, head: RequestHead) -> KeyEntry | ProxyRefusal | None:
+def key_of(context: ProxyContext, head: RequestHead) -> KeyEntry | ProxyRefusal | UnknownKey | None:
+    """The key of a request, or why it is not valid; None if it has none."""
     authorization, secret = head.known.get(b"authorization"), head.known.get(b"x-api-key")
     if authorization is not None:
         if secret is not None:
@@ -107,8 +111,7 @@ def _key(context: ProxyContext, head: RequestHead) -> KeyEntry | ProxyRefusal | 
             return ProxyRefusal(401, "invalid-key", "send the key as Authorization: Bearer KEY")
     if secret is None:
         return None
-    found = context.key_of(secret.strip())
-    return found or ProxyRefusal(401, "invalid-key", "the API key is unknown, expired or revoked")
+    return context.key_of(secret.strip())
 
 
 def _own(context: ProxyContext, path: bytes, *, local: bool) -> OwnAnswer | ProxyRefusal:
@@ -153,6 +156,8 @@ def _passage(context: ProxyContext, head: RequestHead, key: KeyEntry | None) -> 
     )
     usable = [route for route in found if may_use(key, route.entry)]
     if len(usable) == 1:
+        if key is not None and (key.limits.budgeted or key.limits.tokens_per_minute is not None):
+            return ProxyRefusal(403, "token-limited-key", "tokens of this key are limited, and counted at /v1 only")
         return Passage(key, usable[0], rest if rest.startswith(b"/") else b"/" + rest)
     if usable:
         return ProxyRefusal(400, "ambiguous-name", f"several deployments are called {name!r}; use the id of one")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sokovan.proxy.accounts.key_limits import TOKENS_DEFAULT
+from sokovan.proxy.accounts.token_counts import CHARACTERS_PER_TOKEN
 from sokovan.proxy.http.error_bodies import ProxyRefusal
 from sokovan.proxy.routing.prefixes import prefix_chain
 
@@ -36,7 +37,10 @@ INFERENCE_PATHS = _WITH_OPTIONS | {b"/v1/embeddings", b"/v1/responses"}
 
 @dataclass(frozen=True, slots=True)
 class InferenceCall:
-    """An inference call; `adds_usage`: the proxy asks for the usage of its stream."""
+    """An inference call; `adds_usage`: the proxy asks for the usage of its stream.
+
+    `tokens_max` is about the most that it may use: its prompt, and the output it allows.
+    """
 
     model: str
     streams: bool
@@ -60,7 +64,7 @@ def read_call(path: bytes, body: bytes) -> InferenceCall | ProxyRefusal:
         model=found.model[:1024],
         streams=streams,
         adds_usage=streams and path in _WITH_OPTIONS and not _wants_usage(found.stream_options),
-        tokens_max=max(1, min(asked, 1 << 30)) if asked else TOKENS_DEFAULT,
+        tokens_max=max(1, min(asked or TOKENS_DEFAULT, 1 << 30)) + len(body) // CHARACTERS_PER_TOKEN,
         chain=prefix_chain(bytes(prompt)),
     )
 

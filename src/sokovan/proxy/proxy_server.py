@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 from sokovan.ports.environment import Clock
+from sokovan.proxy.accounts.key_verdicts import UnknownKey
 from sokovan.proxy.connections.attempt import Progress
 from sokovan.proxy.connections.client_connection import ClientConnection
 from sokovan.proxy.connections.exchange import Exchange, serve_waiting
@@ -14,6 +15,8 @@ from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.probes import Probes
 from sokovan.proxy.control.proxy_metrics import exposition
+from sokovan.proxy.gateway import key_of
+from sokovan.proxy.http.error_bodies import ProxyRefusal
 from sokovan.proxy.routing.endpoint_state import STALL_MS, STALLED_REQUESTS, EndpointState
 from sokovan.wire.serving.route_table import TableUpdate
 
@@ -60,9 +63,12 @@ class ProxyServer:
         """Close the upgraded connections of keys that are gone."""
         for exchange in list(self._context.exchanges):
             attempt = exchange.attempt
-            if attempt is None or attempt.progress is not Progress.SPLICED:
+            if attempt is None or attempt.progress is not Progress.SPLICED or exchange.key is None:
                 continue
-            if exchange.key is not None and exchange.key_id not in self._context.table.keys:
+            found = key_of(self._context, exchange.message.head)
+            if isinstance(found, UnknownKey):
+                self._context.ask_key(found.secret, lambda: None)
+            elif isinstance(found, ProxyRefusal) and found.status == 401:
                 attempt.upstream_lost("revoked", reused=False)
 
     async def run(self) -> None:
@@ -80,6 +86,7 @@ class ProxyServer:
             exchange.overdue(now_ms)
         for client in list(context.clients):
             client.overdue(now_ms)
+        self._close_revoked()
         self._find_stalls(now_ms)
         known = {one for route in context.table.routes.values() for one in route.endpoints}
         self._pools.close_idle(now_ms, known.__contains__)
@@ -93,6 +100,8 @@ class ProxyServer:
         for exchange in self._context.exchanges:
             attempt = exchange.attempt
             if attempt is None or attempt.progress not in {Progress.SENT, Progress.STREAMING}:
+                continue
+            if not attempt.awaits_endpoint:
                 continue
             endpoint = attempt.endpoint
             if now_ms - max(attempt.heard_ms, endpoint.last_byte_ms) >= STALL_MS:

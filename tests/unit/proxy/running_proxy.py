@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -263,3 +264,7 @@ def body_of(answer: bytes) -> bytes:
         whole += rest[: int(size, 16)]
         body = rest[int(size, 16) + 2 :]
     return whole
+
+
+def code_of(answer: bytes) -> str:
+    return str(json.loads(body_of(answer))["error"]["code"])

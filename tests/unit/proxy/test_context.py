@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from sokovan.proxy import context as module
+from sokovan.proxy.accounts.key_verdicts import INVALID
 from sokovan.proxy.accounts.token_counts import TokenCount
 from sokovan.proxy.accounts.usage_ledger import UsageLedger
 from sokovan.proxy.context import ProxyContext, ProxyCounters
 from sokovan.proxy.routing.choice import Draws
+from sokovan.wire.serving.route_table import KeyEntry
 from tests.unit.proxy.running_proxy import KEY, key_of, table_of
 
 
@@ -25,13 +27,13 @@ async def test_keys_are_found_again_and_expire_by_the_time_of_day() -> None:
 
     for _ in range(2):
         found = context.key_of(KEY)
-        assert found is not None
+        assert isinstance(found, KeyEntry)
         assert found.key_id == "key-1"
     assert len(context.keys_cached) == 1
-    assert context.key_of(b"other") is None
+    assert context.key_of(b"other") is INVALID
     assert len(context.keys_cached) <= module.KEYS_CACHED_MAX
     now[0] = 2_000
-    assert context.key_of(KEY) is None
+    assert context.key_of(KEY) is INVALID
 
 
 def test_tokens_are_counted_by_kind() -> None:

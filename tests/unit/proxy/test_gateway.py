@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from sokovan.wire.serving.route_table import RouteEntry
+from sokovan.wire.serving.route_table import KeyLimits, RouteEntry
 from tests.unit.proxy.running_proxy import (
     body_of,
     call,
+    code_of,
     endpoint_of,
     engines,
     get,
@@ -22,10 +23,6 @@ from tests.unit.proxy.running_proxy import (
 )
 
 OTHER = route_of(deployment_id="deployment-2", name="other", models=("other", "org/other-7b"), project="research")
-
-
-def code_of(answer: bytes) -> str:
-    return str(json.loads(body_of(answer))["error"]["code"])
 
 
 def for_model(model: str) -> bytes:
@@ -146,3 +143,12 @@ async def test_a_proxy_is_ready_once_it_has_a_table() -> None:
 
 def test_a_route_is_private_unless_it_says_otherwise() -> None:
     assert RouteEntry(deployment_id="d", name="n", project="p", owner="o").access == "private"
+
+
+@pytest.mark.parametrize("limits", [KeyLimits(budgeted=True), KeyLimits(tokens_per_minute=100)])
+async def test_a_key_with_a_limit_of_tokens_cannot_avoid_their_count(limits: KeyLimits) -> None:
+    keys = (key_of(limits=limits),)
+    async with proxy_with(table_of(route_of(), keys=keys)) as proxy:
+        answer = await proxy.send(call("/d/chat/v1/chat/completions"))
+
+        assert (status_of(answer), code_of(answer)) == (403, "token-limited-key")

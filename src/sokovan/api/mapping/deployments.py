@@ -11,6 +11,7 @@ from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import DeploymentId, EndpointTokenId, QueueName, ScalingGroupName
 from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.serving.budget import Month
 from sokovan.domain.serving.deployment import DeploymentAccess, DeploymentSpec, deployment_health
 from sokovan.domain.serving.engine import EngineDefinition, Probe, RoutingPolicy
 from sokovan.domain.serving.records import (
@@ -245,9 +246,10 @@ def rollout_view(record: RolloutRecord) -> RolloutView:
     )
 
 
-def token_view(record: EndpointTokenRecord) -> EndpointTokenView:
-    """The view of a token, without its digest."""
+def token_view(record: EndpointTokenRecord, month: Month, *, used: int) -> EndpointTokenView:
+    """The view of a token, without its digest; `used` are its tokens of the month."""
     spec = record.spec
+    budgeted = spec.limits.tokens_per_month is not None
     return EndpointTokenView(
         id=spec.token_id,
         deployment=spec.deployment_id,
@@ -256,6 +258,8 @@ def token_view(record: EndpointTokenRecord) -> EndpointTokenView:
         created_at=time_text(record.created_ms),
         expires_at=time_text_or_none(spec.expires_ms),
         revoked_at=time_text_or_none(record.revoked_ms),
+        tokens_used=used,
+        renewed_at=time_text(month.end * 60_000) if budgeted else None,
         **{name: getattr(spec.limits, name) for name in _LIMITS},
     )
 

@@ -13,7 +13,7 @@ Flags = Mapping[str, str | None]
 # Kind of the positional arguments of a command.
 ARGUMENT_KINDS = {
     **dict.fromkeys(("logs", "why", "session show", "session history", "session why", "session files"), "session"),
-    **dict.fromkeys(("exec", "shell", "port-forward", "wait", "stop", "session stop"), "live-session"),
+    **dict.fromkeys(("exec", "shell", "port-forward", "open", "wait", "stop", "session stop"), "live-session"),
     **dict.fromkeys(("cancel", "session release"), "waiting-session"),
     **{f"deployment {verb}": "deployment" for verb in ("show", "scale", "update", "promote", "rollback", "history")},
     **dict.fromkeys(("deployment why", "deployment rm", "chat"), "deployment"),

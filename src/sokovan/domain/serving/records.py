@@ -10,6 +10,7 @@ from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.lifecycle.route import RouteStatus
+from sokovan.domain.serving.budget import BudgetGrant, Month
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.revision import RevisionSpec
@@ -150,10 +151,14 @@ class RouteDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRecord:
-    """The last report of one proxy; `version` is that of the table it acknowledged."""
+    """The last report of one proxy; `version` is that of the table it acknowledged.
+
+    `number` counts the reports of an incarnation.
+    """
 
     proxy_id: str
     incarnation: int
+    number: int = 0
     epoch: str
     version: int
     reported_ms: int
@@ -177,6 +182,23 @@ class UsageCount:
     output_tokens: int = 0
     estimated_requests: int = 0
     estimated_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, estimated ones too."""
+        return self.input_tokens + self.output_tokens + self.estimated_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOutcome:
+    """The outcome of a stored report: usage is ingested up to `usage_sequence`.
+
+    `grants` are the leases of budgets in the `month`.
+    """
+
+    usage_sequence: int
+    month: Month
+    grants: tuple[BudgetGrant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,13 @@ from sokovan.adapters.local.random_source import number
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
+from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
+from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.control_link import WAIT_S, ControlLink
+from sokovan.proxy.control.key_lookups import KeyLookups
 from sokovan.proxy.proxy_server import ProxyServer
 from sokovan.proxy.routing.choice import Draws
 from sokovan.wire.serving.serving_codec import encode
@@ -77,6 +80,7 @@ def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
 
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
     """Run a proxy until SIGINT or SIGTERM. Raises ProxyPortTaken."""
+    raise_open_files()
     several = options.workers > 1
     with contextlib.closing(_listener(options, shared=several)) as listener:
         if not several:
@@ -133,6 +137,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         ledger=folder.ledger,
         log=log,
         accounts=KeyAccounts(workers=options.workers),
+        verdicts=KeyVerdicts(has_manager=bool(options.manager)),
     )
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
@@ -145,6 +150,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
             link = ControlLink(
                 context, client, folder.identity, clock=clock, apply=server.apply, save_usage=folder.save_usage
             )
+            context.ask_key = KeyLookups(context, link.key).ask
             running += [tasks.create_task(link.follow_table()), tasks.create_task(link.send_reports())]
         await server.listen(listener)
         host, port = listener.getsockname()[:2]

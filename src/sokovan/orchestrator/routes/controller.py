@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from sokovan.domain.errors import Conflict, InvalidSpec, ObjectNotFound
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import DeploymentId, EndpointTokenId
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.serving.records import EndpointTokenRecord
@@ -51,13 +51,8 @@ class RouteController:
     async def create_token(self, spec: EndpointTokenSpec, caller: Caller) -> NewToken:
         """Store a new token of a deployment; its id is given here.
 
-        Raises NotFound, Conflict, InvalidSpec.
+        Raises NotFound, Conflict.
         """
-        if spec.limits.tokens_per_month is not None:
-            problem = "monthly budgets are not enforced yet; use tokens_per_minute"
-            raise InvalidSpec(
-                what="token", field="tokens_per_month", value=spec.limits.tokens_per_month, problem=problem
-            )
         token = TOKEN_PREFIX + self._secrets()
         wanted = replace(spec, token_id=EndpointTokenId(self._ids.new("tok")))
 

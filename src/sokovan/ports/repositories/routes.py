@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.ids import DeploymentId, EndpointTokenId, RouteId
 from sokovan.domain.lifecycle.route import RouteTrigger
 from sokovan.domain.records import Change, HistoryEntry
+from sokovan.domain.serving.budget import BudgetNeed
 from sokovan.domain.serving.records import (
     EndpointTokenRecord,
     ProxyRecord,
+    ReportOutcome,
     RouteRecord,
     ServingTable,
     UsageCount,
@@ -65,17 +67,27 @@ class EndpointTokenRepository(Protocol):
     async def of_deployment(self, deployment_id: DeploymentId) -> Sequence[EndpointTokenRecord]:
         """The tokens of a deployment that are not revoked, by id."""
 
+    async def find(self, digest: str) -> EndpointTokenRecord | None:
+        """The token with a digest; None if there is none, or it is revoked."""
+
     async def revoke(self, token_id: EndpointTokenId) -> None:
         """Revoke a token, with the next version of the table. Idempotent."""
+
+    async def used(self, deployment_id: DeploymentId, *, since_minute: int) -> Mapping[str, int]:
+        """The tokens of models that each key used at a deployment since a minute."""
 
 
 class ProxyRepository(Protocol):
     """The last report of each proxy, and the usage that they reported."""
 
-    async def report(self, report: ProxyRecord, usage: Sequence[UsageCount] = ()) -> int:
-        """Store a report; the number up to which usage is ingested.
+    async def report(
+        self, report: ProxyRecord, usage: Sequence[UsageCount] = (), needs: Sequence[BudgetNeed] = ()
+    ) -> ReportOutcome:
+        """Store a report: its usage is ingested, and its needs of budgets are leased.
 
-        Each number of a proxy is ingested once.
+        Each number of usage of a proxy is ingested once. A report that was overtaken by a later
+        one brings its usage only. The leases of a key in a month are together at most its
+        budget, or what was used. A proxy that was started again has no lease.
         """
 
     async def live(self, *, since_ms: int) -> Sequence[ProxyRecord]:

@@ -1,17 +1,17 @@
 """Admission of requests by the limits of their key.
 
-Tokens are reserved by the request's own limit and settled after it. A budget of tokens per
-month is leased by the manager in parts, and holds while the manager is away.
+Tokens are reserved by the request's own limit and settled after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from sokovan.proxy.accounts.token_buckets import TokenBucket
+from sokovan.proxy.accounts.token_leases import LeaseTerm, TokenLease
 from sokovan.proxy.http.error_bodies import ProxyRefusal
-from sokovan.wire.serving.proxy_reports import BudgetLease, BudgetReport
+from sokovan.wire.serving.proxy_reports import BUDGETS_MAX, BudgetLease, BudgetReport
 from sokovan.wire.serving.route_table import KeyEntry, KeyLimits
 
 # Reserved for a request that does not limit its output.
@@ -26,9 +26,7 @@ class KeyAccount:
     requests: TokenBucket | None = None
     tokens: TokenBucket | None = None
     under_way: int = 0
-    used: int = 0
-    reserved: int = 0
-    leased: int = 0
+    lease: TokenLease = field(default_factory=TokenLease)
 
 
 class KeyAccounts:
@@ -44,7 +42,7 @@ class KeyAccounts:
         refusal = self._refusal(account, now_ms, tokens)
         if refusal is None:
             account.under_way += 1
-            account.reserved += tokens
+            account.lease.reserved += tokens
             if account.requests:
                 account.requests.take(now_ms)
             if account.tokens:
@@ -55,25 +53,30 @@ class KeyAccounts:
         """End a request: what was reserved is replaced by what was used."""
         account = self._account(key, now_ms)
         account.under_way -= 1
-        account.reserved -= reserved
-        account.used += used
+        account.lease.reserved -= reserved
+        account.lease.unstored += used
         if account.tokens:
             account.tokens.take(now_ms, used - reserved)
 
-    def lease(self, leases: Iterable[BudgetLease]) -> None:
-        """Take over the leases of budgets; each is a total, so that one may come twice."""
-        for lease in leases:
-            account = self._accounts.get(lease.key_id)
-            if account is not None:
-                account.leased = lease.tokens
+    def lease(self, leases: Iterable[BudgetLease], term: LeaseTerm, unstored: Mapping[str, int]) -> None:
+        """Take over the leases of budgets; each is whole, so that one may come twice.
 
-    def budgets(self) -> tuple[BudgetReport, ...]:
-        """The tokens of budgeted keys, for the manager."""
-        return tuple(
-            BudgetReport(key_id=key_id, used=account.used, reserved=account.reserved)
+        `unstored` is the usage of this month that the manager has not stored, by key.
+        """
+        for account in self._accounts.values():
+            account.lease.answered()
+        for lease in leases:
+            if lease.key_id in self._accounts:
+                self._accounts[lease.key_id].lease.grant(lease, term, unstored.get(lease.key_id, 0))
+
+    def budgets(self, now_ms: int) -> tuple[BudgetReport, ...]:
+        """The needs of budgeted keys, for the manager."""
+        found = (
+            account.lease.report(key_id, now_ms)
             for key_id, account in self._accounts.items()
             if account.limits.budgeted
         )
+        return tuple(one for one in found if one is not None)[:BUDGETS_MAX]
 
     def keep(self, keys: Iterable[str]) -> None:
         """Forget keys that are gone and have no request."""
@@ -108,10 +111,7 @@ class KeyAccounts:
         if account.tokens and (wait_ms := account.tokens.wait_ms(now_ms, tokens)):
             text = f"the key may use {limits.tokens_per_minute} tokens per minute"
             return ProxyRefusal(429, "token-rate", text, retry_after_s=_seconds(wait_ms))
-        if limits.budgeted and account.used + account.reserved + tokens > account.leased:
-            text = "the key's tokens of this month are used up, or not leased to this proxy yet"
-            return ProxyRefusal(429, "token-budget", text, retry_after_s=5)
-        return None
+        return account.lease.refusal(now_ms, tokens) if limits.budgeted else None
 
 
 def _seconds(milliseconds: int) -> int:

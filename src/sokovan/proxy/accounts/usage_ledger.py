@@ -72,6 +72,19 @@ class UsageLedger:
         self._open.clear()
         return closed
 
+    def unstored(self, since_minute: int) -> dict[str, int]:
+        """The tokens since a minute that the manager has not stored, by key."""
+        tokens: dict[str, int] = {}
+        for entry in self.entries:
+            if entry.minute >= since_minute:
+                used = entry.input_tokens + entry.output_tokens + entry.estimated_tokens
+                tokens[entry.key_id] = tokens.get(entry.key_id, 0) + used
+        for (minute, key_id, _, _), total in self._open.items():
+            if minute >= since_minute:
+                used = total.input_tokens + total.output_tokens + total.estimated_tokens
+                tokens[key_id] = tokens.get(key_id, 0) + used
+        return tokens
+
     def unsent(self) -> tuple[UsageEntry, ...]:
         """The oldest entries, as many as a report may have."""
         return tuple(self.entries[:USAGE_MAX])

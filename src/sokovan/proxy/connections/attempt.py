@@ -22,6 +22,8 @@ from sokovan.proxy.routing.ejection import FAILURE_STATUSES
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.route_state import RouteState
 
+# A client that takes nothing of its response for so long is taken to have left.
+UNREAD_MS = 120_000
 _BROKEN = frozenset({"refused", "reset", "malformed-response"})
 
 
@@ -73,11 +75,14 @@ class Progress(IntEnum):
 
 
 class Attempt:
-    """A try; `heard_ms` is when its endpoint sent last, or was sent the request."""
+    """A try; `heard_ms` is when its endpoint sent last, or was sent the request.
+
+    `unread_ms` is since when the client takes no more of the response; 0: it does.
+    """
 
     __slots__ = (
         "_client", "_closed", "_connect", "_context", "_head", "_owner", "_pools", "_whole", "connection", "endpoint",
-        "heard_ms", "progress", "relay", "route",
+        "heard_ms", "progress", "relay", "route", "unread_ms",
     )  # fmt: skip
 
     def __init__(self, context: ProxyContext, pools: UpstreamPools, owner: AttemptOwner, client: ClientSide) -> None:
@@ -86,6 +91,7 @@ class Attempt:
         self.relay: ResponseRelay | None = None
         self.progress = Progress.CONNECTING
         self.heard_ms = context.now_ms()
+        self.unread_ms = 0
         self._connect: asyncio.Task[None] | None = None
         self._whole = self._closed = False
         self._head = b""
@@ -134,12 +140,33 @@ class Attempt:
         self._head = b""
 
     def overdue(self, now_ms: int) -> None:
-        """Give up if the endpoint has been silent for too long."""
+        """Give up if the endpoint has been silent for too long, or the client deaf."""
+        if not self.awaits_endpoint:
+            if self.unread_ms and self.progress is Progress.STREAMING and now_ms - self.unread_ms > UNREAD_MS:
+                self._client.abort()
+            return
         limits, silent_ms = self.route.entry.limits, now_ms - self.heard_ms
         if self.progress is Progress.SENT and silent_ms > limits.first_byte_ms:
             self._fail("first-byte-timeout")
         elif self.progress is Progress.STREAMING and silent_ms > limits.silence_ms:
             self._fail("silence")
+
+    @property
+    def awaits_endpoint(self) -> bool:
+        """Whether the endpoint is to send something, not the client to send or read."""
+        return not self.unread_ms and self._owner.message.ended
+
+    def client_writable(self, *, writable: bool) -> None:
+        """Read from the endpoint only while the client takes what comes."""
+        connection, now_ms = self.connection, self._context.now_ms()
+        if connection is None or connection.transport.is_closing():
+            return
+        if writable:
+            self.unread_ms, self.heard_ms = 0, now_ms
+            connection.transport.resume_reading()
+        else:
+            self.unread_ms = now_ms
+            connection.transport.pause_reading()
 
     def _fail(self, cause: str) -> None:
         self.note_failure(cause)

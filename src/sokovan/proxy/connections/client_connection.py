@@ -23,6 +23,9 @@ IDLE_MS = 75_000
 # A client that still sends after the last response is read for this long, so that it sees the response.
 LINGER_MS = 2_000
 PIPELINED_BYTES_MAX = 64 << 10
+# Open connections of clients; each may need another one to an endpoint.
+CLIENTS_MAX = 10_000
+TOO_MANY = ProxyRefusal(503, "too-many-connections", f"{CLIENTS_MAX} clients are connected", retry_after_s=1)
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -30,8 +33,8 @@ class ClientConnection(ConnectionProtocol):
     """Reads requests, and hands each to an Exchange; the next one waits for its end."""
 
     __slots__ = (
-        "_begun_ms", "_body_bytes", "_buffer", "_context", "_decoder", "_exchange", "_in_body", "_left", "_lingers",
-        "_looping", "_pipeline_full", "_pools", "_unwanted", "local", "peer", "transport",
+        "_begun_ms", "_blocked", "_body_bytes", "_buffer", "_context", "_decoder", "_exchange", "_in_body", "_left",
+        "_lingers", "_looping", "_pipeline_full", "_pools", "_unwanted", "local", "peer", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -42,7 +45,7 @@ class ClientConnection(ConnectionProtocol):
         self._buffer = b""
         self._decoder: ChunkDecoder | None = None
         self._left = self._body_bytes = 0
-        self._in_body = self._lingers = self._looping = self._pipeline_full = self._unwanted = False
+        self._in_body = self._lingers = self._looping = self._pipeline_full = self._unwanted = self._blocked = False
         self._begun_ms = context.now_ms()
         self.peer, self.local = b"", False
 
@@ -52,7 +55,22 @@ class ClientConnection(ConnectionProtocol):
         address = transport.get_extra_info("peername")
         host = str(address[0]) if address else ""
         self.peer, self.local = host.encode(), host == "::1" or host.startswith("127.")
+        if len(self._context.clients) >= CLIENTS_MAX:
+            self._make_room()
         self._context.clients.add(self)
+
+    def _make_room(self) -> None:
+        """Close the connection that has had no request for longest, else this one."""
+        clients: set[ClientConnection] = self._context.clients
+        idle = [one for one in clients if one._exchange is None]
+        if idle:
+            oldest = min(idle, key=lambda one: one._begun_ms)
+            clients.discard(oldest)
+            oldest.transport.abort()
+        else:
+            self._context.counters.answered(TOO_MANY.status)
+            self.write(TOO_MANY.response(keep_alive=False))
+            self._linger()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """End the request of a client that has left."""
@@ -65,14 +83,19 @@ class ClientConnection(ConnectionProtocol):
         """Close: a client that sends no more is taken to have left."""
 
     def pause_writing(self) -> None:
-        """Pass back-pressure on to the endpoint."""
+        """Pass back-pressure on to the endpoint; the next request waits too."""
+        self._blocked = True
         if self._exchange is not None:
             self._exchange.client_writable(writable=False)
 
     def resume_writing(self) -> None:
-        """Let the endpoint continue."""
+        """Let the endpoint continue, or the next request begin."""
+        self._blocked = False
         if self._exchange is not None:
             self._exchange.client_writable(writable=True)
+        elif not self._lingers:
+            self._set_reading()
+            self._read_requests()
 
     def data_received(self, data: bytes) -> None:
         """Read the next part of a request."""
@@ -102,6 +125,10 @@ class ClientConnection(ConnectionProtocol):
         self._looping = True
         try:
             while self._buffer and self._exchange is None and not self._lingers:
+                if self._blocked:
+                    # Responses that nobody reads must not pile up.
+                    self._set_reading()
+                    break
                 if not self._read_request():
                     break
         finally:
@@ -219,7 +246,7 @@ class ClientConnection(ConnectionProtocol):
     def _set_reading(self) -> None:
         if self.transport.is_closing():
             return
-        if self._unwanted or self._pipeline_full:
+        if self._unwanted or self._pipeline_full or (self._blocked and self._exchange is None and not self._lingers):
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sokovan.proxy.accounts.key_verdicts import UnknownKey
 from sokovan.proxy.accounts.token_counts import TokenCount
+from sokovan.proxy.accounts.token_leases import LEASE_WANTED
 from sokovan.proxy.connections.attempt import Attempt, ClientSide, Progress
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import HELD_BYTES_MAX, ProxyContext
@@ -27,6 +29,8 @@ from sokovan.wire.serving.route_table import KeyEntry, RouteLimits
 
 _LIMITS = RouteLimits()
 _NOTHING_USED = TokenCount(0, 0)
+# How long a request waits for a lease of its key's budget.
+LEASE_WAIT_MS = 5_000
 
 
 class Exchange:
@@ -37,8 +41,8 @@ class Exchange:
     """
 
     __slots__ = (
-        "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved", "_tried", "_tries",
-        "attempt", "begun_ms", "deadline_ms", "ended", "key", "key_id", "message", "queued", "route",
+        "_asks_key", "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved", "_tried",
+        "_tries", "attempt", "begun_ms", "deadline_ms", "ended", "key", "key_id", "message", "queued", "route",
     )  # fmt: skip
 
     def __init__(self, context: ProxyContext, pools: UpstreamPools, client: ClientSide, head: RequestHead) -> None:
@@ -46,7 +50,7 @@ class Exchange:
         self.message = RequestMessage(head)
         self.begun_ms = context.now_ms()
         self.deadline_ms = 0
-        self.queued = self.ended = False
+        self.queued = self.ended = self._asks_key = False
         self.route: RouteState[Exchange] | None = None
         self.attempt: Attempt | None = None
         self.key: KeyEntry | None = None
@@ -62,11 +66,19 @@ class Exchange:
 
     def begin(self) -> None:
         """Decide by the head where the request goes; its body follows."""
-        message = self.message
-        head = message.head
         self._context.exchanges.add(self)
         self._context.retries.earn()
+        self._decide()
+
+    def _decide(self) -> None:
+        message = self.message
+        head = message.head
         found = destination(self._context, head, local=self._client.local)
+        if isinstance(found, UnknownKey):
+            self._asks_key = True
+            self._client.readable(wanted=False)
+            self._context.ask_key(found.secret, self.recheck)
+            return
         if isinstance(found, ProxyRefusal | OwnAnswer):
             self._refusal = found
         elif isinstance(found, Inference):
@@ -97,6 +109,8 @@ class Exchange:
             self._refuse(self._too_large())
         elif self._context.held_bytes > HELD_BYTES_MAX:
             self._refuse(ProxyRefusal(503, "bodies-too-large", "the proxy holds too many bodies", retry_after_s=1))
+        elif self._asks_key:
+            return
         elif self._inference is None and message.size > BODY_KEPT_MAX and not message.streams_up:
             message.streams_up = True
             self._client.readable(wanted=False)
@@ -106,19 +120,30 @@ class Exchange:
         """Take note that the request is whole, and send it."""
         message = self.message
         message.ended = True
-        if self.ended:
+        if self.ended or self._asks_key:
             return
         if message.streams_up:
-            connection = self.attempt.connection if self.attempt else None
-            if connection is not None and message.head.chunked:
-                connection.transport.write(CHUNKED_END)
+            attempt = self.attempt
+            if attempt is not None and attempt.connection is not None:
+                attempt.heard_ms = self._context.now_ms()
+                if message.head.chunked:
+                    attempt.connection.transport.write(CHUNKED_END)
             return
         if self._refusal is None and self._inference is not None:
             self._refusal = self._resolve(self._inference)
-        if self._refusal is not None:
-            self._answer(self._refusal)
-        else:
+        self._proceed()
+
+    def _proceed(self) -> None:
+        """Send the request, answer it, or let it wait for a lease of its key's budget."""
+        if self._refusal is None:
             self._dispatch()
+        elif self._refusal is LEASE_WANTED:
+            context = self._context
+            self.deadline_ms = self.deadline_ms or context.now_ms() + LEASE_WAIT_MS
+            context.unleased.add(self)
+            context.demanded.set()
+        else:
+            self._answer(self._refusal)
 
     def _body_limit(self) -> int:
         return (self.route.entry.limits if self.route else _LIMITS).body_bytes_max
@@ -143,6 +168,10 @@ class Exchange:
         """Count the request for its route and key."""
         self.route = route
         route.arrived += 1
+        return self._reserve(tokens)
+
+    def _reserve(self, tokens: int) -> ProxyRefusal | None:
+        """Admit the request by the limits of its key."""
         if self.key is None:
             return None
         self.key_id = self.key.key_id
@@ -287,12 +316,8 @@ class Exchange:
 
     def client_writable(self, *, writable: bool) -> None:
         """Read from the endpoint only while the client takes what comes."""
-        connection = self.attempt.connection if self.attempt else None
-        if connection is not None and not connection.transport.is_closing():
-            if writable:
-                connection.transport.resume_reading()
-            else:
-                connection.transport.pause_reading()
+        if self.attempt is not None:
+            self.attempt.client_writable(writable=writable)
 
     def client_gone(self) -> None:
         """Free place and endpoint at once."""
@@ -306,15 +331,33 @@ class Exchange:
             self.attempt.overdue(now_ms)
         elif self.queued and now_ms >= self.deadline_ms:
             self._refuse(ProxyRefusal(503, "queue-timeout", "no replica was free in time", retry_after_s=5))
+        elif self in self._context.unleased and now_ms >= self.deadline_ms:
+            self._refuse(LEASE_WANTED)
 
     def recheck(self) -> None:
-        """Refuse a waiting request if nothing can serve it any more."""
-        route = self.route
-        if self.queued and route is not None:
+        """Go on with a waiting request if something has changed for it."""
+        route, call = self.route, self.message.call
+        if self._asks_key:
+            self._key_known()
+        elif self in self._context.unleased and call is not None:
+            self._context.unleased.discard(self)
+            self._refusal = self._reserve(call.tokens_max)
+            self._proceed()
+        elif self.queued and route is not None:
             alive = route.alive(self._context.now_ms())
             if route.removed or (not alive and (route.entry.refusal or not (route.entry.holding or route.warming()))):
                 self._leave(route)
                 self._wait(route)
+
+    def _key_known(self) -> None:
+        """Go on with the head, and with what came of the body meanwhile."""
+        self._asks_key = False
+        if self.ended:
+            return
+        self._client.readable(wanted=True)
+        self._decide()
+        if self.message.ended and not self.ended:
+            self.body_end()
 
     def _leave(self, route: RouteState[Any]) -> None:
         route.queue.remove(self.key_id, self)
@@ -351,6 +394,7 @@ class Exchange:
             self._relay = attempt.relay
             attempt.close()
         self._context.exchanges.discard(self)
+        self._context.unleased.discard(self)
         self._context.held_bytes -= self.message.size
         self._settle()
         self._client.ended(keep_alive=keep_alive)

@@ -38,6 +38,8 @@ class UpstreamPools:
         if not connection.usable or len(idle) >= IDLE_PER_ENDPOINT_MAX or endpoint.entry.state == "DRAINING":
             connection.abandon()
             return
+        # The client of the last request may have read too slowly.
+        connection.transport.resume_reading()
         connection.reused, connection.idle_ms = True, now_ms
         idle.append(connection)
 

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import httpx2
 
 from sokovan.ports.environment import Clock
+from sokovan.proxy.accounts.token_leases import LeaseTerm
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.routing.table_state import StaleDelta
+from sokovan.wire.serving.key_questions import KEYS_PATH, KeyQuestion
 from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer
-from sokovan.wire.serving.route_table import TABLE_PATH, TableUpdate
-from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, decode_update, encode
+from sokovan.wire.serving.route_table import TABLE_PATH, KeyEntry, TableUpdate
+from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, decode_key, decode_update, encode
 
 WAIT_S = 25
 REPORT_EVERY_S = 1.0
@@ -54,6 +56,7 @@ class ControlLink:
         self._clock, self._apply, self._save_usage = clock, apply, save_usage
         self._whole = False
         self._away = False
+        self._number = 0
 
     async def follow_table(self) -> None:
         """Fetch table and deltas until cancelled."""
@@ -120,16 +123,37 @@ class ControlLink:
         content = await self._call("POST", REPORTS_PATH, content=encode(self._report()))
         answer: ReportAnswer = decode_answer(content)
         context.manager_seen_ms = context.now_ms()
-        context.accounts.lease(answer.budgets)
-        if context.ledger.stored(answer.usage_sequence):
+        stored = context.ledger.stored(answer.usage_sequence)
+        self._lease(answer)
+        if stored:
             await asyncio.to_thread(self._save_usage)
+
+    def _lease(self, answer: ReportAnswer) -> None:
+        """Take over leases of budgets, and admit the requests that waited for them."""
+        context = self._context
+        end_s = answer.month_end * 60
+        term = LeaseTerm(context.now_ms() + 1000 * end_s - context.wall_ms(), end_s)
+        unstored = context.ledger.unstored(answer.month_start) if answer.budgets else {}
+        context.accounts.lease(answer.budgets, term, unstored)
+        for waiting in list(context.unleased):
+            waiting.recheck()
+
+    async def key(self, secret: bytes) -> KeyEntry | None:
+        """The entry of a key that is not in the table.
+
+        Raises ManagerAway, MalformedMessage.
+        """
+        content = await self._call("POST", KEYS_PATH, content=encode(KeyQuestion(secret.decode())))
+        return decode_key(content).entry
 
     def _report(self) -> ProxyReport:
         context = self._context
         table, now_ms = context.table, context.now_ms()
+        self._number += 1
         return ProxyReport(
             proxy_id=self._identity.proxy_id,
             incarnation=self._identity.incarnation,
+            number=self._number,
             epoch=table.epoch,
             version=table.version,
             endpoints=tuple(
@@ -137,7 +161,7 @@ class ControlLink:
             ),
             routes=tuple(route.report() for route in table.routes.values()),
             usage=context.ledger.unsent(),
-            budgets=context.accounts.budgets(),
+            budgets=context.accounts.budgets(now_ms),
         )
 
     async def _call(self, method: str, path: str, **options: object) -> bytes:

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.routing.route_state import RouteState
 from sokovan.wire.serving.proxy_reports import FIRST_BYTE_BOUNDS_MS
 
 PREFIX = "sokovan_proxy_"
+
+
+class ProxyMetric(NamedTuple):
+    """The kind, the labels and the meaning of one metric."""
+
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
 METRICS = {
-    "responses_total": ("counter", "Responses by status."),
-    "retries_total": ("counter", "Requests that were sent to another endpoint."),
-    "clients_gone_total": ("counter", "Clients that left before their response was whole."),
-    "bad_requests_total": ("counter", "Requests whose head or body was malformed."),
-    "tokens_total": ("counter", "Tokens by kind; estimated ones were not reported by the engine."),
-    "in_flight": ("gauge", "Requests at endpoints, by deployment."),
-    "queued": ("gauge", "Requests that wait for an endpoint, by deployment."),
-    "first_byte_seconds": ("histogram", "Time to the first byte of a response, by deployment."),
-    "outstanding": ("gauge", "Requests at an endpoint."),
-    "endpoint_requests_total": ("counter", "Requests that were sent to an endpoint."),
-    "ejections_total": ("counter", "Ejections of an endpoint by cause."),
-    "connections": ("gauge", "Open connections of clients."),
-    "held_bytes": ("gauge", "Bytes of bodies that are kept."),
-    "table_version": ("gauge", "Version of the route table in force."),
-    "table_age_seconds": ("gauge", "Time since the route table was put in force."),
-    "manager_silent_seconds": ("gauge", "Time since the manager answered last."),
+    "responses_total": ProxyMetric("counter", ("status",), "Responses by status."),
+    "retries_total": ProxyMetric("counter", (), "Requests that were sent to another endpoint."),
+    "clients_gone_total": ProxyMetric("counter", (), "Clients that left before their response was whole."),
+    "bad_requests_total": ProxyMetric("counter", (), "Requests whose head or body was malformed."),
+    "tokens_total": ProxyMetric(
+        "counter", ("kind",), "Tokens by kind; estimated ones were not reported by the engine."
+    ),
+    "in_flight": ProxyMetric("gauge", ("project", "deployment"), "Requests at endpoints, by deployment."),
+    "queued": ProxyMetric("gauge", ("project", "deployment"), "Requests that wait for an endpoint, by deployment."),
+    "first_byte_seconds": ProxyMetric(
+        "histogram", ("project", "deployment", "revision"), "Time to the first byte of a response, by deployment."
+    ),
+    "outstanding": ProxyMetric("gauge", ("project", "deployment", "endpoint"), "Requests at an endpoint."),
+    "endpoint_requests_total": ProxyMetric(
+        "counter", ("project", "deployment", "endpoint"), "Requests that were sent to an endpoint."
+    ),
+    "ejections_total": ProxyMetric(
+        "counter", ("project", "deployment", "endpoint", "cause"), "Ejections of an endpoint by cause."
+    ),
+    "connections": ProxyMetric("gauge", (), "Open connections of clients."),
+    "held_bytes": ProxyMetric("gauge", (), "Bytes of bodies that are kept."),
+    "table_version": ProxyMetric("gauge", (), "Version of the route table in force."),
+    "table_age_seconds": ProxyMetric("gauge", (), "Time since the route table was put in force."),
+    "manager_silent_seconds": ProxyMetric("gauge", (), "Time since the manager answered last."),
 }
 
 
@@ -38,8 +56,8 @@ def exposition(context: ProxyContext) -> bytes:
         text = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
         samples[family if family in METRICS else name].append(f"{PREFIX}{name}{{{text}}} {value}")
     lines: list[str] = []
-    for name, (kind, meaning) in METRICS.items():
-        lines += [f"# HELP {PREFIX}{name} {meaning}", f"# TYPE {PREFIX}{name} {kind}", *samples[name]]
+    for name, metric in METRICS.items():
+        lines += [f"# HELP {PREFIX}{name} {metric.meaning}", f"# TYPE {PREFIX}{name} {metric.kind}", *samples[name]]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -58,11 +76,12 @@ def _samples(context: ProxyContext) -> Iterator[tuple[str, dict[str, str], float
     yield "table_age_seconds", {}, (now_ms - context.table_ms) / 1000
     yield "manager_silent_seconds", {}, (now_ms - context.manager_seen_ms) / 1000
     for route in context.table.routes.values():
-        yield from _route_samples(route.entry.name, route)
+        yield from _route_samples(route)
 
 
-def _route_samples(name: str, route: RouteState[Any]) -> Iterator[tuple[str, dict[str, str], float]]:
-    labels = {"deployment": name}
+def _route_samples(route: RouteState[Any]) -> Iterator[tuple[str, dict[str, str], float]]:
+    # Names are unique within a project only.
+    labels = {"project": route.entry.project, "deployment": route.entry.name}
     yield "in_flight", labels, route.in_flight
     yield "queued", labels, route.queue.length
     for revision, counters in sorted(route.counters.items()):

@@ -249,7 +249,11 @@ class DeploymentPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTokenView:
-    """One token of a deployment, without its secret."""
+    """One token of a deployment, without its secret.
+
+    `tokens_used` counts tokens of models since the begin of the month, in UTC, as far as
+    proxies have reported them; a budget is whole again at `renewed_at`.
+    """
 
     id: str
     deployment: str
@@ -262,6 +266,8 @@ class EndpointTokenView:
     tokens_per_minute: int | None = None
     concurrency: int | None = None
     tokens_per_month: int | None = None
+    tokens_used: int = 0
+    renewed_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ FIRST_BYTE_BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_00
 USAGE_MAX = 10_000
 BUDGETS_MAX = 10_000
 
+# Since 1970, and early enough for a calendar.
+Minute: TypeAlias = Annotated[int, Meta(ge=0, le=2**31)]
 ReportedHealth: TypeAlias = Literal["unknown", "healthy", "unhealthy"]
 
 
@@ -90,21 +92,26 @@ class UsageEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BudgetReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens of a budgeted key: used since the proxy started, and reserved."""
+    """The tokens that a proxy needs for a budgeted key, beyond the usage it reported.
+
+    With `returned` it gives back its lease, which it no longer uses.
+    """
 
     key_id: Identifier
-    used: Count = 0
-    reserved: Count = 0
+    needed: Count = 0
+    returned: bool = False
 
 
 class ProxyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One report; `epoch` and `version` acknowledge the table in use.
 
-    `proxy_id` is that of a folder with spooled usage, `incarnation` that of one start.
+    `proxy_id` is that of a folder with spooled usage, `incarnation` that of one start, and
+    `number` counts its reports, so that one that comes late changes nothing but usage.
     """
 
     proxy_id: Identifier
     incarnation: Count
+    number: Count = 0
     epoch: Annotated[str, Meta(max_length=200)] = ""
     version: Count = 0
     endpoints: Annotated[tuple[EndpointReport, ...], Meta(max_length=100_000)] = ()
@@ -113,15 +120,25 @@ class ProxyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     budgets: Annotated[tuple[BudgetReport, ...], Meta(max_length=BUDGETS_MAX)] = ()
 
 
-class BudgetLease(Struct, frozen=True):
-    """The tokens that a key may use at one proxy since that proxy started, in all."""
+class BudgetLease(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens that a key may use at one proxy, beyond the usage that is stored.
+
+    `budget` is that of the month, `unleased` the part of it that no proxy has.
+    """
 
     key_id: Identifier
     tokens: Count
+    budget: Count
+    unleased: Count = 0
 
 
 class ReportAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a report: usage is stored up to `usage_sequence`."""
+    """The answer to a report: usage is stored up to `usage_sequence`.
+
+    Leases are of the month from minute `month_start` until before `month_end`.
+    """
 
     usage_sequence: Count = 0
+    month_start: Minute = 0
+    month_end: Minute = 0
     budgets: Annotated[tuple[BudgetLease, ...], Meta(max_length=BUDGETS_MAX)] = ()

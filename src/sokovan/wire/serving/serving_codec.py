@@ -7,12 +7,14 @@ from typing import TypeVar
 import msgspec
 
 from sokovan.wire.link_codec import QUOTED_MAX
+from sokovan.wire.serving.key_questions import KeyAnswer, KeyQuestion
 from sokovan.wire.serving.proxy_reports import ProxyReport, ReportAnswer
 from sokovan.wire.serving.route_table import TableUpdate
 
 UPDATE_BYTES_MAX = 256 << 20
 REPORT_BYTES_MAX = 16 << 20
 ANSWER_BYTES_MAX = 4 << 20
+QUESTION_BYTES_MAX = 1 << 10
 
 M = TypeVar("M")
 
@@ -20,6 +22,8 @@ _encoder = msgspec.json.Encoder()
 _updates = msgspec.json.Decoder(TableUpdate)
 _reports = msgspec.json.Decoder(ProxyReport)
 _answers = msgspec.json.Decoder(ReportAnswer)
+_questions = msgspec.json.Decoder(KeyQuestion)
+_keys = msgspec.json.Decoder(KeyAnswer)
 
 
 class MalformedMessage(Exception):
@@ -29,7 +33,7 @@ class MalformedMessage(Exception):
     hint = "compare the versions of manager and proxy"
 
 
-def encode(message: TableUpdate | ProxyReport | ReportAnswer) -> bytes:
+def encode(message: TableUpdate | ProxyReport | ReportAnswer | KeyQuestion | KeyAnswer) -> bytes:
     """The JSON text of a message."""
     return _encoder.encode(message)
 
@@ -47,6 +51,16 @@ def decode_report(content: bytes) -> ProxyReport:
 def decode_answer(content: bytes) -> ReportAnswer:
     """The answer in a JSON text. Raises MalformedMessage only."""
     return _decoded(_answers, content, ANSWER_BYTES_MAX)
+
+
+def decode_question(content: bytes) -> KeyQuestion:
+    """The question in a JSON text. Raises MalformedMessage only."""
+    return _decoded(_questions, content, QUESTION_BYTES_MAX)
+
+
+def decode_key(content: bytes) -> KeyAnswer:
+    """The answer about a key in a JSON text. Raises MalformedMessage only."""
+    return _decoded(_keys, content, ANSWER_BYTES_MAX)
 
 
 def _decoded(decoder: msgspec.json.Decoder[M], content: bytes, bytes_max: int) -> M:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.serving.budget import Month
 from sokovan.domain.serving.engine import EngineRequest
 from sokovan.domain.serving.records import (
     DeploymentRecord,
@@ -40,6 +42,7 @@ from sokovan.domain.serving.records import (
 )
 from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.rollout import RolloutStrategy
+from sokovan.domain.serving.token import TokenLimits
 from sokovan.orchestrator.deployments.generators.registry import GeneratorRegistry
 from sokovan.wire.api.deployments import (
     DeploymentBody,
@@ -156,8 +159,11 @@ def test_a_token_is_shown_with_its_limits_and_without_its_digest() -> None:
     record = EndpointTokenRecord(
         spec=token_spec(body, EndpointTokenId("t-1"), D1), digest="0" * 64, created_ms=0, created_by="ada"
     )
-    view = token_view(record)
+    view = token_view(record, Month(0, 44_640), used=7)
     assert (view.expires_at, view.requests_per_minute) == ("2030-01-01T00:00:00.000Z", 60)
+    assert (view.tokens_used, view.renewed_at) == (7, None)
+    budgeted = replace(record, spec=replace(record.spec, limits=TokenLimits(tokens_per_month=9)))
+    assert token_view(budgeted, Month(0, 44_640), used=7).renewed_at == "1970-02-01T00:00:00.000Z"
     assert "0" * 64 not in repr(view)
     with pytest.raises(InvalidInput):
         token_spec(EndpointTokenBody(requests_per_minute=0), EndpointTokenId("t-1"), D1)

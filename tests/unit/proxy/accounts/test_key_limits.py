@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sokovan.proxy.accounts.key_limits import KeyAccounts
+from sokovan.proxy.accounts.token_leases import LEASE_WANTED, LeaseTerm
 from sokovan.wire.serving.proxy_reports import BudgetLease
 from sokovan.wire.serving.route_table import KeyEntry, KeyLimits
+
+TERM = LeaseTerm(end_ms=10**9, end_s=2_000_000_000)
+
+
+def leased(key_id: str, tokens: int) -> BudgetLease:
+    return BudgetLease(key_id=key_id, tokens=tokens, budget=tokens)
 
 
 def key(**limits: Any) -> KeyEntry:
@@ -54,14 +61,14 @@ def test_tokens_are_reserved_and_settled() -> None:
 
 def test_a_budget_is_used_only_as_far_as_it_was_leased() -> None:
     accounts, caller = KeyAccounts(), key(budgeted=True)
-    assert code(accounts, caller) == "token-budget"
+    assert accounts.admit(caller, 0, tokens=10) is LEASE_WANTED
 
-    accounts.lease([BudgetLease("t1", 25), BudgetLease("unknown", 1)])
+    accounts.lease([leased("t1", 25), leased("unknown", 1)], TERM, {})
     assert [code(accounts, caller) for _ in range(3)] == ["", "", "token-budget"]
     accounts.settle(caller, 0, reserved=10, used=4)
     assert not code(accounts, caller)
-    [report] = accounts.budgets()
-    assert (report.key_id, report.used, report.reserved) == ("t1", 4, 20)
+    [report] = accounts.budgets(0)
+    assert (report.key_id, report.needed) == ("t1", 20 + 10), "what is reserved, and what was refused"
 
 
 def test_processes_share_the_limits_of_a_key() -> None:
@@ -79,12 +86,12 @@ def test_a_new_limit_is_in_force_at_once() -> None:
 
 def test_a_key_that_is_gone_is_forgotten_after_its_last_request() -> None:
     accounts, caller = KeyAccounts(), key(budgeted=True)
-    code(accounts, caller)
-    accounts.lease([BudgetLease("t1", 100)])
+    accounts.admit(caller, 0)
+    accounts.lease([leased("t1", 100)], TERM, {})
     assert not code(accounts, caller)
     accounts.keep([])
-    assert len(accounts.budgets()) == 1
+    assert len(accounts.budgets(0)) == 1
 
     accounts.settle(caller, 0, reserved=10, used=1)
     accounts.keep([])
-    assert not accounts.budgets()
+    assert not accounts.budgets(0)

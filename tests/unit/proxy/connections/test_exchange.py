@@ -16,6 +16,7 @@ from tests.unit.proxy.running_proxy import (
     SeenRequest,
     body_of,
     call,
+    code_of,
     endpoint_of,
     engines,
     get,
@@ -30,10 +31,6 @@ from tests.unit.proxy.running_proxy import (
 
 USAGE = b'{"usage":{"prompt_tokens":3,"completion_tokens":4}}'
 ONE = (RevisionEntry(1, concurrency_max=1),)
-
-
-def code_of(answer: bytes) -> str:
-    return str(json.loads(body_of(answer))["error"]["code"])
 
 
 def upstream_reads(exchange: Exchange) -> bool:

@@ -61,3 +61,14 @@ async def test_a_refused_connection_has_a_cause() -> None:
         pools.connect(state_of(engine), lambda _connection, cause: causes.put_nowait(cause))
 
         assert await causes.get() == "refused"
+
+
+async def test_a_connection_whose_last_client_was_slow_is_read_again() -> None:
+    async with engines(json_answer()) as (engine,):
+        pools, endpoint = UpstreamPools(asyncio.get_running_loop()), state_of(engine)
+        connection = await connected(pools, endpoint)
+        connection.transport.pause_reading()
+        pools.give(endpoint, connection, 1_000)
+
+        assert connection.transport.is_reading()
+        pools.close()

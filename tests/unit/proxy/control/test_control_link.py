@@ -13,6 +13,7 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.proxy.accounts.token_counts import TokenCount
+from sokovan.proxy.connections import exchange
 from sokovan.proxy.control import control_link
 from sokovan.proxy.control.control_link import ControlLink, ProxyIdentity
 from sokovan.wire.serving.proxy_reports import BudgetLease, ProxyReport, ReportAnswer
@@ -23,6 +24,7 @@ from tests.unit.proxy.running_proxy import (
     RunningProxy,
     SeenRequest,
     call,
+    code_of,
     json_answer,
     key_of,
     proxy_with,
@@ -161,16 +163,30 @@ async def test_usage_is_saved_before_it_is_sent_and_forgotten_once_it_is_stored(
 
 
 async def test_budgets_are_leased_by_the_answers_to_reports() -> None:
-    manager = Manager(answer=ReportAnswer(budgets=(BudgetLease("key-1", 5_000),)))
+    lease = BudgetLease(key_id="key-1", tokens=5_000, budget=5_000)
+    manager = Manager(answer=ReportAnswer(budgets=(lease,), month_end=2**31))
     keys = (key_of(limits=KeyLimits(budgeted=True)),)
     async with proxy_with(table_of(route_of(), keys=keys)) as proxy, running(manager) as engine:
-        assert status_of(await proxy.send(call())) == 429
+        waiting = asyncio.create_task(proxy.send(call()))
+        await proxy.until(lambda: len(proxy.context.unleased) == 1)
         async with linked(proxy, engine, []):
-            await proxy.until(lambda: bool(manager.reports and manager.reports[-1].budgets))
-            count = len(manager.reports)
-            await proxy.until(lambda: len(manager.reports) > count)
+            answer = await waiting
+            assert code_of(answer) == "no-endpoint", "it waited for the lease; there is only no endpoint"
+            first = next(report for report in manager.reports if report.budgets)
+            assert first.budgets[0].needed >= 1_024
+            beyond = await proxy.send(call(body=b'{"model":"chat","max_tokens":6000}'))
+            assert (status_of(beyond), code_of(beyond)) == (429, "token-budget")
+        assert not proxy.context.unleased
 
-            assert status_of(await proxy.send(call())) == 503, "admitted; there is only no endpoint"
+
+async def test_a_request_waits_for_a_lease_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "LEASE_WAIT_MS", 100)
+    keys = (key_of(limits=KeyLimits(budgeted=True)),)
+    async with proxy_with(table_of(route_of(), keys=keys)) as proxy:
+        answer = await proxy.send(call())
+
+        assert (status_of(answer), code_of(answer)) == (503, "budget-lease")
+        assert not proxy.context.unleased
 
 
 async def test_a_request_that_begins_to_wait_is_reported_soon() -> None:

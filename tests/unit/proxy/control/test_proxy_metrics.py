@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sokovan.proxy.control.proxy_metrics import METRICS, PREFIX
+from sokovan.proxy.control.proxy_metrics import METRICS, PREFIX, exposition
 from tests.unit.proxy.running_proxy import (
     body_of,
     call,
@@ -14,6 +14,7 @@ from tests.unit.proxy.running_proxy import (
     json_answer,
     proxy_with,
     route_of,
+    status_of,
     table_of,
 )
 
@@ -39,3 +40,20 @@ async def test_every_metric_is_exposed_and_parses() -> None:
     assert ejection.labels["cause"] == "refused"
     assert ejection.labels["deployment"] == 'we"ird'
     assert families[f"{PREFIX}first_byte_seconds"].type == "histogram"
+
+
+async def test_deployments_of_one_name_in_two_projects_have_series_of_their_own() -> None:
+    other = route_of(deployment_id="deployment-2", project="other")
+    async with proxy_with(table_of(route_of(), other)) as proxy:
+        lines = exposition(proxy.context).decode().splitlines()
+        names = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+
+        assert len(set(names)) == len(names)
+
+
+async def test_metrics_are_not_for_clients_of_another_proxy_on_this_machine() -> None:
+    async with proxy_with(table_of(route_of())) as proxy:
+        for header in (b"X-Forwarded-For: 10.0.0.1\r\n", b"Forwarded: for=10.0.0.1\r\n"):
+            request = get("/-/metrics").replace(b"Host: gateway\r\n", b"Host: gateway\r\n" + header)
+            assert status_of(await proxy.send(request)) == 404
+        assert status_of(await proxy.send(get("/-/metrics"))) == 200

@@ -45,7 +45,7 @@ def test_usage_without_a_key_is_that_of_a_public_deployment() -> None:
         {"usage": [{**USAGE, "sequence": 0}]},
         {"usage": [{**USAGE, "input_tokens": 1.5}]},
         {"usage": [USAGE] * 10_001},
-        {"budgets": [{"key_id": "t1", "used": -1}]},
+        {"budgets": [{"key_id": "t1", "needed": -1}]},
     ],
 )
 def test_a_report_with_a_bad_field_is_refused(change: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ def test_every_message_survives_a_round_trip() -> None:
     )
     update = TableUpdate(epoch="e", version=4, base=3, routes=(route,), removed=("d2",))
     report = ProxyReport(proxy_id="p1", incarnation=2, endpoints=(EndpointReport(endpoint_id="k1.1"),))
-    answer = ReportAnswer(usage_sequence=7, budgets=(BudgetLease("t1", 100),))
+    answer = ReportAnswer(usage_sequence=7, budgets=(BudgetLease(key_id="t1", tokens=5, budget=9),))
 
     assert decode_update(encode(update)) == update
     assert decode_report(encode(report)) == report

@@ -29,6 +29,7 @@ class ServingTables(NamedTuple):
     tokens: sa.Table
     proxies: sa.Table
     usage: sa.Table
+    budget_leases: sa.Table
     histories: dict[str, sa.Table]
 
 
@@ -77,16 +78,35 @@ def serving_tables(metadata: sa.MetaData) -> ServingTables:
             sa.Column("usage_sequence", Amount, nullable=False),
             _body(),
         ),
-        usage=sa.Table(
-            "endpoint_usage",
-            metadata,
-            sa.Column("minute", Amount, primary_key=True, autoincrement=False),
-            sa.Column("key_id", Name, primary_key=True),
-            sa.Column("deployment_id", Name, primary_key=True),
-            sa.Column("revision", Amount, primary_key=True, autoincrement=False),
-            *[sa.Column(name, Amount, nullable=False) for name in USAGE_COUNTS],
-        ),
+        usage=_usage(metadata),
+        budget_leases=_budget_leases(metadata),
         histories=histories,
+    )
+
+
+def _usage(metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        "endpoint_usage",
+        metadata,
+        sa.Column("minute", Amount, primary_key=True, autoincrement=False),
+        sa.Column("key_id", Name, primary_key=True),
+        sa.Column("deployment_id", Name, primary_key=True),
+        sa.Column("revision", Amount, primary_key=True, autoincrement=False),
+        *[sa.Column(name, Amount, nullable=False) for name in USAGE_COUNTS],
+    )
+
+
+def _budget_leases(metadata: sa.MetaData) -> sa.Table:
+    """The tokens of a key in a month that each proxy may use, and those that it used."""
+    return sa.Table(
+        "budget_leases",
+        metadata,
+        sa.Column("key_id", Name, primary_key=True),
+        sa.Column("month", Amount, primary_key=True, autoincrement=False),
+        sa.Column("proxy_id", Name, primary_key=True),
+        sa.Column("leased", Amount, nullable=False),
+        sa.Column("used", Amount, nullable=False),
+        sa.CheckConstraint("leased >= used", name="within_lease"),
     )
 
 

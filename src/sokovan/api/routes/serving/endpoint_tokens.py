@@ -13,6 +13,7 @@ from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name, Ref
 from sokovan.domain.ids import DeploymentId, EndpointTokenId
+from sokovan.domain.serving.budget import month_of
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.deployments import (
     EndpointTokenBody,
@@ -61,7 +62,10 @@ class EndpointTokenRoutes:
 
         async def work(unit: UnitOfWork) -> list[EndpointTokenView]:
             record = await deployment_named(unit, ref, principal)
-            return [token_view(one) for one in await unit.endpoint_tokens.of_deployment(record.deployment_id)]
+            month, key = month_of(unit.now_ms // 60_000), record.deployment_id
+            used = await unit.endpoint_tokens.used(key, since_minute=month.start)
+            found = await unit.endpoint_tokens.of_deployment(key)
+            return [token_view(one, month, used=used.get(one.spec.token_id, 0)) for one in found]
 
         page, following = page_by_name(await self._store.read(work), lambda one: one.id, limit=limit, cursor=cursor)
         return json_response(EndpointTokenPage(items=page, next=following))

@@ -1,35 +1,45 @@
 """The manager's side of proxies: the table they serve from, and their reports.
 
-Both paths are outside the documented API: only proxies call them, with a credential of
+The paths are outside the documented API: only proxies call them, with a credential of
 their own.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sokovan.api.access.authentication import token_digest
 from sokovan.api.context import ApiContext
 from sokovan.api.request_bodies import JSON_MEDIA
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.domain.serving.budget import BudgetNeed
 from sokovan.domain.serving.records import (
     EndpointObservation,
     EndpointTokenRecord,
     ProxyRecord,
+    ReportOutcome,
     RouteDemand,
     ServingTable,
     UsageCount,
 )
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
 from sokovan.orchestrator.routes.table_entries import entry_of
-from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer, UsageEntry
+from sokovan.ports.repositories.credentials import Principal
+from sokovan.wire.serving.key_questions import KEYS_PATH, KeyAnswer
+from sokovan.wire.serving.proxy_reports import REPORTS_PATH, BudgetLease, ProxyReport, ReportAnswer, UsageEntry
 from sokovan.wire.serving.route_table import TABLE_PATH, WAIT_MAX_S, KeyEntry, KeyLimits, TableUpdate
-from sokovan.wire.serving.serving_codec import MalformedMessage, decode_report, encode
+from sokovan.wire.serving.serving_codec import MalformedMessage, decode_question, decode_report, encode
 
 # How often a waiting request looks for a new version: one row.
 POLL_S = 0.1
+# Begins the ids of users' keys in the usage of deployments.
+USER_KEY = "key:"
 _HEALTH = {"unknown": None, "healthy": True, "unhealthy": False}
 
 
@@ -39,13 +49,14 @@ class ProxyMessages:
     def __init__(self, context: ApiContext) -> None:
         self._store, self._clock = context.store, context.dependencies.clock
         self._hints, self._hub = context.dependencies.hints, context.streams.hub
-        self._digest_key = context.settings.digest_key
+        self._digest_key, self._pepper = context.settings.digest_key, context.settings.pepper
 
     def routes(self) -> list[Route]:
-        """The two routes."""
+        """The three routes."""
         return [
             Route(TABLE_PATH, self.table, methods=["GET"], name="serving_table"),
             Route(REPORTS_PATH, self.report, methods=["POST"], name="serving_reports"),
+            Route(KEYS_PATH, self.key, methods=["POST"], name="serving_keys"),
         ]
 
     async def table(self, request: Request) -> Response:
@@ -71,10 +82,27 @@ class ProxyMessages:
         except MalformedMessage as error:
             raise InvalidRequest([Problem("body", str(error))]) from error
         record, usage = _record(report), [_usage(one) for one in report.usage]
-        last = await self._store.run(lambda unit: unit.proxies.report(record, usage))
+        needs = [BudgetNeed(key_id=one.key_id, tokens=one.needed, returned=one.returned) for one in report.budgets]
+        outcome = await self._store.run(lambda unit: unit.proxies.report(record, usage, needs))
         for hint in (ROUTES_HINT, DEPLOYMENTS_HINT):
             await self._hints.set(hint)
-        return Response(encode(ReportAnswer(usage_sequence=last)), media_type=JSON_MEDIA)
+        return Response(encode(_answer(outcome)), media_type=JSON_MEDIA)
+
+    async def key(self, request: Request) -> Response:
+        """The entry of a key that is not in a proxy's table: of a user, or a new token."""
+        try:
+            secret = decode_question(await request.body()).key
+        except MalformedMessage as error:
+            raise InvalidRequest([Problem("body", str(error))]) from error
+        digest = hmac.new(self._digest_key.encode(), secret.encode(), hashlib.sha256).hexdigest()
+        found = await self._store.read(lambda unit: unit.endpoint_tokens.find(digest))
+        if found is not None:
+            return Response(encode(KeyAnswer(_key(found))), media_type=JSON_MEDIA)
+        # From the store, not from a cache: proxies keep the answer for seconds as it is.
+        of_user = token_digest(secret, self._pepper)
+        principal = await self._store.read(lambda unit: unit.credentials.find(of_user))
+        entry = None if principal is None else _user_key(principal, digest)
+        return Response(encode(KeyAnswer(entry)), media_type=JSON_MEDIA)
 
 
 def _number(request: Request, name: str) -> int:
@@ -110,6 +138,29 @@ def _key(token: EndpointTokenRecord) -> KeyEntry:
             requests_per_minute=limits.requests_per_minute,
             tokens_per_minute=limits.tokens_per_minute,
             concurrency_max=limits.concurrency,
+            budgeted=limits.tokens_per_month is not None,
+        ),
+    )
+
+
+def _user_key(principal: Principal, digest: str) -> KeyEntry:
+    return KeyEntry(
+        key_id=f"{USER_KEY}{principal.keypair.access_key}",
+        digest=digest,
+        kind="user",
+        owner=principal.user.name,
+        projects=tuple(principal.user.groups),
+    )
+
+
+def _answer(outcome: ReportOutcome) -> ReportAnswer:
+    return ReportAnswer(
+        usage_sequence=outcome.usage_sequence,
+        month_start=outcome.month.start,
+        month_end=outcome.month.end,
+        budgets=tuple(
+            BudgetLease(key_id=one.key_id, tokens=one.tokens, budget=one.budget, unleased=one.unleased)
+            for one in outcome.grants
         ),
     )
 
@@ -118,6 +169,7 @@ def _record(report: ProxyReport) -> ProxyRecord:
     return ProxyRecord(
         proxy_id=report.proxy_id,
         incarnation=report.incarnation,
+        number=report.number,
         epoch=report.epoch,
         version=report.version,
         reported_ms=0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # The token of one chat: it is revoked at the end, and expires if that fails.
 TOKEN_S = 600
 REPLY_LIMIT_S = 600.0
-# A proxy learns of a new token within seconds.
-KNOWN_WITHIN_S, PAUSE_S = 10.0, 0.2
 
 
 class ModelRefused(ClientProblem):
@@ -92,21 +90,12 @@ def _token(client: Client, view: DeploymentView) -> Iterator[str]:
 
 def _answer(url: str, token: str, body: Mapping[str, Any]) -> Iterator[str]:
     """The parts of the answer. Raises ModelRefused."""
-    environment = SystemEnvironment()
-    ends_s = environment.now_s() + KNOWN_WITHIN_S
     try:
-        while True:
-            connection = _connection(url)
-            try:
-                response = _sent(connection, url, token, body)
-                if response.status == 200:
-                    yield from _parts(response)
-                    return
-                if response.status != 401 or environment.now_s() > ends_s:
-                    raise ModelRefused(_problem(response))
-            finally:
-                connection.close()
-            environment.sleep(PAUSE_S)
+        with closing(_connection(url)) as connection:
+            response = _sent(connection, url, token, body)
+            if response.status != 200:
+                raise ModelRefused(_problem(response))
+            yield from _parts(response)
     except (OSError, HTTPException) as error:
         raise ModelRefused(f"the gateway {url} does not answer: {error}") from error
 

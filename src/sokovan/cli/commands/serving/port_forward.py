@@ -84,7 +84,7 @@ async def _forward(server: ServerOptions, name: str, wanted: list[Forwarding], *
 
     async with AsyncClient(server.url, context=server.context) as client, asyncio.TaskGroup() as connections:
         session = await client.sessions.get(name)
-        for one in await _known(client, session, wanted, kernel):
+        for one in await known_ports(client, session, wanted, kernel):
             to_port = partial(client.kernels.connect, session.id, one.port, kernel=kernel)
             listener = await _listen(one, to_port, connections, address=address)
             host, port = listener.sockets[0].getsockname()[:2]
@@ -93,8 +93,10 @@ async def _forward(server: ServerOptions, name: str, wanted: list[Forwarding], *
         await asyncio.Event().wait()
 
 
-async def _known(client: AsyncClient, session: SessionView, wanted: list[Forwarding], kernel: int) -> list[Forwarding]:
-    """The wanted ports, or all of the kernel. Raises InvalidSetting for one that it does not have."""
+async def known_ports(
+    client: AsyncClient, session: SessionView, wanted: list[Forwarding], kernel: int
+) -> list[Forwarding]:
+    """The wanted ports, or all of the kernel. Raises InvalidSetting for others."""
     kernels = await client.kernels.list(session.id)
     ports = next((one.ports for one in kernels if one.index == kernel), {})
     if not ports:
@@ -131,7 +133,7 @@ async def _serve(
     """Serve one local connection; a failure ends it and no other."""
     try:
         async with await to_port() as connection:
-            await _relay(connection, reader, writer)
+            await relay(connection, reader, writer)
     except ClientProblem as problem:
         print_status(f"{one.port}: {problem.message}")
     except OSError:
@@ -140,8 +142,8 @@ async def _serve(
         writer.close()
 
 
-async def _relay(connection: AsyncExecution, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy in both directions until the session's side ends, or the local one has gone."""
+async def relay(connection: AsyncExecution, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy in both directions until the session's side ends, or the local one does."""
     sending = asyncio.create_task(_send(connection, reader))
     try:
         async for piece in connection:

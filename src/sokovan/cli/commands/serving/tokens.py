@@ -31,7 +31,7 @@ class TokenFlags:
     requests_per_minute: Annotated[int | None, Parameter(help="Most requests in a minute.")] = None
     tokens_per_minute: Annotated[int | None, Parameter(help="Most tokens of models in a minute.")] = None
     concurrency: Annotated[int | None, Parameter(help="Most requests at once.")] = None
-    tokens_per_month: Annotated[int | None, Parameter(help="Most tokens of models in a month.")] = None
+    tokens_per_month: Annotated[int | None, Parameter(help="Most tokens of models in a calendar month (UTC).")] = None
 
 
 NO_LIMITS = TokenFlags()
@@ -45,6 +45,7 @@ def create(deployment: str, /, *, flags: TokenFlags = NO_LIMITS, output: OutputO
     For example:
       sokovan token create qwen
       sokovan token create qwen --name ci --requests-per-minute 60
+      sokovan token create qwen --name class --tokens-per-month 1000000
 
     Parameters
     ----------
@@ -88,6 +89,7 @@ def _columns(output: OutputOptions) -> list[Column[EndpointTokenView]]:
         Column("state", _state),
         Column("models", lambda token: ", ".join(token.models) or "all"),
         Column("limits", _limits),
+        Column("used", lambda token: f"{token.tokens_used} this month"),
         Column("expires", lambda token: or_none(token.expires_at)),
         Column("age", lambda token: formatting.age(token.created_at, now_s=now, utc=output.utc)),
     ]

@@ -93,7 +93,7 @@ def usage_of(deployment: DeploymentId, sequence: int, requests: int = 1) -> Usag
 
 async def _reported(cluster: StoredCluster, report: ProxyRecord, deployment: DeploymentId, *sequences: int) -> int:
     usage = [usage_of(deployment, sequence) for sequence in sequences]
-    return await cluster.store.run(lambda unit: unit.proxies.report(report, usage))
+    return (await cluster.store.run(lambda unit: unit.proxies.report(report, usage))).usage_sequence
 
 
 async def a_new_route_is_pending_and_not_published(cluster: StoredCluster) -> None:
@@ -157,9 +157,11 @@ async def tokens_are_published_with_the_table(cluster: StoredCluster) -> None:
     expect(token in whole.tokens, "a token is not in the table")
     listed = await cluster.store.read(lambda unit: unit.endpoint_tokens.of_deployment(deployment))
     expect(list(listed) == [token], "a token is not listed")
+    expect(await cluster.store.read(lambda unit: unit.endpoint_tokens.find(token.digest)) == token, "it is not found")
     for _ in range(2):
         await cluster.store.run(lambda unit: unit.endpoint_tokens.revoke(token.spec.token_id))
     expect(not await cluster.store.read(lambda unit: unit.endpoint_tokens.of_deployment(deployment)), "it is listed")
+    expect(await cluster.store.read(lambda unit: unit.endpoint_tokens.find(token.digest)) is None, "it is found")
     delta = await cluster.store.read(lambda unit: unit.routes.table(since=whole.version))
     [revoked] = [one for one in delta.tokens if one.spec == token.spec]
     expect(revoked.revoked_ms is not None, "the change does not say that it is revoked")
@@ -197,6 +199,20 @@ async def usage_is_ingested_once(cluster: StoredCluster) -> None:
     expect(total.requests == 4, "usage of another proxy is not added")
     none = await cluster.store.read(lambda unit: unit.proxies.usage(deployment, since_minute=11))
     expect(not none, "usage of other minutes is given")
+    used = await cluster.store.read(lambda unit: unit.endpoint_tokens.used(deployment, since_minute=10))
+    expect(used == {"key": 20}, f"the keys used {used}")
+
+
+async def a_report_that_was_overtaken_brings_its_usage_only(cluster: StoredCluster) -> None:
+    """Its acknowledgement would be that of an older table."""
+    deployment = (await created(cluster)).deployment_id
+    later = replace(report_of(cluster), number=5, version=9)
+    await cluster.store.run(lambda unit: unit.proxies.report(later))
+    for late in (replace(later, number=4, version=8), replace(later, incarnation=2, number=7, version=7)):
+        await _reported(cluster, late, deployment, *range(1, late.number))
+    live = await cluster.store.read(lambda unit: unit.proxies.live(since_ms=0))
+    [found] = [one for one in live if one.proxy_id == later.proxy_id]
+    expect((found.number, found.version, found.usage_sequence) == (5, 9, 6), f"the report is {found}")
 
 
 async def proxies_are_forgotten(cluster: StoredCluster) -> None:
@@ -215,5 +231,6 @@ CHECKS: tuple[Check, ...] = (
     tokens_are_published_with_the_table,
     the_last_report_of_a_proxy_is_kept,
     usage_is_ingested_once,
+    a_report_that_was_overtaken_brings_its_usage_only,
     proxies_are_forgotten,
 )

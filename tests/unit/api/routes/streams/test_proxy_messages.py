@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 import pytest_asyncio
 
 from sokovan.domain.ids import DeploymentId, EndpointTokenId
-from sokovan.domain.serving.token import EndpointTokenSpec
+from sokovan.domain.serving.token import EndpointTokenSpec, TokenLimits
 from sokovan.testing.contracts.repositories.routes import published_entry, routed
-from sokovan.wire.serving.proxy_reports import EndpointReport, ProxyReport, RouteReport, UsageEntry
-from sokovan.wire.serving.route_table import RouteEntry, TableUpdate
-from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness
+from sokovan.wire.serving.key_questions import KeyAnswer, KeyQuestion
+from sokovan.wire.serving.proxy_reports import BudgetReport, EndpointReport, ProxyReport, RouteReport, UsageEntry
+from sokovan.wire.serving.route_table import KeyEntry, RouteEntry, TableUpdate
+from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -107,13 +109,62 @@ async def test_a_report_is_stored_and_its_usage_ingested_once(api: ApiHarness) -
             "POST", "/serving/reports", user=None, headers=PROXY, content=msgspec.json.encode(report)
         )
         assert answer.status_code == 200, answer.text
-        assert answer.json() == {"usage_sequence": 1}
+        assert answer.json()["usage_sequence"] == 1
     [found] = [
         one for one in await api.cluster.store.read(lambda unit: unit.proxies.live(since_ms=0)) if one.proxy_id == "p1"
     ]
     assert (found.version, found.endpoints["k.1"].healthy, found.routes["d"].queued) == (4, True, 1)
     [total] = await api.cluster.store.read(lambda unit: unit.proxies.usage(DeploymentId("d"), since_minute=0))
     assert total.requests == 3
+
+
+async def test_a_budget_is_leased_in_the_answer_to_a_report(api: ApiHarness) -> None:
+    limits = TokenLimits(tokens_per_month=1_000)
+    token = EndpointTokenSpec(
+        token_id=EndpointTokenId("tok-2"), deployment_id=DeploymentId(await publish(api)), limits=limits
+    )
+    await api.cluster.store.run(lambda unit: unit.endpoint_tokens.create(token, "1" * 64, "u"))
+    [entry] = [one for one in (await table(api)).keys if one.key_id == "tok-2"]
+    assert entry.limits.budgeted
+    report = ProxyReport(proxy_id="p2", incarnation=1, budgets=(BudgetReport(key_id="tok-2", needed=50),))
+    content = msgspec.json.encode(report)
+    answer = await api.call("POST", "/serving/reports", user=None, headers=PROXY, content=content)
+    assert answer.json()["budgets"] == [{"key_id": "tok-2", "tokens": 50, "budget": 1_000, "unleased": 950}]
+
+
+async def asked(api: ApiHarness, key: str) -> KeyEntry | None:
+    content = msgspec.json.encode(KeyQuestion(key))
+    answer = await api.call("POST", "/serving/keys", user=None, headers=PROXY, content=content)
+    assert answer.status_code == 200, answer.text
+    return msgspec.json.decode(answer.content, type=KeyAnswer).entry
+
+
+async def test_a_proxy_asks_about_keys_that_are_not_in_its_table(api: ApiHarness) -> None:
+    user = member("north")
+    entry = await asked(api, api.tokens[user])
+    assert entry is not None
+    assert (entry.kind, entry.owner, entry.deployments) == ("user", user, ())
+    assert entry.projects
+    assert entry.key_id.startswith("key:")
+
+    digest = hmac.new(b"k", b"ske_new", "sha256").hexdigest()
+    token = EndpointTokenSpec(token_id=EndpointTokenId("tok-3"), deployment_id=DeploymentId(await publish(api)))
+    assert await asked(api, "ske_new") is None
+    await api.cluster.store.run(lambda unit: unit.endpoint_tokens.create(token, digest, "u"))
+    found = await asked(api, "ske_new")
+    assert found is not None
+    assert (found.key_id, found.digest) == ("tok-3", digest)
+    await api.cluster.store.run(lambda unit: unit.endpoint_tokens.revoke(token.token_id))
+    assert await asked(api, "ske_new") is None
+
+
+async def test_only_proxies_may_ask_about_keys(api: ApiHarness) -> None:
+    for headers in ({}, {"authorization": f"Bearer {api.tokens[ADMIN]}"}):
+        content = msgspec.json.encode(KeyQuestion("ske_new"))
+        answer = await api.call("POST", "/serving/keys", user=None, headers=headers, content=content)
+        assert answer.status_code == 401
+    bad = await api.call("POST", "/serving/keys", user=None, headers=PROXY, content=b'{"key": "a b"}')
+    assert bad.status_code == 422
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[" * 100_000, b'{"proxy_id": "p", "incarnation": -1}'])

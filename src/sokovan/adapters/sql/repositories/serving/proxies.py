@@ -10,14 +10,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Row
 
+from sokovan.adapters.sql.repositories.serving.token_budgets import SqlTokenBudgets
 from sokovan.adapters.sql.schema.serving_tables import USAGE_COUNTS
 from sokovan.adapters.sql.schema.tables import SERVING
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.plain_values import from_plain, to_plain
-from sokovan.domain.serving.records import EndpointObservation, ProxyRecord, RouteDemand, UsageCount
+from sokovan.domain.serving.budget import BudgetNeed, month_of
+from sokovan.domain.serving.records import EndpointObservation, ProxyRecord, ReportOutcome, RouteDemand, UsageCount
 
-_TABLE, _USAGE = SERVING.proxies, SERVING.usage
+_TABLE, _USAGE, _LEASES = SERVING.proxies, SERVING.usage, SERVING.budget_leases
+MINUTE_MS = 60_000
 _USAGE_KEY = ("minute", "key_id", "deployment_id", "revision")
 
 
@@ -27,26 +30,41 @@ class SqlProxies:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    async def report(self, report: ProxyRecord, usage: Sequence[UsageCount] = ()) -> int:
+    async def report(
+        self, report: ProxyRecord, usage: Sequence[UsageCount] = (), needs: Sequence[BudgetNeed] = ()
+    ) -> ReportOutcome:
         """See the port."""
-        known = sa.select(_TABLE.c.usage_sequence).where(_TABLE.c.proxy_id == report.proxy_id).with_for_update()
-        row = await self._transaction.first(known)
+        statement = sa.select(_TABLE).where(_TABLE.c.proxy_id == report.proxy_id).with_for_update()
+        row = await self._transaction.first(statement)
         ingested = 0 if row is None else row.usage_sequence
         fresh = sorted((one for one in usage if one.sequence > ingested), key=lambda one: one.sequence)
         for count in fresh:
             await self._add(count)
-        last = fresh[-1].sequence if fresh else ingested
+        last = int(fresh[-1].sequence if fresh else ingested)
+        month = month_of(self._transaction.now_ms // MINUTE_MS)
+        budgets = SqlTokenBudgets(self._transaction, report.proxy_id)
+        if row is not None and _overtaken(report, row):
+            await budgets.settle(fresh, (), month)
+            sequence = sa.update(_TABLE).where(_TABLE.c.proxy_id == report.proxy_id).values(usage_sequence=last)
+            await self._transaction.execute(sequence)
+            return ReportOutcome(usage_sequence=last, month=month)
+        if row is not None and row.incarnation < report.incarnation:
+            await budgets.forget(month)
+        await self._store(report, last)
+        grants = await budgets.settle(fresh, needs, month)
+        return ReportOutcome(usage_sequence=last, month=month, grants=grants)
+
+    async def _store(self, report: ProxyRecord, usage_sequence: int) -> None:
         values = {
             "incarnation": report.incarnation,
             "epoch": report.epoch,
             "version": report.version,
             "reported_ms": self._transaction.now_ms,
-            "usage_sequence": last,
+            "usage_sequence": usage_sequence,
             "body": _body(report),
         }
         insert = self._insert(_TABLE).values(proxy_id=report.proxy_id, **values)
         await self._transaction.execute(insert.on_conflict_do_update(index_elements=["proxy_id"], set_=values))
-        return int(last)
 
     async def live(self, *, since_ms: int) -> Sequence[ProxyRecord]:
         """See the port."""
@@ -61,6 +79,8 @@ class SqlProxies:
 
     async def expire(self, *, before_ms: int) -> int:
         """See the port."""
+        month = month_of(before_ms // MINUTE_MS)
+        await self._transaction.execute(sa.delete(_LEASES).where(_LEASES.c.month < month.start))
         return await self._transaction.execute(sa.delete(_TABLE).where(_TABLE.c.reported_ms < before_ms))
 
     async def _add(self, count: UsageCount) -> None:
@@ -75,7 +95,14 @@ class SqlProxies:
 
 
 def _body(report: ProxyRecord) -> str:
-    return msgspec.json.encode({"endpoints": to_plain(report.endpoints), "routes": to_plain(report.routes)}).decode()
+    body = {"number": report.number, "endpoints": to_plain(report.endpoints), "routes": to_plain(report.routes)}
+    return msgspec.json.encode(body).decode()
+
+
+def _overtaken(report: ProxyRecord, row: Row[Any]) -> bool:
+    """Whether a later report of the proxy was stored already."""
+    stored = (row.incarnation, msgspec.json.decode(row.body).get("number", 0))
+    return (report.incarnation, report.number) < stored
 
 
 def _record(row: Row[Any]) -> ProxyRecord:
@@ -83,6 +110,7 @@ def _record(row: Row[Any]) -> ProxyRecord:
     return ProxyRecord(
         proxy_id=row.proxy_id,
         incarnation=row.incarnation,
+        number=body.get("number", 0),
         epoch=row.epoch,
         version=row.version,
         reported_ms=row.reported_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from sokovan.domain.serving.records import EndpointTokenRecord, RouteRecord, Ser
 from sokovan.domain.serving.route import RouteSpec
 from sokovan.domain.serving.token import EndpointTokenSpec
 
-_TABLE, _TOKENS, _VERSION = SERVING.routes, SERVING.tokens, SERVING.version
+_TABLE, _TOKENS, _VERSION, _USAGE = SERVING.routes, SERVING.tokens, SERVING.version, SERVING.usage
 _ENDED = [status.value for status in ROUTE.terminal]
 # The name of the only row of the version's table.
 _ROW = "routes"
@@ -151,11 +151,25 @@ class SqlEndpointTokens:
         statement = sa.select(_TOKENS).where(*wanted).order_by(_TOKENS.c.token_id)
         return [_token(row) for row in await self._transaction.fetch(statement)]
 
+    async def find(self, digest: str) -> EndpointTokenRecord | None:
+        """See the port."""
+        wanted = (_TOKENS.c.digest == digest, _TOKENS.c.revoked_ms.is_(None))
+        row = await self._transaction.first(sa.select(_TOKENS).where(*wanted))
+        return None if row is None else _token(row)
+
     async def revoke(self, token_id: EndpointTokenId) -> None:
         """See the port."""
         values = {"revoked_ms": self._transaction.now_ms, "table_version": await next_version(self._transaction)}
         wanted = (_TOKENS.c.token_id == token_id, _TOKENS.c.revoked_ms.is_(None))
         await self._transaction.execute(sa.update(_TOKENS).where(*wanted).values(values))
+
+    async def used(self, deployment_id: DeploymentId, *, since_minute: int) -> Mapping[str, int]:
+        """See the port."""
+        counts = _USAGE.c.input_tokens + _USAGE.c.output_tokens + _USAGE.c.estimated_tokens
+        wanted = (_USAGE.c.deployment_id == deployment_id, _USAGE.c.minute >= since_minute)
+        statement = sa.select(_USAGE.c.key_id, sa.func.sum(counts).label("tokens")).where(*wanted)
+        rows = await self._transaction.fetch(statement.group_by(_USAGE.c.key_id))
+        return {row.key_id: int(row.tokens) for row in rows}
 
 
 async def next_version(transaction: Transaction) -> int:
