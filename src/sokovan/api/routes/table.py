@@ -17,6 +17,7 @@ from sokovan.api.routes.serving.deployment_explanations import DeploymentExplana
 from sokovan.api.routes.serving.deployments import DeploymentRoutes
 from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
 from sokovan.api.routes.serving.rollouts import RolloutRoutes
+from sokovan.api.routes.serving.served_routes import ServedRouteRoutes
 from sokovan.api.routes.session_batches import SessionBatchRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
@@ -40,6 +41,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *DeploymentRoutes(context).operations(),
         *RolloutRoutes(context).operations(),
         *EndpointTokenRoutes(context).operations(),
+        *ServedRouteRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
         *KernelFileRoutes(context).operations(),

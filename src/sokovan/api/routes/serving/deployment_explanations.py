@@ -1,9 +1,11 @@
-"""Explanations of deployments: plan, why, revisions."""
+"""Explanations of deployments: plan, why, revisions, events."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,18 +15,30 @@ from sokovan.api.access.lookup import visible_filter
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.deployments import deployment_spec, engine_view, replica_view, revision_spec, revision_view
 from sokovan.api.mapping.explanations import why_view
+from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.routes.parameters import Ref
+from sokovan.api.streaming.kernel_logs import KernelLogs
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import DEFAULT_QUEUE, DeploymentId
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
 from sokovan.orchestrator.deployments.deployment_why import explain_deployment
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.deployments import DeploymentBody, DeploymentWhyView, EngineView, ReplicaWhyView, RevisionPage
+from sokovan.wire.api.deployments import (
+    DeploymentBody,
+    DeploymentEventsView,
+    DeploymentWhyView,
+    EngineView,
+    ReplicaWhyView,
+    RevisionPage,
+)
 
 # Replicas whose sessions are explained; each is a dry run.
 EXPLAINED_MAX = 5
 LATEST_MAX = 50
+EVENTS_MAX = 1_000
+LOG_LINES = 20
 NEW = DeploymentId("new")
 
 
@@ -34,7 +48,7 @@ class DeploymentExplanationRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._sessions = dependencies.store, dependencies.controller
-        self._controller = dependencies.deployments
+        self._controller, self._logs = dependencies.deployments, KernelLogs(dependencies.gateway)
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -48,6 +62,10 @@ class DeploymentExplanationRoutes:
             ApiOperation(
                 method="GET", path=f"{one}/revisions", endpoint=self.revisions, tag=tag,
                 answer=RevisionPage, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="GET", path=f"{one}/events", endpoint=self.events, tag=tag,
+                answer=DeploymentEventsView, fails=(404, 409),
             ),
             ApiOperation(
                 method="GET", path=f"{one}/why", endpoint=self.why, tag=tag,
@@ -84,6 +102,23 @@ class DeploymentExplanationRoutes:
 
         return json_response(await self._store.read(work))
 
+    async def events(
+        self,
+        request: Request,
+        ref: Ref,
+        limit: Annotated[int, Query(ge=1, le=EVENTS_MAX, description="The maximum number of events.")] = 200,
+    ) -> Response:
+        """Show the last events of a deployment, its replicas, rollouts and route."""
+        principal = principal_of(request.scope)
+
+        async def work(unit: UnitOfWork) -> DeploymentEventsView:
+            record = await deployment_named(unit, ref, principal)
+            found = await unit.deployments.events(record.deployment_id, limit=limit)
+            lines = [history_line(subject, entry) for subject, entry in found]
+            return DeploymentEventsView(deployment=record.deployment_id, lines=lines)
+
+        return json_response(await self._store.read(work))
+
     async def why(self, request: Request, ref: Ref) -> Response:
         """Explain why a deployment is not as desired, and which replica waits for what."""
         principal = principal_of(request.scope)
@@ -102,6 +137,10 @@ class DeploymentExplanationRoutes:
             session, scope = replica.session_id, visible_filter(principal)
             why = None if session is None else why_view(await self._sessions.why(session, scope))
             explained.append(ReplicaWhyView(replica=replica_view(replica), summary=summary, why=why))
+        if found.failed is not None:
+            failed = f"failed: {found.failed.reason or found.failed.reason_code}"
+            log = await self._last_lines(found.failed)
+            explained.append(ReplicaWhyView(replica=replica_view(found.failed), summary=failed, log=log))
         view = DeploymentWhyView(
             name=record.spec.name,
             status=record.status.value,
@@ -111,3 +150,14 @@ class DeploymentExplanationRoutes:
             replicas=explained,
         )
         return json_response(view)
+
+    async def _last_lines(self, replica: ReplicaRecord) -> list[str]:
+        """The end of the output of a replica; nothing if it is no longer to be had."""
+        session_id = replica.session_id
+        if session_id is None:
+            return []
+        try:
+            session = await self._store.read(lambda unit: unit.sessions.get(session_id))
+            return await self._logs.last_lines(session.kernels[0], LOG_LINES)
+        except SokovanError:  # removed, or the agent is away: the reason of the replica is still shown
+            return []
