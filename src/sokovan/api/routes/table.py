@@ -13,6 +13,7 @@ from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
+from sokovan.api.routes.serving.deployment_events import DeploymentEventRoutes
 from sokovan.api.routes.serving.deployment_explanations import DeploymentExplanationRoutes
 from sokovan.api.routes.serving.deployments import DeploymentRoutes
 from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
@@ -38,6 +39,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SessionBatchRoutes(context).operations(),
         *ArrayRoutes(context).operations(),
         *DeploymentExplanationRoutes(context).operations(),
+        *DeploymentEventRoutes(context).operations(),
         *DeploymentRoutes(context).operations(),
         *RolloutRoutes(context).operations(),
         *EndpointTokenRoutes(context).operations(),

@@ -1,11 +1,9 @@
-"""Explanations of deployments: plan, why, revisions, events."""
+"""Explanations of deployments: plan, why, revisions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
-from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,7 +13,6 @@ from sokovan.api.access.lookup import visible_filter
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.deployments import deployment_spec, engine_view, replica_view, revision_spec, revision_view
 from sokovan.api.mapping.explanations import why_view
-from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.routes.parameters import Ref
@@ -27,7 +24,6 @@ from sokovan.orchestrator.deployments.deployment_why import explain_deployment
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.deployments import (
     DeploymentBody,
-    DeploymentEventsView,
     DeploymentWhyView,
     EngineView,
     ReplicaWhyView,
@@ -37,7 +33,6 @@ from sokovan.wire.api.deployments import (
 # Replicas whose sessions are explained; each is a dry run.
 EXPLAINED_MAX = 5
 LATEST_MAX = 50
-EVENTS_MAX = 1_000
 LOG_LINES = 20
 NEW = DeploymentId("new")
 
@@ -62,10 +57,6 @@ class DeploymentExplanationRoutes:
             ApiOperation(
                 method="GET", path=f"{one}/revisions", endpoint=self.revisions, tag=tag,
                 answer=RevisionPage, fails=(404, 409),
-            ),
-            ApiOperation(
-                method="GET", path=f"{one}/events", endpoint=self.events, tag=tag,
-                answer=DeploymentEventsView, fails=(404, 409),
             ),
             ApiOperation(
                 method="GET", path=f"{one}/why", endpoint=self.why, tag=tag,
@@ -102,23 +93,6 @@ class DeploymentExplanationRoutes:
 
         return json_response(await self._store.read(work))
 
-    async def events(
-        self,
-        request: Request,
-        ref: Ref,
-        limit: Annotated[int, Query(ge=1, le=EVENTS_MAX, description="The maximum number of events.")] = 200,
-    ) -> Response:
-        """Show the last events of a deployment, its replicas, rollouts and route."""
-        principal = principal_of(request.scope)
-
-        async def work(unit: UnitOfWork) -> DeploymentEventsView:
-            record = await deployment_named(unit, ref, principal)
-            found = await unit.deployments.events(record.deployment_id, limit=limit)
-            lines = [history_line(subject, entry) for subject, entry in found]
-            return DeploymentEventsView(deployment=record.deployment_id, lines=lines)
-
-        return json_response(await self._store.read(work))
-
     async def why(self, request: Request, ref: Ref) -> Response:
         """Explain why a deployment is not as desired, and which replica waits for what."""
         principal = principal_of(request.scope)
@@ -152,7 +126,7 @@ class DeploymentExplanationRoutes:
         return json_response(view)
 
     async def _last_lines(self, replica: ReplicaRecord) -> list[str]:
-        """The end of the output of a replica; nothing if it is no longer to be had."""
+        """The end of the output of a replica; nothing if it is gone."""
         session_id = replica.session_id
         if session_id is None:
             return []

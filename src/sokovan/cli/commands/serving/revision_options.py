@@ -107,7 +107,7 @@ NO_REVISION = RevisionFlags()
 
 
 def with_local_files(client: Client, found: RevisionBody) -> RevisionBody:
-    """Mounts as the server sees them; a model of this machine is mounted at its own path.
+    """Mounts as the server sees them, and that of a model on this machine.
 
     Unchanged if the server does not see the files of this machine.
     """

@@ -36,13 +36,6 @@ async def test_why_says_that_replicas_are_on_their_way(api: ApiHarness) -> None:
     assert why["summary"].startswith("0 of 2 replicas serve")
 
 
-async def test_events_of_a_deployment_are_listed(api: ApiHarness) -> None:
-    await create(api, "eventful")
-    found = (await api.get("/deployments/eventful/events", user=NORTH)).json()
-    assert [(line["subject"], line["trigger"]) for line in found["lines"]] == [("deployment", "created")]
-    assert (await api.get("/deployments/eventful/events?limit=0", user=NORTH)).status_code == 422
-
-
 async def test_why_has_the_last_lines_of_a_replica_that_failed(api: ApiHarness) -> None:
     view = (await create(api, "crashes")).json()
     session = SessionId(await api.run("crashed-engine", NORTH))
