@@ -42,7 +42,7 @@ def events(
     name
         Deployment name or ID, or a unique prefix of one.
     watch
-        Print further events as they come, until the deployment has ended.
+        Print further events as they come, until its end.
     limit
         Most events to show.
     """
