@@ -16,6 +16,7 @@ _LOCAL = "sokovan.cli.local"
 NOUNS = {
     "session": "List, inspect and stop sessions.",
     "deployment": "List, inspect, scale, update and delete deployments.",
+    "route": "List, inspect and set the routes of deployments.",
     "token": "Create, list and revoke tokens for clients of deployments.",
     "agent": "List, label, drain and run agents.",
     "topology": "Manage the topology (HyperNodes over agents).",
@@ -75,6 +76,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "session release": (f"{_SESSIONS}.lifecycle:release", "Release held sessions, so that they may start."),
     "session stop": (f"{_SESSIONS}.lifecycle:stop", "Stop sessions."),
     "serve": (f"{_SERVING}.serve:serve", "Serve a model at an OpenAI-compatible URL."),
+    "apply": (f"{_SERVING}.apply:apply", "Create or update the deployments of a file."),
     "chat": (f"{_SERVING}.chat:chat", "Ask a served model and print its answer."),
     "deployment ls": (f"{_SERVING}.deployments:ls", "List deployments."),
     "deployment show": (f"{_SERVING}.deployments:show", "Show a deployment and its replicas."),
@@ -85,7 +87,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "deployment history": (f"{_SERVING}.deployments:history", "List the revisions of a deployment, newest first."),
     "deployment why": (f"{_SERVING}.deployments:why", "Explain why a deployment is not as desired."),
     "deployment plan": (f"{_SERVING}.deployments:plan", "Show the command that a deployment would run."),
+    "deployment events": (f"{_SERVING}.events:events", "Show what happened to a deployment."),
     "deployment rm": (f"{_SERVING}.deployments:rm", "Delete a deployment."),
+    "route ls": (f"{_SERVING}.routes:ls", "List the routes of deployments."),
+    "route show": (f"{_SERVING}.routes:show", "Show the route of a deployment and its endpoints."),
+    "route set": (f"{_SERVING}.routes:set_route", "Set weights, model names, routing or access of a route."),
     "token create": (f"{_SERVING}.tokens:create", "Create a token for clients of a deployment."),
     "token ls": (f"{_SERVING}.tokens:ls", "List the tokens of a deployment."),
     "token revoke": (f"{_SERVING}.tokens:revoke", "Revoke a token of a deployment."),
@@ -123,7 +129,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "db check": (f"{_LOCAL}.maintenance:check", "Check whether the database schema is current."),
     "db rotate-key": (f"{_LOCAL}.maintenance:rotate_key", "Add a new key for secret variables."),
     "init": (f"{_SESSIONS}.spec_files:init", "Create a session spec file."),
-    "schema": (f"{_SESSIONS}.spec_files:schema", "Print the JSON Schema of a session spec."),
+    "schema": (f"{_SESSIONS}.spec_files:schema", "Print the JSON Schema of a spec."),
     "completion": (f"{_COMMANDS}.completion:completion", "Generate shell completion."),
     "help": (f"{_COMMANDS}.help_topics:help_topic", "Show help on a command or topic."),
     "version": (f"{_COMMANDS}.version:version", "Show client and server versions."),
@@ -136,7 +142,7 @@ SECTIONS = {
         "ps", "why", "plan", "logs", "exec", "cp", "port-forward",
         "open", "wait", "stop", "cancel", "session",
     ),
-    "Serving": ("serve", "chat", "deployment", "token"),
+    "Serving": ("serve", "apply", "chat", "deployment", "route", "token"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
     ),
@@ -150,6 +156,7 @@ TOPICS = {
     "environment": "Environment variables.",
     "formatting": "Output formats.",
     "spec": "Keys of a session spec.",
+    "deployment-spec": "Keys of a deployment spec.",
 }
 
 

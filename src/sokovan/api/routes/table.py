@@ -13,10 +13,12 @@ from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
+from sokovan.api.routes.serving.deployment_events import DeploymentEventRoutes
 from sokovan.api.routes.serving.deployment_explanations import DeploymentExplanationRoutes
 from sokovan.api.routes.serving.deployments import DeploymentRoutes
 from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
 from sokovan.api.routes.serving.rollouts import RolloutRoutes
+from sokovan.api.routes.serving.served_routes import ServedRouteRoutes
 from sokovan.api.routes.session_batches import SessionBatchRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
@@ -37,9 +39,11 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SessionBatchRoutes(context).operations(),
         *ArrayRoutes(context).operations(),
         *DeploymentExplanationRoutes(context).operations(),
+        *DeploymentEventRoutes(context).operations(),
         *DeploymentRoutes(context).operations(),
         *RolloutRoutes(context).operations(),
         *EndpointTokenRoutes(context).operations(),
+        *ServedRouteRoutes(context).operations(),
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
         *KernelFileRoutes(context).operations(),

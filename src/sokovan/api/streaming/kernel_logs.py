@@ -17,6 +17,7 @@ OFFSET_MAX = 2**62
 TAIL_MAX = 100_000
 # A tail is searched in this many bytes from the end; longer lines are cut.
 TAIL_BYTES_MAX = 8 << 20
+LINE_MAX = 500
 
 
 class KernelLogs:
@@ -63,6 +64,15 @@ class KernelLogs:
                 return at
             begin = at
         return begin
+
+    async def last_lines(self, kernel: KernelRecord, lines: int) -> list[str]:
+        """The last lines as text, without control characters, of bounded length.
+
+        Raises LogGone, AgentUnreachable.
+        """
+        part = await self.read(kernel, offset=await self.tail(kernel, lines), limit=PIECE)
+        found = [] if part is None else part.data.decode(errors="replace").splitlines()[-lines:]
+        return ["".join(char for char in line[:LINE_MAX] if char.isprintable()) for line in found]
 
     async def _piece(self, kernel: KernelRecord, begin: int, end: int) -> tuple[int, bytes] | None:
         """The available output from `begin` to `end` with its offset, or None."""

@@ -41,7 +41,7 @@ def help_topic(*words: str) -> int:
     Parameters
     ----------
     words
-        Topic (exit-codes, environment, formatting, spec) or command.
+        Topic (exit-codes, environment, formatting, spec, deployment-spec) or command.
     """
     topic = " ".join(words)
     if topic in COMMANDS:
@@ -99,9 +99,18 @@ def spec() -> str:
     return "A session spec is a YAML document; a file may contain several.\n\n" + table(("KEY", "MEANING"), rows)
 
 
+def deployment_spec() -> str:
+    """The table of the keys of a deployment spec."""
+    from sokovan.sdk.spec.deployment_spec import DEPLOYMENT_FIELDS  # noqa: PLC0415  # YAML loads only here
+
+    rows = [(key, one.meaning) for key, one in DEPLOYMENT_FIELDS.items()]
+    return "A deployment spec is a YAML document; a file may contain several.\n\n" + table(("KEY", "MEANING"), rows)
+
+
 _PAGES: dict[str, Callable[[], str]] = {
     "exit-codes": exit_codes,
     "environment": environment,
     "formatting": formatting,
     "spec": spec,
+    "deployment-spec": deployment_spec,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
@@ -16,9 +17,13 @@ from sokovan.domain.serving.scaling import ScalingPolicy
 from sokovan.domain.session import PRIORITY_RANGE
 
 REPLICAS_MAX = 10_000
+# A replica of weight 2 gets twice the requests of one of weight 1; 0: none.
+REPLICA_WEIGHT_MAX = 100
+WEIGHTS_MAX = 1_000
 MODEL_NAMES_MAX = 16
 # A part of URLs, and of the model names `project/name`; without a slash.
 DEPLOYMENT_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,62}$"
+_ORDINAL = re.compile(r"0|[1-9][0-9]{0,3}", re.ASCII)
 _NAME = re.compile(DEPLOYMENT_NAME_PATTERN.strip("^$"), re.ASCII)
 
 
@@ -45,7 +50,7 @@ class DeploymentSpec:
 
     Owners set the bounds of the number of replicas. The number that is desired between them
     has one writer, the scaling handler. Without a scaling group, one is chosen for each
-    replica.
+    replica. `weights` are those of replicas by ordinal, where they are not 1.
     """
 
     deployment_id: DeploymentId
@@ -61,6 +66,7 @@ class DeploymentSpec:
     scaling_group: ScalingGroupName | None = None
     queue: QueueName = DEFAULT_QUEUE
     priority: int = 0
+    weights: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked_name(self.deployment_id, what="deployment")
@@ -85,6 +91,17 @@ class DeploymentSpec:
         require_int(self.replicas_min, what=what, field="replicas_min", least=0, most=REPLICAS_MAX)
         require_int(self.replicas_max, what=what, field="replicas_max", least=self.replicas_min, most=REPLICAS_MAX)
         require_int(self.priority, what=what, field="priority", least=PRIORITY_RANGE[0], most=PRIORITY_RANGE[1])
+        self._check_weights(what)
+
+    def _check_weights(self, what: str) -> None:
+        if not isinstance(self.weights, Mapping) or len(self.weights) > WEIGHTS_MAX:
+            problem = f"must be at most {WEIGHTS_MAX} numbers by replica"
+            raise InvalidSpec(what=what, field="weights", value=self.weights, problem=problem)
+        for ordinal, weight in self.weights.items():
+            name = f"weights.{ordinal}"
+            if not isinstance(ordinal, str) or _ORDINAL.fullmatch(ordinal) is None:
+                raise InvalidSpec(what=what, field=name, value=ordinal, problem="is not the number of a replica")
+            require_int(weight, what=what, field=name, least=0, most=REPLICA_WEIGHT_MAX)
 
     @property
     def served_names(self) -> tuple[str, ...]:

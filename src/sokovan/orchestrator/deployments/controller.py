@@ -1,4 +1,4 @@
-"""Entry point for deployments: create, update, promote, roll back, scale, delete.
+"""Entry point for deployments: create, apply, update, roll back, scale, delete.
 
 The controller only records intent; the coordinators, woken by hints, carry it out.
 """
@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
@@ -35,6 +36,7 @@ from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.environment import IdSource
 from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
+from sokovan.ports.repositories.serving import DeploymentFilter
 from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store, UnitOfWork
@@ -53,6 +55,21 @@ class CreatedDeployment(NamedTuple):
 
     deployment: DeploymentRecord
     fresh: bool
+
+
+class Applied(StrEnum):
+    """The effect of applying a deployment."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+class AppliedDeployment(NamedTuple):
+    """A deployment as it was applied, and the effect of that."""
+
+    deployment: DeploymentRecord
+    outcome: Applied
 
 
 class DeploymentController:
@@ -98,13 +115,37 @@ class DeploymentController:
             earlier = None if once is None else await unit.deployments.requested(once)
             if earlier is not None:
                 return CreatedDeployment(earlier, fresh=False)
-            if await unit.deployments.count(caller.owner.user) >= DEPLOYMENTS_PER_USER_MAX:
-                raise Conflict(
-                    f"user {caller.owner.user} has {DEPLOYMENTS_PER_USER_MAX} deployments", hint="delete some of them"
-                )
-            created = await unit.deployments.create(wanted, revision, change, request=once)
-            await unit.audit.append(_entry("deployment.create", created, change))
-            return CreatedDeployment(created, fresh=True)
+            return CreatedDeployment(await _create(unit, wanted, revision, change, request=once), fresh=True)
+
+        return await self._write(work)
+
+    async def apply(self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller) -> AppliedDeployment:
+        """Create the deployment of this name, or make it what is given. Idempotent.
+
+        Another revision than the one that it has, or changes to, begins a rollout. Raises
+        InvalidRequest, InvalidSpec, UnknownEngine, Conflict (being deleted, a rollout is under way).
+        """
+        wanted = replace(spec, deployment_id=DeploymentId(self._ids.new("d")))
+        await self._check(wanted, revision, caller)
+        change = change_by(caller, "applied", "")
+
+        async def work(unit: UnitOfWork) -> AppliedDeployment:
+            found = await _own_named(unit, spec, caller)
+            if found is None:
+                return AppliedDeployment(await _create(unit, wanted, revision, change), Applied.CREATED)
+            deployment = await _living(unit, found.deployment_id, caller)
+            before = deployment.spec
+            # The weights of replicas are set by hand, and not part of what is applied.
+            given = replace(spec, deployment_id=before.deployment_id, owner=before.owner, weights=before.weights)
+            configured = given != before
+            if configured:
+                await unit.audit.append(_entry("deployment.configure", deployment, change))
+                deployment = await unit.deployments.configure(deployment, given, change)
+            if await _intended_revision(unit, deployment) != revision:
+                await self._add_revision(unit, deployment, revision, change)
+            elif not configured:
+                return AppliedDeployment(deployment, Applied.UNCHANGED)
+            return AppliedDeployment(await unit.deployments.get(deployment.deployment_id), Applied.UPDATED)
 
         return await self._write(work)
 
@@ -142,10 +183,7 @@ class DeploymentController:
             if rollout is not None and rollout != deployment.spec.rollout:
                 spec = replace(deployment.spec, rollout=rollout)
                 deployment = await unit.deployments.configure(deployment, spec, change)
-            if len(await unit.deployments.revisions(deployment_id)) >= REVISIONS_MAX:
-                raise Conflict(f"the deployment has {REVISIONS_MAX} revisions", hint="create it anew")
-            added = await unit.deployments.add_revision(deployment, revision, change)
-            return await self._roll_out(unit, deployment, added.number, change)
+            return await self._add_revision(unit, deployment, revision, change)
 
         return await self._write(work)
 
@@ -234,6 +272,14 @@ class DeploymentController:
         # A plain digest would let a guess of the secrets be tested.
         return self._secrets.box.digest(text) if secrets else hashlib.sha256(text.encode()).hexdigest()
 
+    async def _add_revision(
+        self, unit: UnitOfWork, deployment: DeploymentRecord, revision: RevisionSpec, change: Change
+    ) -> RolloutRecord:
+        if len(await unit.deployments.revisions(deployment.deployment_id)) >= REVISIONS_MAX:
+            raise Conflict(f"the deployment has {REVISIONS_MAX} revisions", hint="create it anew")
+        added = await unit.deployments.add_revision(deployment, revision, change)
+        return await self._roll_out(unit, deployment, added.number, change)
+
     async def _roll_out(
         self, unit: UnitOfWork, deployment: DeploymentRecord, revision: int, change: Change
     ) -> RolloutRecord:
@@ -278,6 +324,34 @@ async def write_intent(store: Store, hints: Hints, work: Callable[[UnitOfWork], 
             await hints.set(hint)
         return result
     raise Conflict("the deployment changes too often")
+
+
+async def _create(
+    unit: UnitOfWork, spec: DeploymentSpec, revision: RevisionSpec, change: Change, *, request: RequestKey | None = None
+) -> DeploymentRecord:
+    """Store a deployment. Raises Conflict."""
+    user = spec.owner.user
+    if await unit.deployments.count(user) >= DEPLOYMENTS_PER_USER_MAX:
+        raise Conflict(f"user {user} has {DEPLOYMENTS_PER_USER_MAX} deployments", hint="delete some of them")
+    created = await unit.deployments.create(spec, revision, change, request=request)
+    await unit.audit.append(_entry("deployment.create", created, change))
+    return created
+
+
+async def _own_named(unit: UnitOfWork, spec: DeploymentSpec, caller: Caller) -> DeploymentRecord | None:
+    """The live deployment of this name in its project, if the caller may change it."""
+    wanted = DeploymentFilter(group=spec.owner.group, live=True)
+    found = await unit.deployments.named(spec.name, wanted)
+    same = (one for one in found if one.spec.name == spec.name and may_change_deployment(one.spec.owner, caller))
+    return next(same, None)
+
+
+async def _intended_revision(unit: UnitOfWork, deployment: DeploymentRecord) -> RevisionSpec:
+    """The revision that a deployment has, or changes to."""
+    live = await unit.rollouts.live(deployment.deployment_id)
+    forward = live and live[0].status is not RolloutStatus.ROLLING_BACK
+    number = live[0].revision_to if forward else deployment.revision
+    return (await unit.deployments.revision(deployment.deployment_id, number)).spec
 
 
 def may_change_deployment(owner: Owner, caller: Caller) -> bool:

@@ -21,12 +21,16 @@ _WAITS = {
 
 @dataclass(frozen=True, slots=True)
 class DeploymentExplanation:
-    """A code, one sentence, and each replica that does not serve, with its reason."""
+    """A code, one sentence, and each replica that does not serve, with its reason.
+
+    `failed` is the last replica that failed, if that is why a deployment is not as desired.
+    """
 
     health: DeploymentHealth
     code: str
     summary: str
     waiting: tuple[tuple[ReplicaRecord, str], ...] = ()
+    failed: ReplicaRecord | None = None
 
 
 def explain_deployment(record: DeploymentRecord, replicas: Sequence[ReplicaRecord]) -> DeploymentExplanation:
@@ -41,12 +45,16 @@ def explain_deployment(record: DeploymentRecord, replicas: Sequence[ReplicaRecor
     if not desired:
         return DeploymentExplanation(health, "IDLE", "no replica is desired; the first request starts one")
     served = f"{active} of {desired} replicas serve"
+    newest = max(failed, key=lambda one: one.since_ms, default=None)
     if active >= desired:
-        return DeploymentExplanation(health, "SERVING", served)
-    if failed and not waiting:
-        newest = max(failed, key=lambda one: one.since_ms)
+        # Replicas of a revision that did not come to serve: an update failed, or fails.
+        update = newest if newest is not None and newest.place.revision > record.revision else None
+        return DeploymentExplanation(health, "SERVING", served, failed=update)
+    if newest is not None and not waiting:
         at = [one.since_ms for one in failed]
         loop = "; further attempts wait" if is_crash_loop(at, newest.since_ms) else ""
         reason = newest.reason or newest.reason_code
-        return DeploymentExplanation(health, "REPLICAS_FAIL", f"{served}; the last one failed: {reason}{loop}")
-    return DeploymentExplanation(health, "REPLICAS_WAIT", f"{served}; {len(waiting)} are on their way", waiting)
+        summary = f"{served}; the last one failed: {reason}{loop}"
+        return DeploymentExplanation(health, "REPLICAS_FAIL", summary, failed=newest)
+    summary = f"{served}; {len(waiting)} are on their way"
+    return DeploymentExplanation(health, "REPLICAS_WAIT", summary, waiting, failed=newest)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from sokovan.domain.lifecycle.replica import ROUTED, ReplicaStatus
-from sokovan.domain.serving.deployment import DeploymentAccess
+from sokovan.domain.serving.deployment import DeploymentAccess, DeploymentSpec
 from sokovan.domain.serving.engine import EngineDefinition
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, RevisionRecord
 from sokovan.domain.serving.replica import is_crash_loop
@@ -42,6 +42,7 @@ def route_entry(state: ServingState, deployment: DeploymentRecord, define: Defin
     revisions = {number: state.revisions[key, number] for number in numbers}
     definitions = {number: define(deployment, revision) for number, revision in revisions.items()}
     weights = _weights(state, deployment, routed)
+    shares = endpoint_weights(spec, routed)
     current = revisions[deployment.revision].spec
     return RouteEntry(
         deployment_id=key,
@@ -56,7 +57,9 @@ def route_entry(state: ServingState, deployment: DeploymentRecord, define: Defin
         revisions=tuple(
             RevisionEntry(number, weights.get(number, 0), definitions[number].concurrency_max) for number in numbers
         ),
-        endpoints=tuple(_endpoint(one, definitions[one.place.revision]) for one in routed),
+        endpoints=tuple(
+            _endpoint(one, definitions[one.place.revision], share) for one, share in zip(routed, shares, strict=True)
+        ),
         limits=RouteLimits(
             queued_max=current.limits.queued_max,
             queue_wait_ms=current.limits.queue_wait_s * 1000,
@@ -75,7 +78,24 @@ def entry_of(text: str) -> RouteEntry:
     return msgspec.json.decode(text, type=RouteEntry)
 
 
-def _endpoint(replica: ReplicaRecord, definition: EngineDefinition) -> EndpointEntry:
+def endpoint_weights(spec: DeploymentSpec, replicas: Sequence[ReplicaRecord]) -> list[int]:
+    """The weight of each replica.
+
+    Zeros are ignored where no ACTIVE replica of the revision has another weight: something
+    must serve.
+    """
+    given = [spec.weights.get(str(one.place.ordinal), 1) for one in replicas]
+    usable = {
+        one.place.revision
+        for one, weight in zip(replicas, given, strict=True)
+        if weight and one.status is ReplicaStatus.ACTIVE
+    }
+    return [
+        weight if weight or one.place.revision in usable else 1 for one, weight in zip(replicas, given, strict=True)
+    ]
+
+
+def _endpoint(replica: ReplicaRecord, definition: EngineDefinition, weight: int) -> EndpointEntry:
     endpoint = replica.endpoint
     if endpoint is None:
         raise ValueError(f"replica {replica.replica_id} has no endpoint")
@@ -88,6 +108,7 @@ def _endpoint(replica: ReplicaRecord, definition: EngineDefinition) -> EndpointE
         state=_STATES[replica.status],
         secret=replica.secret if definition.checks_secret else "",
         upstream_model=definition.upstream_model,
+        weight=weight,
         probe=ProbeTerms(probe.path, probe.warming_interval_ms, probe.interval_ms, probe.timeout_ms),
     )
 

@@ -99,6 +99,12 @@ class DeploymentRepository(Protocol):
     async def history(self, deployment_id: DeploymentId) -> Sequence[HistoryEntry]:
         """The history of a deployment."""
 
+    async def events(self, deployment_id: DeploymentId, *, limit: int) -> Sequence[tuple[str, HistoryEntry]]:
+        """The newest entries of the histories of a deployment and of its parts.
+
+        Parts are replicas, rollouts and the route. In order of time, each with its subject.
+        """
+
 
 class ReplicaRepository(Protocol):
     """Replicas: attempts at the places of revisions."""

@@ -7,12 +7,15 @@ from functools import partial
 from typing import Unpack
 
 from sokovan.sdk.aio.connection import AsyncConnection
+from sokovan.sdk.aio.routes import AsyncRoutes
 from sokovan.sdk.core import deployment_calls
 from sokovan.sdk.core.deployment_calls import DeploymentListOptions
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.errors import StillWaiting
 from sokovan.wire.api.deployments import (
+    AppliedDeploymentView,
     DeploymentBody,
+    DeploymentEventsView,
     DeploymentView,
     DeploymentWhyView,
     EndpointTokenBody,
@@ -32,17 +35,23 @@ POLL_S = 0.5
 class AsyncDeployments:
     """Operations on deployments; a `ref` is an id, a name, or a unique prefix of one.
 
-    `rollouts` are changes of their revision, `tokens` the keys of their clients.
+    `rollouts` are changes of their revision, `tokens` the keys of their clients, `routes`
+    their endpoints as proxies see them.
     """
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
         self.rollouts, self.tokens = AsyncRollouts(connection), AsyncEndpointTokens(connection)
+        self.routes = AsyncRoutes(connection)
 
     async def create(self, body: DeploymentBody, *, key: str | None = None) -> DeploymentView:
         """Create a deployment; a repeated idempotency key returns the same one."""
         key = key or self._connection.environment.new_key()
         return await self._connection.send(deployment_calls.create(body, key=key))
+
+    async def apply(self, body: DeploymentBody) -> AppliedDeploymentView:
+        """Create the deployment of this name, or make it what is given; idempotent."""
+        return await self._connection.send(deployment_calls.apply(body))
 
     async def plan(self, body: DeploymentBody) -> EngineView:
         """The command that a deployment would run; creates nothing."""
@@ -98,6 +107,10 @@ class AsyncDeployments:
     async def why(self, ref: str) -> DeploymentWhyView:
         """Explain why a deployment is not as desired, replica by replica."""
         return await self._connection.send(deployment_calls.why(ref))
+
+    async def events(self, ref: str, *, limit: int = 200) -> DeploymentEventsView:
+        """The last events of a deployment, its replicas, rollouts and route, by time."""
+        return await self._connection.send(deployment_calls.events(ref, limit=limit))
 
 
 class AsyncRollouts:

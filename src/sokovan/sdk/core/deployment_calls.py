@@ -7,7 +7,9 @@ from typing import TypedDict
 from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
 from sokovan.sdk.core.session_calls import KEY_HEADER
 from sokovan.wire.api.deployments import (
+    AppliedDeploymentView,
     DeploymentBody,
+    DeploymentEventsView,
     DeploymentPage,
     DeploymentView,
     DeploymentWhyView,
@@ -38,6 +40,12 @@ def create(body: DeploymentBody, *, key: str) -> Call[DeploymentView]:
     return Call(
         method="POST", path=api_path(DEPLOYMENTS), answer=DeploymentView, body=sparse(body), headers={KEY_HEADER: key}
     )
+
+
+def apply(body: DeploymentBody) -> Call[AppliedDeploymentView]:
+    """Create the deployment of this name, or make it what is given; idempotent."""
+    path = api_path(DEPLOYMENTS, "apply")
+    return Call(method="POST", path=path, answer=AppliedDeploymentView, body=sparse(body))
 
 
 def plan(body: DeploymentBody) -> Call[EngineView]:
@@ -99,6 +107,16 @@ def revisions(ref: str, *, limit: int = PAGE_MAX, cursor: str | None = None) -> 
 def why(ref: str) -> Call[DeploymentWhyView]:
     """Explain why a deployment is not as desired."""
     return Call(method="GET", path=api_path(DEPLOYMENTS, ref, "why"), answer=DeploymentWhyView)
+
+
+def events(ref: str, *, limit: int) -> Call[DeploymentEventsView]:
+    """Get the last events of a deployment and of what belongs to it."""
+    return Call(
+        method="GET",
+        path=api_path(DEPLOYMENTS, ref, "events"),
+        answer=DeploymentEventsView,
+        query=query({"limit": limit}),
+    )
 
 
 def new_token(ref: str, body: EndpointTokenBody) -> Call[NewEndpointTokenView]:

@@ -39,7 +39,8 @@ _DURATION = {"type": ["integer", "string"], "pattern": "^([0-9]+[smhd])+$|^[0-9]
 _TYPES = ("interactive", "batch", "inference", "system")
 
 
-def _chosen(*options: str) -> tuple[fields.Read, dict[str, Any]]:
+def chosen(*options: str) -> tuple[fields.Read, dict[str, Any]]:
+    """The reader and the schema of one of these strings."""
     return fields.one_of(*options), {"enum": list(options)}
 
 
@@ -69,20 +70,20 @@ _MOUNT_NEEDS = ("source", "target")
 
 def _mount(node: YamlNode) -> MountBody:
     if node.kind == "mapping":
-        return MountBody(**_given(node, _MOUNT, _MOUNT_NEEDS, what="a mount"))
+        return MountBody(**given_fields(node, _MOUNT, _MOUNT_NEEDS, what="a mount"))
     return _parsed(node, read_mount)
 
 
 _PORT = {
     "name": Field("name", fields.text, _TEXT, "name of the service"),
     "port": Field("port", fields.number, {**_NUMBER, "minimum": 1}, "port number; any free port if not given"),
-    "protocol": Field("protocol", *_chosen("http", "tcp"), "http or tcp"),
+    "protocol": Field("protocol", *chosen("http", "tcp"), "http or tcp"),
 }
 _PORT_NEEDS = ("name",)
 
 
 def _port(node: YamlNode) -> ServicePortBody:
-    return ServicePortBody(**_given(node, _PORT, _PORT_NEEDS, what="a service port"))
+    return ServicePortBody(**given_fields(node, _PORT, _PORT_NEEDS, what="a service port"))
 
 
 _RETRY = {
@@ -93,7 +94,7 @@ _RETRY = {
 
 
 def _retry(node: YamlNode) -> RetryBody:
-    return RetryBody(**_given(node, _RETRY, (), what="a retry policy"))
+    return RetryBody(**given_fields(node, _RETRY, (), what="a retry policy"))
 
 
 GROUP_FIELDS: Mapping[str, Field] = {
@@ -125,20 +126,20 @@ _PARTITION_NEEDS = ("name", "by")
 
 
 def _partition(node: YamlNode) -> PartitionBody:
-    return PartitionBody(**_given(node, _PARTITION, _PARTITION_NEEDS, what="a partition"))
+    return PartitionBody(**given_fields(node, _PARTITION, _PARTITION_NEEDS, what="a partition"))
 
 
 def _group(node: YamlNode) -> KernelGroupBody:
-    return KernelGroupBody(**_given(node, _ONLY_GROUP_FIELDS, _GROUP_NEEDS, what="a kernel group"))
+    return KernelGroupBody(**given_fields(node, _ONLY_GROUP_FIELDS, _GROUP_NEEDS, what="a kernel group"))
 
 
 SESSION_FIELDS: Mapping[str, Field] = {
-    "apiVersion": Field("", *_chosen(API_VERSION), "the version of this format"),
-    "kind": Field("", *_chosen(KIND), "what this document describes"),
+    "apiVersion": Field("", *chosen(API_VERSION), "the version of this format"),
+    "kind": Field("", *chosen(KIND), "what this document describes"),
     **GROUP_FIELDS,
     "labels": Field("labels", fields.texts, _BY_NAME, "labels of the session, to find it by"),
     "secrets": Field("secrets", fields.texts, _BY_NAME, "variables of all kernels, stored encrypted, never shown"),
-    "type": Field("type", *_chosen(*_TYPES), "interactive, batch, inference or system"),
+    "type": Field("type", *chosen(*_TYPES), "interactive, batch, inference or system"),
     "groups": Field(
         "groups",
         fields.list_of(_group, what="kernel groups"),
@@ -182,21 +183,21 @@ SESSION_FIELDS: Mapping[str, Field] = {
         "idle_timeout", fields.duration, _DURATION, "time without shell, exec or CPU use that ends it: 30m"
     ),
     "preemptible": Field("preemptible", fields.flag, _FLAG, "whether it may be preempted"),
-    "preemption": Field("preemption", *_chosen("always", "never"), "whether it may preempt others"),
+    "preemption": Field("preemption", *chosen("always", "never"), "whether it may preempt others"),
     "stopGrace": Field("stop_grace", fields.duration, _DURATION, "time between SIGTERM and SIGKILL"),
-    "endsWith": Field("ends_with", *_chosen("all", "main", "any"), "which kernels must end for the session to end"),
+    "endsWith": Field("ends_with", *chosen("all", "main", "any"), "which kernels must end for the session to end"),
     "toleratesFailures": Field("tolerates_failures", fields.flag, _FLAG, "whether it continues after a kernel failed"),
     "array": Field("array", fields.text, _TEXT, "one session per index: 0-999%50, 1,3,7-9, 0-100:10"),
     "retry": Field("retry", _retry, schema_of(_RETRY, required=()), "attempts to start it, if its agent cannot"),
     "gates": Field("gates", fields.words, _WORDS, "names of gates that hold it until session release opens them"),
-    "onAgentLost": Field("on_agent_lost", *_chosen("end", "requeue"), "end or requeue it when its agent is lost"),
+    "onAgentLost": Field("on_agent_lost", *chosen("end", "requeue"), "end or requeue it when its agent is lost"),
 }
 
 
 REQUIRED = ("apiVersion", "kind")
 
 
-def read_spec_documents(text: str, file: str) -> list[SpecDocument]:
+def read_spec_documents(text: str, file: str) -> list[SpecDocument[SessionBody]]:
     """The sessions of a file, each with its document. Raises InvalidSpecFile."""
     nodes = read_nodes(text, file)
     if not nodes:
@@ -206,21 +207,34 @@ def read_spec_documents(text: str, file: str) -> list[SpecDocument]:
     return [SpecDocument(_session(node), node) for node in nodes]
 
 
+def refuse_kind(node: YamlNode, kind: str, *, hint: str) -> None:
+    """Say which command is for a document of another kind. Raises InvalidSpecFile."""
+    found = node.entries.get("kind")
+    if found is not None and found.text == kind:
+        raise spec_error(found.position, f"this document is a {kind.lower()}", hint=hint)
+
+
 def _session(node: YamlNode) -> SessionBody:
-    return SessionBody(**_given(node, SESSION_FIELDS, REQUIRED, what="a session"))
+    refuse_kind(node, "Deployment", hint="use sokovan apply -f FILE for deployments")
+    return SessionBody(**given_fields(node, SESSION_FIELDS, REQUIRED, what="a session"))
 
 
-def _given(node: YamlNode, known: Mapping[str, Field], needed: tuple[str, ...], *, what: str) -> dict[str, Any]:
-    """The wire fields of a mapping, which must have the keys `needed`."""
+def given_fields(node: YamlNode, known: Mapping[str, Field], needed: tuple[str, ...], *, what: str) -> dict[str, Any]:
+    """The wire fields of a mapping, which must have the keys `needed`.
+
+    Raises InvalidSpecFile.
+    """
     entries = fields.entries_of(node, known, what=what)
     for key in needed:
         if key not in entries:
-            raise spec_error(node.position, f"{what} needs the key {key!r}", hint=_example(key))
+            raise spec_error(node.position, f"{what} needs the key {key!r}", hint=_example(key, known[key]))
     if "run" in entries and "command" in entries:
         raise spec_error(entries["command"].key_position, "run and command mean the same; keep one of them")
     values = {key: known[key].read(value) for key, value in entries.items()}
     return {known[key].wire: value for key, value in values.items() if known[key].wire}
 
 
-def _example(key: str) -> str:
-    return {"apiVersion": f"write apiVersion: {API_VERSION}", "kind": f"write kind: {KIND}"}.get(key, "")
+def _example(key: str, one: Field) -> str:
+    """The line to write, if only one is possible."""
+    options = one.schema.get("enum", ())
+    return f"write {key}: {options[0]}" if len(options) == 1 else ""

@@ -12,8 +12,11 @@ from sokovan.sdk.core.deployment_calls import DeploymentListOptions
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
+from sokovan.sdk.sync.routes import Routes
 from sokovan.wire.api.deployments import (
+    AppliedDeploymentView,
     DeploymentBody,
+    DeploymentEventsView,
     DeploymentView,
     DeploymentWhyView,
     EndpointTokenBody,
@@ -33,17 +36,23 @@ POLL_S = 0.5
 class Deployments:
     """Operations on deployments; a `ref` is an id, a name, or a unique prefix of one.
 
-    `rollouts` are changes of their revision, `tokens` the keys of their clients.
+    `rollouts` are changes of their revision, `tokens` the keys of their clients, `routes`
+    their endpoints as proxies see them.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.rollouts, self.tokens = Rollouts(connection), EndpointTokens(connection)
+        self.routes = Routes(connection)
 
     def create(self, body: DeploymentBody, *, key: str | None = None) -> DeploymentView:
         """Create a deployment; a repeated idempotency key returns the same one."""
         key = key or self._connection.environment.new_key()
         return self._connection.send(deployment_calls.create(body, key=key))
+
+    def apply(self, body: DeploymentBody) -> AppliedDeploymentView:
+        """Create the deployment of this name, or make it what is given; idempotent."""
+        return self._connection.send(deployment_calls.apply(body))
 
     def plan(self, body: DeploymentBody) -> EngineView:
         """The command that a deployment would run; creates nothing."""
@@ -97,6 +106,10 @@ class Deployments:
     def why(self, ref: str) -> DeploymentWhyView:
         """Explain why a deployment is not as desired, replica by replica."""
         return self._connection.send(deployment_calls.why(ref))
+
+    def events(self, ref: str, *, limit: int = 200) -> DeploymentEventsView:
+        """The last events of a deployment, its replicas, rollouts and route, by time."""
+        return self._connection.send(deployment_calls.events(ref, limit=limit))
 
 
 class Rollouts:

@@ -10,13 +10,14 @@ from typing import Literal
 
 from sokovan.wire.api.bodies import Amount, StrictBody
 from sokovan.wire.api.explanations import WhyView
-from sokovan.wire.api.sessions import MountBody
+from sokovan.wire.api.sessions import HistoryLine, MountBody
 
 DeploymentAccess = Literal["private", "project", "public"]
 RoutingPolicy = Literal["least-load", "prefix", "sticky", "round-robin"]
 ScalingMetric = Literal["manual", "concurrency", "qps", "queue", "ttft_p95"]
 RolloutStrategy = Literal["rolling", "blue-green", "canary"]
 WhenFull = Literal["replace", "wait", "fail"]
+AppliedOutcome = Literal["created", "updated", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,11 +241,27 @@ class DeploymentView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedDeploymentView:
+    """A deployment that was applied, and the effect of that."""
+
+    outcome: AppliedOutcome
+    deployment: DeploymentView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentPage:
     """Deployments, newest first."""
 
     items: list[DeploymentView]
     next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentEventsView:
+    """The last events of a deployment, its replicas, rollouts and route, by time."""
+
+    deployment: str
+    lines: list[HistoryLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,11 +306,15 @@ class EndpointTokenPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaWhyView:
-    """Why one replica does not serve yet; `why` is that of its session, if it waits."""
+    """Why one replica does not serve; `why` is that of its session, if it waits.
+
+    `log` has the last lines of the output of one that failed, if its agent still has it.
+    """
 
     replica: ReplicaView
     summary: str
     why: WhyView | None = None
+    log: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

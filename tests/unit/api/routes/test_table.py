@@ -46,6 +46,7 @@ GET /api/v1/sessions/{ref}/log
 POST /api/v1/sessions/{ref}/release
 POST /api/v1/deployments
 POST /api/v1/deployments/plan
+POST /api/v1/deployments/apply
 GET /api/v1/deployments
 GET /api/v1/deployments/{ref}
 DELETE /api/v1/deployments/{ref}
@@ -55,6 +56,10 @@ POST /api/v1/deployments/{ref}/promote
 POST /api/v1/deployments/{ref}/rollback
 GET /api/v1/deployments/{ref}/revisions
 GET /api/v1/deployments/{ref}/why
+GET /api/v1/deployments/{ref}/events
+GET /api/v1/deployments/{ref}/route
+POST /api/v1/deployments/{ref}/route
+GET /api/v1/routes
 POST /api/v1/deployments/{ref}/tokens
 GET /api/v1/deployments/{ref}/tokens
 DELETE /api/v1/deployments/{ref}/tokens/{token}

@@ -60,6 +60,37 @@ async def test_a_deployment_is_created_once_per_key() -> None:
         assert await cluster.hints.take("deployments")
 
 
+async def test_applying_creates_changes_and_then_leaves_alone() -> None:
+    async with ServedCluster.serve() as cluster:
+        controller = controller_of(cluster)
+        created = await controller.apply(wanted(), revision_of(), CALLER)
+        same = await controller.apply(wanted(), revision_of(), CALLER)
+        bounds = await controller.apply(wanted(replicas_max=3), revision_of(), CALLER)
+        changed = await controller.apply(wanted(replicas_max=3), revision_of(model="b/c"), CALLER)
+        again = await controller.apply(wanted(replicas_max=3), revision_of(model="b/c"), CALLER)
+        outcomes = [one.outcome for one in (created, same, bounds, changed, again)]
+        assert outcomes == ["created", "unchanged", "updated", "updated", "unchanged"]
+        key = created.deployment.deployment_id
+        assert {one.deployment.deployment_id for one in (same, bounds, changed, again)} == {key}
+        assert again.deployment.spec.replicas_max == 3
+        revisions = await cluster.store.read(lambda unit: unit.deployments.revisions(key))
+        assert [one.spec.model for one in revisions] == [revision_of().model, "b/c"]
+        with pytest.raises(Conflict, match="rollout"):
+            await controller.apply(wanted(replicas_max=3), revision_of(model="c/d"), CALLER)
+        assert await actions(cluster) == ["deployment.create", "deployment.configure", "deployment.update"]
+
+
+async def test_a_deployment_of_another_user_or_in_deletion_is_not_applied_over() -> None:
+    async with ServedCluster.serve() as cluster:
+        controller = controller_of(cluster)
+        key = (await controller.apply(wanted(), revision_of(), CALLER)).deployment.deployment_id
+        with pytest.raises(Conflict, match="has a deployment 'chat' already"):
+            await controller.apply(wanted(owner=STRANGER.owner), revision_of(), STRANGER)
+        await controller.delete(key, CALLER)
+        with pytest.raises(Conflict, match="is being deleted"):
+            await controller.apply(wanted(), revision_of(), CALLER)
+
+
 async def test_what_no_replica_could_be_made_of_is_refused_at_once() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)

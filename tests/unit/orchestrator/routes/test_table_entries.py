@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.serving.deployment import DeploymentAccess
-from sokovan.orchestrator.routes.table_entries import entry_of, entry_text
+from sokovan.orchestrator.routes.table_entries import endpoint_weights, entry_of, entry_text
 from sokovan.testing.served_cluster import ServedCluster, revision_of
 
 
@@ -19,3 +19,14 @@ async def test_an_entry_says_who_may_use_it_and_how_much() -> None:
         assert (entry.access, entry.policy, entry.project, entry.owner) == ("public", "prefix", "default", "default")
         assert [(one.revision, one.weight, one.concurrency_max) for one in entry.revisions] == [(1, 1000, 3)]
         assert entry_of(entry_text(entry)) == entry
+
+
+async def test_replicas_get_requests_by_their_weights() -> None:
+    async with ServedCluster.serve() as cluster:
+        record = await cluster.deploy(replicas=3, weights={"0": 0, "2": 5})
+        await cluster.converge()
+        await cluster.proxy.report()
+        assert [one.weight for one in cluster.proxy.entries["d-chat"].endpoints] == [0, 1, 5]
+        replicas = await cluster.replicas()
+        # Something must serve, so that a zero counts only beside another weight.
+        assert endpoint_weights(record.spec, replicas[:1]) == [1]

@@ -6,8 +6,10 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from sokovan.sdk.spec.schema import session_schema, starter
+from sokovan.sdk.spec.deployment_spec import DEPLOYMENT_FIELDS
+from sokovan.sdk.spec.schema import deployment_schema, session_schema, starter
 from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_spec_documents
+from tests.unit.sdk.spec.test_deployment_spec import WHOLE as DEPLOYMENT
 from tests.unit.sdk.spec.test_session_spec import WHOLE
 
 
@@ -26,6 +28,16 @@ def test_the_schema_refuses_what_the_reader_refuses(bad: dict[str, object]) -> N
     jsonschema_rs.validate(session_schema(), head)
     with pytest.raises(jsonschema_rs.ValidationError):
         jsonschema_rs.validate(session_schema(), {**head, **bad})
+
+
+def test_the_schema_of_deployments_has_the_keys_of_their_reader() -> None:
+    document = yaml.safe_load(DEPLOYMENT)
+    jsonschema_rs.validate(deployment_schema(), document)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(deployment_schema(), {**document, "replicaz": 1})
+    properties = deployment_schema()["properties"]
+    assert properties.keys() == DEPLOYMENT_FIELDS.keys()
+    assert all(one["description"] for one in properties.values())
 
 
 def test_every_key_is_described() -> None:

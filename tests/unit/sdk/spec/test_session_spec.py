@@ -119,7 +119,7 @@ def test_several_documents_are_several_sessions() -> None:
         ("kind: Session\n", "needs the key 'apiVersion'"),
         ("apiVersion: sokovan/v1\n", "needs the key 'kind'"),
         ("apiVersion: sokovan/v2\nkind: Session\n", "f:1:13: 'sokovan/v2' is none of sokovan/v1"),
-        ("apiVersion: sokovan/v1\nkind: Deployment\n", "f:2:7: 'Deployment' is none of Session"),
+        ("apiVersion: sokovan/v1\nkind: Deployment\n", "f:2:7: this document is a deployment"),
         (f"{HEAD}tiemLimit: 4h\n", "f:3:1: a session has no key 'tiemLimit'; did you mean 'timeLimit'?"),
         (f"{HEAD}size: four\n", "f:3:7: expected a whole number, not 'four'"),
         (f"{HEAD}run: echo 'x\n", "cannot be split into arguments"),

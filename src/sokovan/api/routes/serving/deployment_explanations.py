@@ -16,15 +16,24 @@ from sokovan.api.mapping.explanations import why_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.routes.parameters import Ref
+from sokovan.api.streaming.kernel_logs import KernelLogs
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import DEFAULT_QUEUE, DeploymentId
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
 from sokovan.orchestrator.deployments.deployment_why import explain_deployment
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.deployments import DeploymentBody, DeploymentWhyView, EngineView, ReplicaWhyView, RevisionPage
+from sokovan.wire.api.deployments import (
+    DeploymentBody,
+    DeploymentWhyView,
+    EngineView,
+    ReplicaWhyView,
+    RevisionPage,
+)
 
 # Replicas whose sessions are explained; each is a dry run.
 EXPLAINED_MAX = 5
 LATEST_MAX = 50
+LOG_LINES = 20
 NEW = DeploymentId("new")
 
 
@@ -34,7 +43,7 @@ class DeploymentExplanationRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._sessions = dependencies.store, dependencies.controller
-        self._controller = dependencies.deployments
+        self._controller, self._logs = dependencies.deployments, KernelLogs(dependencies.gateway)
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -102,6 +111,10 @@ class DeploymentExplanationRoutes:
             session, scope = replica.session_id, visible_filter(principal)
             why = None if session is None else why_view(await self._sessions.why(session, scope))
             explained.append(ReplicaWhyView(replica=replica_view(replica), summary=summary, why=why))
+        if found.failed is not None:
+            failed = f"failed: {found.failed.reason or found.failed.reason_code}"
+            log = await self._last_lines(found.failed)
+            explained.append(ReplicaWhyView(replica=replica_view(found.failed), summary=failed, log=log))
         view = DeploymentWhyView(
             name=record.spec.name,
             status=record.status.value,
@@ -111,3 +124,14 @@ class DeploymentExplanationRoutes:
             replicas=explained,
         )
         return json_response(view)
+
+    async def _last_lines(self, replica: ReplicaRecord) -> list[str]:
+        """The end of the output of a replica; nothing if it is gone."""
+        session_id = replica.session_id
+        if session_id is None:
+            return []
+        try:
+            session = await self._store.read(lambda unit: unit.sessions.get(session_id))
+            return await self._logs.last_lines(session.kernels[0], LOG_LINES)
+        except SokovanError:  # removed, or the agent is away: the reason of the replica is still shown
+            return []

@@ -1,4 +1,4 @@
-"""Deployments: create, list, show, scale, delete."""
+"""Deployments: create, apply, list, show, scale, delete."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ from sokovan.api.routes.parameters import IdempotencyKey, Ref, name_field
 from sokovan.api.routes.serving.deployment_views import DeploymentViews
 from sokovan.domain.ids import DEFAULT_QUEUE, DeploymentId
 from sokovan.domain.serving.records import DeploymentRecord
+from sokovan.orchestrator.deployments.controller import Applied
 from sokovan.ports.repositories.serving import DeploymentFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.deployments import (
+    AppliedDeploymentView,
     DeploymentBody,
     DeploymentPage,
     DeploymentView,
     ScaleBody,
 )
 
-# Replicas whose sessions are explained; each is a dry run.
-EXPLAINED_MAX = 5
-LATEST_MAX = 50
 NEW = DeploymentId("new")
 
 
@@ -71,6 +70,10 @@ class DeploymentRoutes:
                 body=DeploymentBody, answer=DeploymentView, status=201, also={200: DeploymentView}, fails=(404, 409),
             ),
             ApiOperation(method="GET", path=every, endpoint=self.list, tag=tag, answer=DeploymentPage, fails=(404,)),
+            ApiOperation(
+                method="POST", path=f"{every}/apply", endpoint=self.apply, tag=tag,
+                body=DeploymentBody, answer=AppliedDeploymentView, also={201: AppliedDeploymentView}, fails=(404, 409),
+            ),
             ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=DeploymentView, fails=(404, 409)),
             ApiOperation(
                 method="DELETE", path=one, endpoint=self.end, tag=tag,
@@ -98,6 +101,19 @@ class DeploymentRoutes:
         view = await self._store.read(lambda unit: self._views.of(unit, created.deployment))
         headers = {"Location": f"/api/v1/deployments/{view.id}"}
         return json_response(view, status=201 if created.fresh else 200, headers=headers)
+
+    async def apply(self, request: Request) -> Response:
+        """Create the deployment of this name, or make it what the body says; idempotent.
+
+        A revision that differs begins a rollout; 409 while another one is under way.
+        """
+        body, caller = body_of(request, DeploymentBody), principal_of(request.scope).caller
+        owner = replace(caller.owner, group=body.group or caller.owner.group)
+        spec = deployment_spec(body, NEW, owner, queue=DEFAULT_QUEUE)
+        applied = await self._controller.apply(spec, revision_spec(body.revision), caller)
+        view = await self._store.read(lambda unit: self._views.of(unit, applied.deployment))
+        answer = AppliedDeploymentView(outcome=applied.outcome.value, deployment=view)
+        return json_response(answer, status=201 if applied.outcome is Applied.CREATED else 200)
 
     async def list(self, request: Request, query: Annotated[DeploymentQuery, Query()]) -> Response:
         """List deployments, newest first; by default those that have not ended."""

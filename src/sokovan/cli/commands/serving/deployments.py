@@ -34,7 +34,7 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.deployments import RolloutBody, RolloutStrategy, ScaleBody, ScalingBody, WhenFull
 
 if TYPE_CHECKING:
-    from sokovan.wire.api.deployments import DeploymentWhyView
+    from sokovan.wire.api.deployments import DeploymentWhyView, ReplicaWhyView
 
 ROLLOUT = Group("Rollout options", sort_key=30)
 Detach = Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), help="Do not wait until it is done.")]
@@ -74,10 +74,16 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     fmt = output.format()
     with output.client() as client:
         view = client.deployments.get(name)
+        lacks = fmt.is_table and view.health in {"degraded", "unhealthy"}
+        failed = [one for one in client.deployments.why(view.id).replicas if one.log] if lacks else []
     show_one(view, deployment_facts(view), fmt, name=view.name)
     if fmt.is_table and view.replicas:
         print_data("")
         print_data(replica_table(view, utc=output.utc))
+    for one in failed:
+        print_data("")
+        for line in replica_lines(one):
+            print_data(line)
     return OK
 
 
@@ -295,10 +301,17 @@ def deployment_why_lines(view: DeploymentWhyView) -> list[str]:
     """The explanation as lines of text: the deployment, then each replica that waits."""
     lines = [f"{view.name}  {view.status.upper()}  {view.health}  {view.code}".rstrip(), f"  {view.summary}"]
     for one in view.replicas:
-        lines += ["", f"  replica {replica_name(one.replica)}  {one.replica.status.upper()}  {one.summary}"]
-        if one.why is not None:
-            lines += [f"  {line}" for line in why_lines(one.why, one.replica.session or "session")]
+        lines += ["", *(f"  {line}" for line in replica_lines(one))]
     return lines
+
+
+def replica_lines(one: ReplicaWhyView) -> list[str]:
+    """Why a replica does not serve, with the end of its output if it failed."""
+    revision = f"replica {replica_name(one.replica)} of revision {one.replica.revision}"
+    lines = [f"{revision}  {one.replica.status.upper()}  {one.summary}"]
+    if one.why is not None:
+        lines += why_lines(one.why, one.replica.session or "session")
+    return [*lines, *(f"  | {line}" for line in one.log)]
 
 
 def plan(

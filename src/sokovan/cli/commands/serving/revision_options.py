@@ -68,8 +68,8 @@ class RevisionFlags:
             chosen["model"] = model
         if words:
             chosen["command" if engine == CUSTOM else "arguments"] = list(words)
-        found = self._with_secrets(self._with_request(client, replace(found, **chosen)))
-        found = self._with_local_model(client, found)
+        found = self._with_secrets(self._with_request(replace(found, **chosen)))
+        found = with_local_files(client, found)
         if self.health_path is None:
             return found
         return replace(found, probe=replace(found.probe or ProbeBody(), path=self.health_path))
@@ -87,7 +87,7 @@ class RevisionFlags:
         given = SecretValues("--secret-env", "HF_TOKEN=...").read(self.secrets)
         return replace(found, secrets={**found.secrets, **given})
 
-    def _with_request(self, client: Client, found: RevisionBody) -> RevisionBody:
+    def _with_request(self, found: RevisionBody) -> RevisionBody:
         """Resources, variables, mounts and image, read as those of sessions are."""
         options: dict[str, Any] = {
             "cpus": self.cpus,
@@ -101,25 +101,7 @@ class RevisionFlags:
         base = SessionBody(resources=dict(found.resources), environment=dict(found.environment), image=found.image)
         body = session_body((), base=base, **given)
         mounts = [read_mount(text) for text in self.mounts] if self.mounts else found.mounts
-        local = client.with_local_paths(replace(body, mounts=mounts), is_chosen=True)
-        return replace(
-            found,
-            resources=local.resources,
-            environment=local.environment,
-            image=local.image,
-            mounts=local.mounts,
-        )
-
-    def _with_local_model(self, client: Client, found: RevisionBody) -> RevisionBody:
-        """A model that is a file of this machine, with its folder mounted at its own path."""
-        is_path = found.model.startswith(("/", "./", "../", "~"))
-        beneath = any(_is_beneath(found.model, mount.target) for mount in found.mounts)
-        if not is_path or beneath or not client.sees_local_files():
-            return found
-        path = Path(found.model).expanduser().resolve()
-        folder = str(path if path.is_dir() else path.parent)
-        mount = MountBody(source=folder, target=folder)
-        return replace(found, model=str(path), mounts=[*found.mounts, mount])
+        return replace(found, resources=body.resources, environment=body.environment, image=body.image, mounts=mounts)
 
     def _defined(self) -> dict[str, Any]:
         if self.definition is None:
@@ -132,6 +114,22 @@ class RevisionFlags:
 
 
 NO_REVISION = RevisionFlags()
+
+
+def with_local_files(client: Client, found: RevisionBody) -> RevisionBody:
+    """Mounts as the server sees them, and that of a model on this machine.
+
+    Unchanged if the server does not see the files of this machine.
+    """
+    found = replace(found, mounts=client.with_local_paths(SessionBody(mounts=found.mounts), is_chosen=True).mounts)
+    is_path = found.model.startswith(("/", "./", "../", "~"))
+    beneath = any(_is_beneath(found.model, mount.target) for mount in found.mounts)
+    if not is_path or beneath or not client.sees_local_files():
+        return found
+    path = Path(found.model).expanduser().resolve()
+    folder = str(path if path.is_dir() else path.parent)
+    mount = MountBody(source=folder, target=folder)
+    return replace(found, model=str(path), mounts=[*found.mounts, mount])
 
 
 def _engine_for(model: str) -> str:

@@ -36,7 +36,7 @@ class RequestedSession:
     """A request for a session, with the spec document that it was read from, if any."""
 
     body: SessionBody
-    document: SpecDocument | None = None
+    document: SpecDocument[SessionBody] | None = None
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:
@@ -213,7 +213,7 @@ def _read_flag(name: str, value: Any) -> Any:
     return next((mark.read(value) for mark in marks if isinstance(mark, NameValues)), list(value))
 
 
-def read_spec_file(path: str) -> list[SpecDocument]:
+def read_spec_file(path: str) -> list[SpecDocument[SessionBody]]:
     """Read the sessions of a spec file. Raises InvalidSpecFile."""
     from sokovan.sdk.spec.session_spec import read_spec_documents  # noqa: PLC0415  # YAML loads only here
 

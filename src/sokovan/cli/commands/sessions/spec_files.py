@@ -1,4 +1,4 @@
-"""`sokovan init` and `sokovan schema`: create session spec files."""
+"""`sokovan init` and `sokovan schema`: create spec files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import as_json, print_data, print_status
 from sokovan.sdk.config import checked_context_name
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.sdk.spec.schema import FILE_NAME, session_schema, starter
+from sokovan.sdk.spec.schema import FILE_NAME, deployment_schema, session_schema, starter
 
 
 def init(name: str, /, *, force: Flag = False) -> int:
@@ -39,18 +39,19 @@ def init(name: str, /, *, force: Flag = False) -> int:
     return OK
 
 
-def schema(*, kind: Annotated[Literal["Session"], Parameter(name=["--kind", "-k"])] = "Session") -> int:
-    """Print the JSON Schema of a session spec.
+def schema(*, kind: Annotated[Literal["Session", "Deployment"], Parameter(name=["--kind", "-k"])] = "Session") -> int:
+    """Print the JSON Schema of a spec.
 
     For example:
       sokovan schema -k Session > session.schema.json
+      sokovan schema -k Deployment > deployment.schema.json
 
     Parameters
     ----------
     kind
         Kind of object; default: Session.
     """
-    print_data(as_json({"Session": session_schema}[kind]()))
+    print_data(as_json({"Session": session_schema, "Deployment": deployment_schema}[kind]()))
     return OK
 
 

@@ -240,6 +240,8 @@ async def a_deployment_takes_only_legal_moves(cluster: StoredCluster) -> None:
     expect(triggers == ["created", "replicas_requested", "replicas_healthy", "noted"], f"the history is {triggers}")
     expect(entries[-1].times == 2, "a repeated reason was not counted")
     expect(is_whole(entries), "the history has a gap or is not chained")
+    events = await cluster.store.read(lambda unit: unit.deployments.events(first.deployment_id, limit=2))
+    expect([entry for _, entry in events] == list(entries[-2:]), "the last events are others")
 
 
 async def an_ended_deployment_is_not_live(cluster: StoredCluster) -> None:

@@ -10,7 +10,7 @@ from tests.unit.api.api_harness import ADMIN, ApiHarness, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NORTH, SOUTH = member("north"), member("south")
+NORTH, SOUTH, WEST = member("north"), member("south"), member("west")
 TOY = {"engine": "toy", "resources": {"cpu": "1", "mem": "1GiB"}}
 
 
@@ -41,6 +41,20 @@ async def test_the_same_key_and_body_give_the_same_deployment(api: ApiHarness) -
     other = await api.call("POST", "/deployments", json={**body, "replicas_min": 3}, user=NORTH, headers=headers)
     assert (first.status_code, again.status_code, other.status_code) == (201, 200, 422)
     assert first.json()["id"] == again.json()["id"]
+
+
+async def test_a_deployment_is_applied_by_name(api: ApiHarness) -> None:
+    body = {"name": "applied", "revision": TOY}
+    path = "/deployments/apply"
+    first = await api.call("POST", path, json=body, user=NORTH)
+    again = await api.call("POST", path, json=body, user=NORTH)
+    assert (first.status_code, first.json()["outcome"]) == (201, "created")
+    assert (again.status_code, again.json()["outcome"]) == (200, "unchanged")
+    changed = await api.call("POST", path, json={**body, "replicas_min": 3}, user=NORTH)
+    assert (changed.json()["outcome"], changed.json()["deployment"]["replicas_min"]) == ("updated", 3)
+    # The same name in the project of another tenant is another deployment.
+    theirs = await api.call("POST", path, json=body, user=WEST)
+    assert (theirs.status_code, theirs.json()["deployment"]["user"]) == (201, WEST)
 
 
 async def test_two_deployments_of_a_project_have_two_names(api: ApiHarness) -> None:

@@ -23,6 +23,7 @@ READY = replace(DEPLOYMENT, status="running", health="healthy", replicas_active=
 ROLLOUT = RolloutView(
     id="o-1", revision_from=3, revision_to=4, strategy="canary", status="progressing", started_at=NOON, since=NOON
 )
+WHY = DeploymentWhyView(name="qwen", status="running", health="degraded", code="REPLICAS_WAIT", summary="1 of 2")
 
 
 @pytest.mark.slow
@@ -36,7 +37,13 @@ def test_deployments_are_listed(server: CannedServer, sokovan: Sokovan) -> None:
 
 def test_a_deployment_is_shown_with_its_replicas(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET deployments/qwen", replace(DEPLOYMENT, rollout=ROLLOUT))
-    out = sokovan("deployment", "show", "qwen")[1]
+    failed = replace(DEPLOYMENT.replicas[1], status="failed", reason="exit code 1")
+    reason = ReplicaWhyView(replica=failed, summary="failed: exit code 1", log=["out of memory"])
+    server.says("GET deployments/d-1/why", replace(WHY, replicas=[reason]))
+    *shown, head, log = sokovan("deployment", "show", "qwen")[1].splitlines()
+    assert head == "replica 1 (attempt 2) of revision 3  FAILED  failed: exit code 1"
+    assert log == "  | out of memory"
+    out = "\n".join(shown[:-1])
     assert "replicas   1 of 2 (fixed)" in out
     assert "rollout    canary progressing" in out
     assert "3 → 4" in out
@@ -113,13 +120,10 @@ def test_a_deployment_is_deleted_after_a_confirmation(server: CannedServer, soko
 
 def test_why_names_each_replica_that_waits(server: CannedServer, sokovan: Sokovan) -> None:
     waiting = ReplicaWhyView(replica=DEPLOYMENT.replicas[1], summary="its session waits for room")
-    why = DeploymentWhyView(
-        name="qwen", status="running", health="degraded", code="REPLICAS_WAIT", summary="1 of 2", replicas=[waiting]
-    )
-    server.says("GET deployments/qwen/why", why)
+    server.says("GET deployments/qwen/why", replace(WHY, replicas=[waiting]))
     out = sokovan("deployment", "why", "qwen")[1]
     assert out.splitlines()[0] == "qwen  RUNNING  degraded  REPLICAS_WAIT"
-    assert "replica 1 (attempt 2)  STARTING  its session waits for room" in out
+    assert "replica 1 (attempt 2) of revision 3  STARTING  its session waits for room" in out
 
 
 @pytest.mark.slow

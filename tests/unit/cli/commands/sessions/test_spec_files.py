@@ -43,4 +43,4 @@ def test_a_name_that_is_a_path_is_refused(sokovan: Sokovan, folder: Path, name: 
 
 
 def test_an_unknown_kind_has_no_schema(sokovan: Sokovan) -> None:
-    assert sokovan("schema", "-k", "Deployment")[0] == 2
+    assert sokovan("schema", "-k", "Quota")[0] == 2

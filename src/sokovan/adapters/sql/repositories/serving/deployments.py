@@ -12,6 +12,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.serving.deployment_events import newest_events
 from sokovan.adapters.sql.repositories.serving.status_rows import StatusRows
 from sokovan.adapters.sql.schema.tables import SCALING_GROUPS, SERVING
 from sokovan.adapters.sql.transaction import Transaction
@@ -196,6 +197,10 @@ class SqlDeployments:
     async def history(self, deployment_id: DeploymentId) -> Sequence[HistoryEntry]:
         """See the port."""
         return await history.read_history(self._transaction, DEPLOYMENT.name, deployment_id)
+
+    async def events(self, deployment_id: DeploymentId, *, limit: int) -> Sequence[tuple[str, HistoryEntry]]:
+        """See the port."""
+        return await newest_events(self._transaction, deployment_id, limit=limit)
 
     async def _move(
         self, deployment: DeploymentRecord, trigger: DeploymentTrigger, change: Change, **values: Any

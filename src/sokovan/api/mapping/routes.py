@@ -1,0 +1,87 @@
+"""Converts routes from and to wire types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sokovan.domain.lifecycle.route import RouteStatus
+from sokovan.domain.serving.deployment import DeploymentAccess
+from sokovan.domain.serving.engine import RoutingPolicy
+from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord, RouteRecord
+from sokovan.orchestrator.routes.table_entries import entry_of
+from sokovan.wire.api.routes import RouteBody, RouteEndpointView, RouteShareView, RouteView
+from sokovan.wire.serving.route_table import EndpointEntry, RouteEntry
+
+
+def route_changes(body: RouteBody) -> dict[str, Any]:
+    """The fields of the deployment that a body changes."""
+    changes: dict[str, Any] = {}
+    if body.weights is not None:
+        changes["weights"] = dict(body.weights)
+    if body.model_names is not None:
+        changes["model_names"] = tuple(body.model_names)
+    if body.routing is not None:
+        changes["routing"] = RoutingPolicy(body.routing)
+    if body.access is not None:
+        changes["access"] = DeploymentAccess(body.access)
+    return changes
+
+
+def route_view(
+    deployment: DeploymentRecord,
+    route: RouteRecord | None,
+    *,
+    replicas: Sequence[ReplicaRecord],
+    proxies: Sequence[ProxyRecord],
+    epoch: str,
+    url: str = "",
+) -> RouteView:
+    """The view of a route; without a record, that of one which is not configured yet."""
+    spec = deployment.spec
+    entry = entry_of(route.entry) if route is not None and route.entry else None
+    version = 0 if route is None else route.table_version
+    return RouteView(
+        deployment=deployment.deployment_id,
+        name=spec.name,
+        status=RouteStatus.PENDING.value if route is None else route.status.value,
+        models=list(spec.served_names),
+        access=spec.access.value,
+        routing=entry.policy if entry is not None else "" if spec.routing is None else spec.routing.value,
+        weights=dict(spec.weights),
+        table_version=version,
+        proxies=len(proxies),
+        acknowledged=sum(one.epoch == epoch and one.version >= version for one in proxies),
+        holding=entry is not None and entry.holding,
+        refusal="" if entry is None or entry.refusal is None else entry.refusal.text,
+        revisions=[]
+        if entry is None
+        else [RouteShareView(revision=one.revision, weight=one.weight) for one in entry.revisions],
+        endpoints=[] if entry is None else _endpoints(entry, replicas, proxies),
+        url=url,
+    )
+
+
+def _endpoints(
+    entry: RouteEntry, replicas: Sequence[ReplicaRecord], proxies: Sequence[ProxyRecord]
+) -> list[RouteEndpointView]:
+    by_id = {one.endpoint.endpoint_id: one for one in replicas if one.endpoint is not None}
+    found = [_endpoint(one, by_id[one.endpoint_id], proxies) for one in entry.endpoints if one.endpoint_id in by_id]
+    return sorted(found, key=lambda one: (one.revision, one.replica))
+
+
+def _endpoint(entry: EndpointEntry, replica: ReplicaRecord, proxies: Sequence[ProxyRecord]) -> RouteEndpointView:
+    reports = [one.endpoints[entry.endpoint_id] for one in proxies if entry.endpoint_id in one.endpoints]
+    verdicts = [one.healthy and not one.stalled for one in reports if one.healthy is not None]
+    return RouteEndpointView(
+        replica=replica.place.ordinal,
+        revision=replica.place.revision,
+        status=entry.state.lower(),
+        weight=entry.weight,
+        agent="" if replica.endpoint is None else replica.endpoint.agent_id,
+        port=entry.port,
+        healthy=any(verdicts) if verdicts else None,
+        outstanding=sum(one.outstanding for one in reports),
+        served=sum(one.served for one in reports),
+        error=next((one.error for one in reports if one.error), ""),
+    )

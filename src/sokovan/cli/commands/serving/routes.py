@@ -1,0 +1,153 @@
+"""`sokovan route`: the endpoints of deployments as proxies see them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sokovan.cli import formatting
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    name_values,
+)
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import print_data, table
+from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.sdk.errors import InvalidSetting
+from sokovan.wire.api.deployments import DeploymentAccess, RoutingPolicy
+from sokovan.wire.api.routes import RouteBody, RouteEndpointView, RouteView
+
+ENDPOINT_HEADINGS = ("REPLICA", "REVISION", "STATE", "HEALTHY", "WEIGHT", "WHERE", "RUNNING", "SERVED", "NOTE")
+
+
+def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """List the routes of deployments.
+
+    For example:
+      sokovan route ls
+      sokovan route ls -o wide
+    """
+    fmt = output.format()
+    columns: list[Column[RouteView]] = [
+        Column("name", lambda view: view.name),
+        Column("state", lambda view: view.status.upper()),
+        Column("endpoints", lambda view: str(len(view.endpoints))),
+        Column("routing", lambda view: view.routing or formatting.NONE),
+        Column("access", lambda view: view.access),
+        Column("models", lambda view: ", ".join(view.models)),
+        Column("version", lambda view: str(view.table_version), wide=True),
+        Column("proxies", proxies_text, wide=True),
+    ]
+    with output.client() as client:
+        show_all(client.deployments.routes.list(), columns, fmt, name=lambda view: view.name)
+    return OK
+
+
+def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show the route of a deployment and its endpoints.
+
+    For example:
+      sokovan route show qwen
+
+    Parameters
+    ----------
+    name
+        Deployment name or ID, or a unique prefix of one.
+    """
+    fmt = output.format()
+    with output.client() as client:
+        view = client.deployments.routes.get(name)
+    shares = ", ".join(f"{one.revision}: {one.weight / 10:g} %" for one in view.revisions)
+    facts = [
+        ("name", view.name),
+        ("state", view.status.upper()),
+        ("models", ", ".join(view.models)),
+        ("url", view.url or formatting.NONE),
+        ("access", view.access),
+        ("routing", view.routing or formatting.NONE),
+        ("revisions", shares or formatting.NONE),
+        ("requests", "wait for a replica" if view.holding else "are sent to replicas"),
+        *([("refused", view.refusal)] if view.refusal else []),
+        ("table", f"version {view.table_version}, {proxies_text(view)}"),
+    ]
+    show_one(view, facts, fmt, name=view.name)
+    if fmt.is_table and view.endpoints:
+        print_data("")
+        print_data(table(ENDPOINT_HEADINGS, [_row(one) for one in view.endpoints]))
+    return OK
+
+
+def set_route(
+    name: str,
+    /,
+    *,
+    weights: Annotated[tuple[str, ...], Parameter(name="--weight", negative=())] = (),
+    model_names: Annotated[tuple[str, ...], Parameter(name="--model-name", negative=())] = (),
+    routing: RoutingPolicy | None = None,
+    access: DeploymentAccess | None = None,
+    server: ActionOptions = DEFAULT_ACTION,
+) -> int:
+    """Set weights, model names, routing or access of a route.
+
+    A replica of weight 2 gets twice the requests of one of weight 1, and one of
+    weight 0 none, as long as another replica of its revision serves. What is not
+    given stays as it is.
+
+    For example:
+      sokovan route set qwen --weight 0=0
+      sokovan route set qwen --weight 0=1 --weight 1=3
+      sokovan route set qwen --model-name qwen --model-name qwen-latest
+
+    Parameters
+    ----------
+    name
+        Deployment name or ID, or a unique prefix of one.
+    weights
+        Weight of a replica, 0 to 100: REPLICA=WEIGHT. Repeatable.
+    model_names
+        Model name that it answers to. Repeatable.
+    routing
+        How a replica is chosen for a request.
+    access
+        Whose keys may use it.
+    """
+    given = {number: _weight(text) for number, text in name_values(weights, option="--weight", example="0=2").items()}
+    if not given and not model_names and routing is None and access is None:
+        raise InvalidSetting("nothing to set", hint="give --weight, --model-name, --routing or --access")
+    with server.client() as client:
+        before = client.deployments.routes.get(name) if given else None
+        merged = {**before.weights, **given} if before is not None else None
+        body = RouteBody(weights=merged, model_names=list(model_names) or None, routing=routing, access=access)
+        view = client.deployments.routes.set(name, body)
+    server.report(view, f"the route of {view.name} is set")
+    return OK
+
+
+def proxies_text(view: RouteView) -> str:
+    """How many proxies use the current table."""
+    return f"used by {view.acknowledged} of {view.proxies} proxies"
+
+
+def _row(one: RouteEndpointView) -> tuple[str, ...]:
+    healthy = {True: "yes", False: "no", None: "unknown"}[one.healthy]
+    return (
+        str(one.replica),
+        str(one.revision),
+        one.status.upper(),
+        healthy,
+        str(one.weight),
+        f"{one.agent}:{one.port}",
+        str(one.outstanding),
+        str(one.served),
+        one.error or "",
+    )
+
+
+def _weight(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 4:
+        raise InvalidSetting(f"{text[:20]!r} is not a weight", hint="write --weight 0=2, with a number from 0 to 100")
+    return int(text)

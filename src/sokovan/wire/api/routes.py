@@ -1,0 +1,82 @@
+"""JSON types of routes: the endpoints of a deployment as proxies see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sokovan.wire.api.bodies import StrictBody
+from sokovan.wire.api.deployments import DeploymentAccess, RoutingPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteBody(StrictBody):
+    """Changes of a route; what is not given stays.
+
+    `weights` are those of replicas by number; a replica that is not named has weight 1.
+    """
+
+    weights: dict[str, int] | None = None
+    model_names: list[str] | None = None
+    routing: RoutingPolicy | None = None
+    access: DeploymentAccess | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteEndpointView:
+    """The endpoint of one replica, and the reports of proxies on it.
+
+    `weight` is the one in effect. `healthy` is None while no proxy has checked it.
+    """
+
+    replica: int
+    revision: int
+    status: str
+    weight: int
+    agent: str
+    port: int
+    healthy: bool | None = None
+    outstanding: int = 0
+    served: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteShareView:
+    """The share of the requests that one revision gets, in tenths of a percent."""
+
+    revision: int
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteView:
+    """The route of one deployment.
+
+    `table_version` is that of the table with its entry; `proxies` report, and `acknowledged`
+    of them use that table. With `holding` requests wait for a replica to start; `refusal` says
+    why they do not.
+    """
+
+    deployment: str
+    name: str
+    status: str
+    models: list[str]
+    access: str
+    routing: str
+    weights: dict[str, int]
+    table_version: int = 0
+    proxies: int = 0
+    acknowledged: int = 0
+    holding: bool = False
+    refusal: str = ""
+    revisions: list[RouteShareView] = field(default_factory=list)
+    endpoints: list[RouteEndpointView] = field(default_factory=list)
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutePage:
+    """Routes, newest first."""
+
+    items: list[RouteView]
+    next: str | None = None

@@ -1,0 +1,45 @@
+"""Routes between wire and domain."""
+
+from __future__ import annotations
+
+from sokovan.api.mapping.routes import route_changes, route_view
+from sokovan.domain.serving.deployment import DeploymentAccess
+from sokovan.domain.serving.engine import RoutingPolicy
+from sokovan.testing.served_cluster import ServedCluster
+from sokovan.wire.api.routes import RouteBody, RouteView
+
+
+async def seen(cluster: ServedCluster) -> RouteView:
+    epoch, _ = await cluster.store.read(lambda unit: unit.routes.version())
+    return route_view(
+        await cluster.deployment(),
+        await cluster.route(),
+        replicas=await cluster.replicas(),
+        proxies=await cluster.store.read(lambda unit: unit.proxies.live(since_ms=0)),
+        epoch=epoch,
+    )
+
+
+def test_only_what_is_given_changes() -> None:
+    assert route_changes(RouteBody()) == {}
+    body = RouteBody(weights={"0": 0, "1": 1}, model_names=["a"], routing="sticky", access="public")
+    assert route_changes(body) == {
+        "weights": {"0": 0, "1": 1},
+        "model_names": ("a",),
+        "routing": RoutingPolicy.STICKY,
+        "access": DeploymentAccess.PUBLIC,
+    }
+
+
+async def test_a_route_shows_its_endpoints_with_the_reports_on_them() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=2, weights={"1": 3})
+        assert (await seen(cluster)).status == "pending"
+        await cluster.converge()
+        view = await seen(cluster)
+        assert (view.status, view.proxies, view.acknowledged) == ("running", 1, 1)
+        assert [(one.replica, one.weight, one.status, one.healthy) for one in view.endpoints] == [
+            (0, 1, "active", True),
+            (1, 3, "active", True),
+        ]
+        assert [(one.revision, one.weight) for one in view.revisions] == [(1, 1000)]

@@ -1,0 +1,42 @@
+"""Routes of deployments over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.api.api_harness import ApiHarness, member
+from tests.unit.api.routes.serving.test_deployments import create
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NORTH, SOUTH = member("north"), member("south")
+
+
+async def test_a_route_is_listed_shown_and_set(api: ApiHarness) -> None:
+    await create(api, "routed")
+    path = "/deployments/routed/route"
+    assert (await api.get(path, user=NORTH)).json()["status"] == "pending"
+    body = {"weights": {"0": 5}, "model_names": ["routed", "other"], "routing": "sticky", "access": "project"}
+    view = (await api.call("POST", path, json=body, user=NORTH)).json()
+    assert (view["weights"], view["models"], view["routing"]) == ({"0": 5}, ["routed", "other"], "sticky")
+    again = (await api.call("POST", path, json={"weights": {}}, user=NORTH)).json()
+    assert (again["weights"], again["access"]) == ({}, "project")
+    assert "routed" in [one["name"] for one in (await api.get("/routes", user=NORTH)).json()["items"]]
+    assert (await api.get("/routes", user=SOUTH)).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"weights": {"x": 1}}, "weights/x"),
+        ({"weights": {"0": -1}}, "weights/0"),
+        ({"weights": {"0": 101}}, "weights/0"),
+        ({"weight": 3}, "weight"),
+    ],
+)
+async def test_a_wrong_weight_is_refused_where_it_is(api: ApiHarness, body: dict[str, object], where: str) -> None:
+    await create(api, "weighed")
+    refused = await api.call("POST", "/deployments/weighed/route", json=body, user=NORTH)
+    assert refused.status_code == 422
+    assert where in [one["where"] for one in refused.json()["problems"]], refused.text
+    assert (await api.call("POST", "/deployments/weighed/route", json={}, user=SOUTH)).status_code == 404

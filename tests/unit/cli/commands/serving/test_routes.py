@@ -1,0 +1,31 @@
+"""`sokovan route`."""
+
+from __future__ import annotations
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.wire.api.test_routes import ROUTE
+
+
+def test_routes_are_listed_and_shown_with_their_endpoints(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET routes", {"items": [ROUTE]})
+    server.says("GET deployments/qwen/route", ROUTE)
+    assert sokovan("route", "ls")[1].splitlines()[1].split() == ["qwen", "RUNNING", "1", "prefix", "private", "qwen"]
+    out = sokovan("route", "show", "qwen")[1]
+    assert "version 0, used by 0 of 0 proxies" in out
+    assert out.splitlines()[-1].split() == ["0", "1", "ACTIVE", "yes", "2", "a1:20001", "0", "0"]
+
+
+def test_a_weight_is_set_beside_those_that_were(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET deployments/qwen/route", ROUTE)
+    server.says("POST deployments/qwen/route", ROUTE)
+    assert sokovan("route", "set", "qwen", "--weight", "1=3") == (0, "", "the route of qwen is set\n")
+    assert server.body("POST deployments/qwen/route") == {"weights": {"0": 2, "1": 3}}
+    assert sokovan("route", "set", "qwen", "--model-name", "a", "--model-name", "b")[0] == 0
+    assert server.asked[-1][1] == {"model_names": ["a", "b"]}
+
+
+def test_what_is_no_weight_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
+    assert sokovan("route", "set", "qwen")[0] == 2
+    assert sokovan("route", "set", "qwen", "--weight", "3")[0] == 2
+    assert sokovan("route", "set", "qwen", "--weight", "0=much")[0] == 2
+    assert not server.asked
