@@ -14,6 +14,7 @@ from enum import StrEnum, auto
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
+from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -130,7 +131,8 @@ class SessionRecord:
 
     `place` is its position in submission order, used for pagination; `since_ms` is
     when it entered its status. `group_domains` are the HyperNodes of its kernel groups, by
-    partition and label value. `sealed` are its secret variables, encrypted; empty without
+    partition and label value. `evictions` are the last ones of its kernels; `checkpoint_ms` is
+    when it last reported that its work is saved. `sealed` are its secret variables, encrypted; empty without
     any, and after its end.
     """
 
@@ -152,15 +154,22 @@ class SessionRecord:
     failed_starts: tuple[FailedStart, ...] = ()
     group_domains: Mapping[str, str] = field(default_factory=dict)
     sealed: str = field(default="", repr=False)
+    evictions: tuple[EvictionReceipt, ...] = ()
+    checkpoint_ms: int | None = None
 
     @property
     def attempt(self) -> int:
         """The number of the current attempt to start it."""
         return max(kernel.attempt for kernel in self.kernels)
 
+    def tries(self, attempt: int) -> int:
+        """The number of an attempt without those that ended by an eviction."""
+        evicted = self.evictions[-1].number if self.evictions else 0
+        return max(1, attempt - evicted)
+
     @property
     def is_retried(self) -> bool:
-        """Whether it waits for the end of a failed attempt, to start anew."""
+        """Whether it waits for the end of a failed or evicted attempt, to start anew."""
         return is_retried(self.status, self.goal, self.cause)
 
 
