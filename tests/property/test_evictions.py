@@ -75,7 +75,7 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
     sessions: list[SessionWorkload] = []
     running = 0
     for index in range(number(2, 5)):
-        kernels = []
+        kernels: list[KernelWorkload] = []
         for part in range(number(1, 3)):
             slots = {"cpu": number(1, 2), **({"mem": number(1, 2)} if number(0, 2) == 0 else {})}
             host = draw(st.sampled_from(names))

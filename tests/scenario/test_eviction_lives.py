@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import QueueName
+from sokovan.domain.ids import AgentId, QueueName
 from sokovan.domain.session import EndPolicy, PreemptedPolicy, SessionType
 from sokovan.domain.slots import SlotLimits
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -21,6 +21,7 @@ PREEMPTING = ScalingGroup(
 )
 FOUR: dict[str, Any] = {"slots": {"cpu": 4000}, "session_type": SessionType.BATCH}
 WHOLE_AGENT = {"cpu": 4000}
+A1 = AgentId("a1")
 
 
 async def low_and_high(cluster: OrchestratedCluster, **options: Any) -> None:
@@ -51,16 +52,16 @@ async def test_the_evicted_come_back_with_their_age_and_finish(cluster: Orchestr
     before = await cluster.session("low")
     await cluster.settle()
     await cluster.submit("later", **FOUR)
-    await cluster.agents.all[(await cluster.session("high")).kernels[0].agent_id].ends("high.0")
+    await cluster.agents.all[A1].ends("high.0")
     await cluster.pass_time(1)
     # The wait after an eviction keeps the room for nobody.
     assert (await cluster.status("low"), await cluster.status("later")) == ("pending", "running")
     await cluster.pass_time(32)
-    await cluster.agents.all["a1"].ends("later.0")
+    await cluster.agents.all[A1].ends("later.0")
     await cluster.pass_time(2)
     low = await cluster.session("low")
     assert (low.status, low.place, low.submitted_ms) == ("running", before.place, before.submitted_ms)
-    await cluster.agents.all["a1"].ends("low.0")
+    await cluster.agents.all[A1].ends("low.0")
     await cluster.pass_time(1)
     assert ((await cluster.session("low")).status, (await cluster.session("low")).result) == ("terminated", "success")
 
@@ -155,7 +156,7 @@ async def test_a_manager_that_dies_after_the_eviction_is_followed_by_one_that_co
     cluster: OrchestratedCluster,
 ) -> None:
     await low_and_high(cluster)
-    agent = cluster.agents.all[(await cluster.session("low")).kernels[0].agent_id]
+    agent = cluster.agents.all[A1]
     agent.script.stubborn = True
     await cluster.settle()
     assert await cluster.status("low") == "terminating"

@@ -10,7 +10,7 @@ import pytest
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
-from sokovan.domain.records import KernelMove
+from sokovan.domain.records import Change, KernelMove
 from sokovan.domain.session import SessionType
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.snapshots import RecordedPlan
@@ -138,6 +138,11 @@ async def test_the_kernel_where_others_meet_takes_the_session_along(cluster: Sto
     assert (evicted.status, evicted.evictions[0].whole, evicted.evictions[0].kernels) == ("terminating", True, 2)
 
 
+async def moved(cluster: StoredCluster, move: KernelMove, by: Change) -> None:
+    """Move one kernel."""
+    await cluster.store.run(lambda unit: unit.sessions.move_kernels([move], by))
+
+
 _STEPS = {
     "scheduled": (),
     "preparing": (KernelTrigger.PREPARATION_STARTED,),
@@ -157,7 +162,7 @@ async def test_a_kernel_that_joins_a_session_is_evicted_in_any_status(cluster: S
     for trigger in _STEPS[status]:
         move = KernelMove((await cluster.session("elastic")).kernels[1], trigger)
         by = BY_AGENT if trigger is KernelTrigger.PULL_STARTED else BY_COORDINATOR
-        await cluster.store.run(lambda unit, move=move, by=by: unit.sessions.move_kernels([move], by))
+        await moved(cluster, move, by)
     assert (await cluster.session("elastic")).kernels[1].status == status
     [evicted] = (await record(cluster, evicting("elastic.1"))).evicted
     assert (evicted.status, [one.status for one in evicted.kernels]) == ("running", ["running", "terminating"])
