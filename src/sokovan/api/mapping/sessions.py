@@ -9,6 +9,7 @@ from typing import Any
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.arrays import array_name
+from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import (
     ENDED_BY_USER,
@@ -31,6 +32,7 @@ from sokovan.domain.session import (
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import (
     ArrayMemberView,
+    EvictionView,
     FailedStartView,
     HistoryLine,
     HistoryView,
@@ -65,6 +67,7 @@ CONVERTED = frozenset(
         "gates",
         "partitions",
         "preemption",
+        "on_preempt",
     }
 )
 _SAME = tuple(
@@ -100,6 +103,9 @@ def session_view(
         architecture=first.architecture,
         ends_with=spec.ends_with.value,
         on_agent_lost=spec.on_agent_lost.value,
+        on_preempt="requeue" if spec.returns else "end",
+        evictions=[_eviction_view(one, spec) for one in record.evictions],
+        checkpoint_at=time_text_or_none(record.checkpoint_ms),
         id=record.session_id,
         name=spec.name or record.session_id,
         type=spec.session_type.value,
@@ -201,6 +207,21 @@ def _failed_start_view(failed: FailedStart) -> FailedStartView:
         detail=failed.detail,
         at=time_text(failed.at_ms),
         avoided_until=time_text(failed.avoid_until_ms),
+    )
+
+
+def _eviction_view(receipt: EvictionReceipt, spec: SessionSpec) -> EvictionView:
+    return EvictionView(
+        number=receipt.number,
+        action=receipt.action,
+        at=time_text(receipt.at_ms),
+        for_session=receipt.for_session if receipt.for_user == spec.owner.user else "",
+        kernels=receipt.kernels,
+        whole=receipt.whole,
+        lost_slot_s=receipt.lost_s,
+        reported=receipt.reported,
+        ends_by=time_text(receipt.evict_at_ms),
+        ended_at=time_text_or_none(receipt.ended_ms),
     )
 
 

@@ -29,6 +29,7 @@ class EvictionReceipt:
     attempt: int
     at_ms: int
     for_session: SessionId
+    for_user: str
     action: str
     kernels: int
     whole: bool

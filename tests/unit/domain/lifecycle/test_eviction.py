@@ -17,6 +17,7 @@ def receipt(at_ms: int, number: int = 1) -> EvictionReceipt:
         attempt=number,
         at_ms=at_ms,
         for_session=SessionId("taker"),
+        for_user="alice",
         action="preempt",
         kernels=2,
         whole=True,

@@ -93,9 +93,11 @@ async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
             refused[taker] = problem
             continue
         for victim in victims.values():
-            _evict(transitions, victim, taker)
+            _evict(transitions, victim, locked.specs[taker])
             changed[victim.session.session_id] = victim.session
-        notes[taker] = Change(WHO, Cause.COORDINATOR, TOOK_ROOM, _receipt_text(list(victims.values())))
+        notes[taker] = Change(
+            WHO, Cause.COORDINATOR, TOOK_ROOM, _receipt_text(list(victims.values()), locked.specs[taker])
+        )
     if changed:
         await transitions.write()
     for taker, change in notes.items():
@@ -167,12 +169,12 @@ def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _
     return ""
 
 
-def _evict(transitions: Transitions, victim: _Victim, taker: SessionId) -> None:
+def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> None:
     session, whole = victim.session, victim.whole
     returns = not whole or victim.spec.returns
     fate = "it waits again" if whole and returns else "it ends" if whole else "it goes on with fewer kernels"
     count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
-    detail = f"{count} running kernels make room for session {taker}; {fate}"
+    detail = f"{count} running kernels make room for {_named(taker, victim.spec)}; {fate}"
     transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)
     receipt = _receipt(transitions.transaction.now_ms, victim, taker)
     session.evictions = [*session.evictions, receipt][-RECEIPTS_MAX:]
@@ -184,7 +186,7 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionId) -> None:
     transitions.settle(session, trigger)
 
 
-def _receipt(now_ms: int, victim: _Victim, taker: SessionId) -> EvictionReceipt:
+def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceipt:
     session = victim.session
     checkpoint_ms = session.row.checkpoint_ms
     start_ms = session.since_ms
@@ -193,7 +195,8 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionId) -> EvictionReceipt:
         number=session.evictions[-1].number + 1 if session.evictions else 1,
         attempt=max(kernel.attempt for kernel in victim.kernels),
         at_ms=now_ms,
-        for_session=taker,
+        for_session=taker.session_id,
+        for_user=taker.owner.user,
         action=victim.action,
         kernels=len(victim.kernels),
         whole=victim.whole,
@@ -204,11 +207,17 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionId) -> EvictionReceipt:
     )
 
 
-def _receipt_text(every: Sequence[_Victim]) -> str:
+def _receipt_text(every: Sequence[_Victim], taker: SessionSpec) -> str:
     """The receipt of a taker: from whom it takes how much, and the lost work."""
-    named = ", ".join(f"{len(one.kernels)} of {one.session.session_id}" for one in every[:_LISTED_MAX])
+    named = ", ".join(f"{len(one.kernels)} of {_named(one.spec, taker)}" for one in every[:_LISTED_MAX])
     more = f", and of {len(every) - _LISTED_MAX} more sessions" if len(every) > _LISTED_MAX else ""
     lost_s = sum(one.session.evictions[-1].lost_s for one in every)
     kernels = sum(len(one.kernels) for one in every)
     text = f"{kernels} kernels are evicted for it ({named}{more}), which loses {lost_s} slot seconds of work"
     return text[:DETAIL_MAX]
+
+
+def _named(session: SessionSpec, reader: SessionSpec) -> str:
+    """A session in the history of another, whose user may not know it."""
+    same = session.owner.user == reader.owner.user
+    return f"session {session.session_id}" if same else "a session of another user"

@@ -16,6 +16,8 @@ from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
 
+__all__ = ["RecordedPlan", "read_carried", "record_plan"]
+
 _RESERVATIONS = sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)
 _CURSORS = sa.select(CURSORS)
 

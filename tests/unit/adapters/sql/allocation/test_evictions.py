@@ -68,7 +68,7 @@ async def test_an_eviction_is_committed_with_the_reservation_and_a_receipt(clust
     assert receipt.evict_at_ms - receipt.at_ms == 10_000
     assert await reserved(cluster) == ["taker"]
     taker = await cluster.store.read(lambda unit: unit.sessions.history(SessionId("taker")))
-    assert "2 kernels are evicted for it (2 of one)" in taker[-1][1].change.detail
+    assert "2 kernels are evicted for it (2 of session one)" in taker[-1][1].change.detail
 
 
 async def refused(cluster: StoredCluster, plan: SchedulingPlan) -> str:
