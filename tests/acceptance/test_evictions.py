@@ -25,46 +25,44 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         yield server
 
 
-def runs(fleet: Embedded, name: str, size: int, *options: str) -> None:
-    done = fleet.cli(
-        "run", "-d", "-n", name, "--size", str(size), "--gpus", "1", "--workdir", "none", *options, "--", "sleep", "20"
-    )
-    assert done.returncode == 0, done.stderr
+def runs(fleet: Embedded, name: str, seconds: str, *, agents: int, priority: int = 0) -> None:
+    """Submit a gang with a kernel on each of so many agents, which has all their devices."""
+    fleet.submit("sleep", seconds, name=name, size=agents, priority=priority, resources={"cpu": 1, "cuda.device": 8})
 
 
 def test_a_gang_of_high_priority_takes_room_and_the_evicted_come_back_and_finish(fleet: Embedded) -> None:
-    names = [f"low-{number}" for number in range(8)]
-    for name in names:
-        runs(fleet, name, 64)
-    for name in names:
+    runs(fleet, "stays", "infinity", agents=48)
+    fleet.reaches("stays", "running")
+    victims = ("low-1", "low-2")
+    for name in victims:
+        runs(fleet, name, "40", agents=8, priority=-5)
+    for name in victims:
         fleet.reaches(name, "running")
-    plan = fleet.cli("plan", "--size", "128", "--gpus", "1", "--priority", "5", "--", "true")
-    assert "preempt would take 128 kernels of 2 sessions" in plan.stdout, plan.stdout + plan.stderr
-    runs(fleet, "high", 128, "--priority", "5")
-    fleet.reaches("high", "running")
-    evicted = [name for name in names if fleet.session(name)["evictions"]]
-    assert len(evicted) == 2
-    for name in evicted:
+    runs(fleet, "high", "1", agents=16, priority=5)
+    fleet.reaches("high", "running", "terminated")
+    assert fleet.session("stays")["evictions"] == []
+    for name in victims:
         [receipt] = fleet.session(name)["evictions"]
-        assert (receipt["action"], receipt["kernels"], receipt["whole"]) == ("preempt", 64, True)
+        assert (receipt["action"], receipt["kernels"], receipt["whole"]) == ("preempt", 8, True)
         assert receipt["for_session"] == fleet.session("high")["id"]
-        assert "preempt took all its kernels" in fleet.cli("why", name).stdout
-        assert "eviction 1" in fleet.cli("session", "show", name).stdout
+    assert "preempt took all its kernels" in fleet.cli("why", "low-1").stdout
+    assert "eviction 1" in fleet.cli("session", "show", "low-1").stdout
     assert any(line["code"] == "took-room" for line in fleet.history("high"))
-    for name in (*evicted, "high"):
-        ended = fleet.reaches(name, "terminated", limit_s=180)
-        assert ended["result"] == "success", ended
-    assert all(fleet.session(name)["attempt"] == 2 for name in evicted)
+    for name in (*victims, "high"):
+        ended = fleet.reaches(name, "terminated", limit_s=240)
+        assert (ended["result"], ended["attempt"]) == ("success", 1 if name == "high" else 2)
+    fleet.end("stays", forced=True)
 
 
 def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedded) -> None:
-    runs(fleet, "victim", 512)
+    runs(fleet, "victim", "infinity", agents=64)
     fleet.reaches("victim", "running")
-    runs(fleet, "taker", 64, "--priority", "5")
+    plan = fleet.cli("plan", "--size", "8", "--gpus", "8", "--priority", "5", "--", "true")
+    assert "preempt would take 64 kernels of 1 sessions" in plan.stdout, plan.stdout + plan.stderr
+    runs(fleet, "taker", "infinity", agents=8, priority=5)
     until(lambda: fleet.session("victim")["evictions"], what="it is evicted")
     fleet.kill()
     fleet.start("--fake", "64x8", "--no-agent")
-    assert fleet.reaches("taker", "running", "terminated", limit_s=120)
+    fleet.reaches("taker", "running", limit_s=120)
     assert len(fleet.session("victim")["evictions"]) == 1
     fleet.audit()
-    fleet.end("victim", forced=True)

@@ -94,18 +94,15 @@ def session_view(
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
         **_texts(spec),
+        **_evictions(record),
         partitions=[_partition_view(one) for one in spec.partitions],
         group_minimums=dict(spec.group_minimums),
-        preemption=spec.preemption.value,
         environment=sorted(first.environment),
         mounts=[f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in spec.mounts],
         require=dict(first.require),
         architecture=first.architecture,
         ends_with=spec.ends_with.value,
         on_agent_lost=spec.on_agent_lost.value,
-        on_preempt="requeue" if spec.returns else "end",
-        evictions=[_eviction_view(one, spec) for one in record.evictions],
-        checkpoint_at=time_text_or_none(record.checkpoint_ms),
         id=record.session_id,
         name=spec.name or record.session_id,
         type=spec.session_type.value,
@@ -149,6 +146,17 @@ def session_view(
 
 def _texts(spec: SessionSpec) -> dict[str, Any]:
     return {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
+
+
+def _evictions(record: SessionRecord) -> dict[str, Any]:
+    """Whom it may evict and what follows its own evictions, and those that were."""
+    spec = record.spec
+    return {
+        "preemption": spec.preemption.value,
+        "on_preempt": "requeue" if spec.returns else "end",
+        "evictions": [_eviction_view(one, spec) for one in record.evictions],
+        "checkpoint_at": time_text_or_none(record.checkpoint_ms),
+    }
 
 
 def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
