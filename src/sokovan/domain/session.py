@@ -272,6 +272,13 @@ class SessionOptions:
     on_preempt: PreemptedPolicy | None = None
     replica: ReplicaPlace | None = None
 
+    @property
+    def returns(self) -> bool:
+        """Whether it waits again after all of its kernels were evicted."""
+        if self.on_preempt is None:
+            return self.session_type is SessionType.BATCH
+        return self.on_preempt is PreemptedPolicy.REQUEUE
+
 
 @dataclass(frozen=True, slots=True)
 class SessionSpec(SessionOptions):
@@ -321,13 +328,6 @@ class SessionSpec(SessionOptions):
     def gang_size(self) -> int:
         """How many kernels must start together."""
         return len(self.kernels) if self.min_kernels is None else max(1, self.min_kernels)
-
-    @property
-    def returns(self) -> bool:
-        """Whether it waits again after all of its kernels were evicted."""
-        if self.on_preempt is None:
-            return self.session_type is SessionType.BATCH
-        return self.on_preempt is PreemptedPolicy.REQUEUE
 
     @property
     def awaited(self) -> tuple[str, ...]:
