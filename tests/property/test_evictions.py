@@ -52,10 +52,13 @@ def evicted(plan: SchedulingPlan) -> frozenset[str]:
 
 
 def kernel(
-    name: str, slots: dict[str, int], *, agent: str | None = None, priority: int = 0, preemptible: bool = True
-) -> KernelWorkload:
+    name: str, slots: dict[str, int], *, agent: str | None = None, priority: int = 0, preemptible: bool = True,
+    leads: bool = False,
+) -> KernelWorkload:  # fmt: skip
     at = None if agent is None else AgentId(agent)
-    return KernelWorkload(KernelId(name), ResourceSlot(slots), agent=at, priority=priority, preemptible=preemptible)
+    return KernelWorkload(
+        KernelId(name), ResourceSlot(slots), agent=at, priority=priority, preemptible=preemptible, leads=leads
+    )
 
 
 @st.composite
@@ -72,14 +75,17 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
     sessions: list[SessionWorkload] = []
     running = 0
     for index in range(number(2, 5)):
-        kernels = []
+        kernels: list[KernelWorkload] = []
         for part in range(number(1, 3)):
             slots = {"cpu": number(1, 2), **({"mem": number(1, 2)} if number(0, 2) == 0 else {})}
             host = draw(st.sampled_from(names))
             if running < kernels_max and all(free[host][slot] >= amount for slot, amount in slots.items()):
                 free[host] = {slot: left - slots.get(slot, 0) for slot, left in free[host].items()}
                 may_go = number(0, 6) > 0
-                kernels.append(kernel(f"v{index}{part}", slots, agent=host, priority=number(0, 2), preemptible=may_go))
+                leads = not kernels and number(0, 2) == 0
+                kernels.append(
+                    kernel(f"v{index}{part}", slots, agent=host, priority=number(0, 2), preemptible=may_go, leads=leads)
+                )
                 running += 1
         if kernels:
             sessions.append(

@@ -127,6 +127,9 @@ class EvictionReference:
     @staticmethod
     def _holds(session: SessionWorkload, kept: list[KernelWorkload]) -> bool:
         groups = Counter(kernel.group for kernel in kept)
+        leads = [kernel for kernel in session.kernels if kernel.leads and kernel.agent is not None]
+        if any(kernel not in kept for kernel in leads):
+            return False
         return len(kept) >= session.gang_size and all(groups[g] >= n for g, n in session.group_minimums.items())
 
     def _units(self, victims: list[KernelWorkload]) -> list[list[KernelWorkload]]:

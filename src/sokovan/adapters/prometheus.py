@@ -39,6 +39,7 @@ METRICS: Mapping[str, Metric] = {
     ),
     "cycle_seconds": Metric("histogram", "Duration of one cycle of a coordinator.", ("coordinator",)),
     "decide_seconds": Metric("histogram", "Duration of one decision of the scheduling core."),
+    "evictions_total": Metric("counter", "Kernels evicted for other sessions, by action.", ("action",)),
     "handler_failures_total": Metric(
         "counter", "Objects or cycles that a handler failed to process.", ("handler", "kind")
     ),

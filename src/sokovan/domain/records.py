@@ -17,6 +17,7 @@ from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -200,7 +201,8 @@ class StoredSession(Generic[S]):
 
     `place` is its position in submission order, used for pagination; `since_ms` is
     when it entered its status. `group_domains` are the HyperNodes of its kernel groups, by
-    partition and label value. `sealed` are its secret variables, encrypted; empty without
+    partition and label value. `evictions` are the last ones of its kernels; `checkpoint_ms` is
+    when it last reported that its work is saved. `sealed` are its secret variables, encrypted; empty without
     any, and after its end.
     """
 
@@ -222,6 +224,8 @@ class StoredSession(Generic[S]):
     failed_starts: tuple[FailedStart, ...] = ()
     group_domains: Mapping[str, str] = field(default_factory=dict)
     sealed: str = field(default="", repr=False)
+    evictions: tuple[EvictionReceipt, ...] = ()
+    checkpoint_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +242,14 @@ class SessionRecord(StoredSession[SessionSpec]):
         """The number of the current attempt to start it."""
         return max(kernel.attempt for kernel in self.kernels)
 
+    def tries(self, attempt: int) -> int:
+        """The number of an attempt without those that ended by an eviction."""
+        evicted = self.evictions[-1].number if self.evictions else 0
+        return max(1, attempt - evicted)
+
     @property
     def is_retried(self) -> bool:
-        """Whether it waits for the end of a failed attempt, to start anew."""
+        """Whether it waits for the end of a failed or evicted attempt, to start anew."""
         return is_retried(self.status, self.goal, self.cause)
 
 

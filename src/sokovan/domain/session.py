@@ -82,6 +82,13 @@ class Preemption(StrEnum):
     NEVER = auto()
 
 
+class PreemptedPolicy(StrEnum):
+    """Whether a session whose whole gang was evicted waits again, or ends."""
+
+    REQUEUE = auto()
+    END = auto()
+
+
 class LostPolicy(StrEnum):
     """How a session reacts when one of its agents is lost for good."""
 
@@ -233,7 +240,8 @@ class SessionOptions:
 
     `preemptible` says whether others may evict it, `preemption` whether it may evict others.
     `gates` are the closed scheduling gates: the session waits until all are open. A release
-    removes them; nothing adds one later. `replica` is its place in a deployment; inference
+    removes them; nothing adds one later. Without `on_preempt`, an evicted session waits
+    again if it is a batch session, and ends otherwise. `replica` is its place in a deployment; inference
     sessions have one, and no user can set it.
     """
 
@@ -261,7 +269,15 @@ class SessionOptions:
     gates: tuple[str, ...] = ()
     partitions: tuple[Partition, ...] = ()
     preemption: Preemption = Preemption.ALWAYS
+    on_preempt: PreemptedPolicy | None = None
     replica: ReplicaPlace | None = None
+
+    @property
+    def returns(self) -> bool:
+        """Whether it waits again after all of its kernels were evicted."""
+        if self.on_preempt is None:
+            return self.session_type is SessionType.BATCH
+        return self.on_preempt is PreemptedPolicy.REQUEUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +313,7 @@ class SessionSpec(SessionOptions):
         checked_name(self.scaling_group, what="scaling group")
         checked_name(self.queue, what="queue")
         self._check_kinds()
+        self._check_preemption()
         self._check_kernels()
         self._check_minimums()
         self._check_partitions()
@@ -335,7 +352,6 @@ class SessionSpec(SessionOptions):
         require_kind(self.owner, Owner, what=what, field="owner")
         for name in ("preemptible", "owns_folders", "isolated_network"):
             require_kind(getattr(self, name), bool, what=what, field=name)
-        require_kind(self.preemption, Preemption, what=what, field="preemption")
         if self.replica is not None:
             require_kind(self.replica, ReplicaPlace, what=what, field="replica")
         require_tuple(self.kernels, KernelSpec, what=what, field="kernels")
@@ -376,6 +392,12 @@ class SessionSpec(SessionOptions):
             require_kind(self.topology, TopologyConstraint, what=what, field="topology")
         if not isinstance(self.group_minimums, Mapping):
             raise self._wrong("group_minimums", self.group_minimums, "must be a mapping")
+
+    def _check_preemption(self) -> None:
+        what = f"session {self.session_id}"
+        require_kind(self.preemption, Preemption, what=what, field="preemption")
+        if self.on_preempt is not None:
+            require_kind(self.on_preempt, PreemptedPolicy, what=what, field="on_preempt")
 
     def _check_kernels(self) -> None:
         if not self.kernels:

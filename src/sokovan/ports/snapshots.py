@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
+from sokovan.domain.records import SessionRecord
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPlan:
+    """The outcome of recording a plan.
+
+    `evicted` are the sessions that lost kernels, as they are now. `refused` are sessions for
+    which nothing was evicted, because what the decision was based on has changed, and why.
+    """
+
+    evicted: tuple[SessionRecord, ...] = ()
+    refused: Mapping[SessionId, str] = field(default_factory=dict)
 
 
 class SnapshotSource(Protocol):
@@ -46,8 +60,12 @@ class SnapshotSource(Protocol):
 
     async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
-    ) -> None:
-        """Merge a plan into the carried state, by `CarriedState.after`. Raises FencedOut."""
+    ) -> RecordedPlan:
+        """Merge a plan into the carried state, and evict its victims, in one transaction.
+
+        The state is merged by `CarriedState.after`. Evictions are verified again: those for
+        a session are committed with its reservation, or both are dropped. Raises FencedOut.
+        """
 
     @property
     def topology(self) -> int:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
+from sokovan.domain.errors import InvalidSpec, nearest
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-# Actions that evict. The core decides them; a scaling group cannot name them yet, because nothing applies an eviction.
+# Actions that evict. A scaling group runs them only if it names them.
 EVICTING_ACTIONS = ("preempt", "reclaim")
 SHARD_MODES = ("none", "soft", "hard")
 
@@ -30,13 +30,6 @@ VALIDATORS_DEFAULT = (
     "pending-session-resource-limit",
     "reserved-batch-session",
 )
-
-
-class UnsupportedAction(InvalidInput):
-    """A scaling group names an action that evicts, which only simulations run."""
-
-    code = "unsupported-action"
-    hint = f"remove it; a scaling group runs {listed(ACTIONS)}; preempt and reclaim run in sokovan simulate"
 
 
 EVICTION_OPTIONS = tuple(one.name for one in fields(EvictionOptions))
@@ -81,7 +74,11 @@ _LIST_HINT = """write a list in JSON, as in --option '{name}=["NAME", "NAME"]'""
 _FIELDS = tuple(one.name for one in fields(SchedulingProfile) if one.name != "eviction_options")
 _PROFILE_KEYS = (*_FIELDS, "agent_selector", *EVICTION_OPTIONS)
 # The keys of `scheduler_opts`; sequencer and selector are written differently there.
-SCHEDULER_OPTIONS = ("agent_selector", *(name for name in _FIELDS if name not in {"sequencer", "selector"}))
+SCHEDULER_OPTIONS = (
+    "agent_selector",
+    *(name for name in _FIELDS if name not in {"sequencer", "selector"}),
+    *EVICTION_OPTIONS,
+)
 
 
 def profile_of(group: ScalingGroup) -> SchedulingProfile:
@@ -139,13 +136,6 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
     rest = EvictionOptions(**{key: value for key, value in values.items() if key in EVICTION_OPTIONS})  # type: ignore[arg-type]  # it checks them
     return SchedulingProfile(**settings, eviction_options=rest)  # type: ignore[arg-type]  # each was checked above
-
-
-def require_applicable(profile: SchedulingProfile) -> None:
-    """Raise UnsupportedAction for a policy whose evictions nothing would apply."""
-    for action in profile.actions:
-        if action in EVICTING_ACTIONS:
-            raise UnsupportedAction(f"the action {action} evicts sessions, which a scaling group cannot do yet")
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:

@@ -201,7 +201,8 @@ class ActingAgent(InMemoryAgent):
         return KernelTable(agent_id, self._slots, units)
 
     def _acted(self, kernel_id: str) -> tuple[KernelKey, Acted]:
-        return next((key, acted) for key, acted in self.machine.items() if key.kernel_id == kernel_id)
+        # The last attempt: earlier ones are listed until they are forgotten.
+        return max(((key, acted) for key, acted in self.machine.items() if key.kernel_id == kernel_id), key=_attempt)
 
     async def _seen(self) -> None:
         self.look()
@@ -280,6 +281,10 @@ class ActingAgent(InMemoryAgent):
         else:
             report = ImageReport(image, ImageState.PULLING if image in self.script.pulls else ImageState.READY)
         self.apply(ImageProgressed(report))
+
+
+def _attempt(entry: tuple[KernelKey, Acted]) -> int:
+    return entry[0].attempt
 
 
 class ActingAgents:

@@ -11,7 +11,6 @@ from sokovan.api.scaling_group_policy import require_runnable, require_shard
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.scheduling.profile import UnsupportedAction
 from sokovan.scheduling.registry import BUILT_IN, UnknownPlugin
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -29,6 +28,7 @@ def pool(**options: Any) -> ScalingGroup:
         replace(POOL, scheduler="drf"),
         pool(agent_selector="dispersed", hierarchy=True, queue_policy="capacity"),
         pool(validators=["concurrency"], actions=["allocate"], shard="a", shard_mode="hard"),
+        pool(actions=["allocate", "preempt", "reclaim"], ancestor_reclaim_level=1, evictions_per_cycle=10),
     ],
 )
 def test_a_policy_of_known_parts_is_fine(group: ScalingGroup) -> None:
@@ -42,7 +42,6 @@ def test_a_policy_of_known_parts_is_fine(group: ScalingGroup) -> None:
         (pool(agent_selector="nearest"), UnknownPlugin),
         (pool(validators=["mood"]), UnknownPlugin),
         (pool(plugins=["mood"]), UnknownPlugin),
-        (pool(actions=["reclaim"]), UnsupportedAction),
         (pool(actions=["dance"]), InvalidSpec),
         (pool(queue_policy="luck"), InvalidSpec),
         (pool(shard_mode="soft"), InvalidSpec),
@@ -52,7 +51,7 @@ def test_a_policy_of_known_parts_is_fine(group: ScalingGroup) -> None:
         (pool(own={"a": [1, 2.5, None, "x"]}), InvalidSpec),
         (pool(agent_selectr="dispersed"), InvalidSpec),
         (pool(agent_selector=float("nan")), InvalidSpec),
-        (pool(ancestor_reclaim_level=1), InvalidSpec),
+        (pool(ancestor_reclaim_level=-1), InvalidSpec),
     ],
 )
 def test_a_policy_that_no_cycle_could_run_is_refused(group: ScalingGroup, kind: type[InvalidInput]) -> None:

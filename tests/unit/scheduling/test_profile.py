@@ -15,11 +15,9 @@ from sokovan.scheduling.profile import (
     EVICTING_ACTIONS,
     VALIDATORS_DEFAULT,
     SchedulingProfile,
-    UnsupportedAction,
     group_of,
     profile_from,
     profile_of,
-    require_applicable,
 )
 from sokovan.scheduling.registry import BUILT_IN
 
@@ -109,13 +107,10 @@ def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str
     assert said in str(refused.value)
 
 
-def test_actions_that_evict_may_be_named_in_a_profile_but_not_in_a_scaling_group() -> None:
+def test_actions_that_evict_run_only_where_they_are_named() -> None:
     profile = profile_from({"actions": [*ACTIONS, *EVICTING_ACTIONS]})
     assert profile.actions == (*ACTIONS, *EVICTING_ACTIONS)
-    with pytest.raises(UnsupportedAction, match="the action preempt evicts sessions") as refused:
-        require_applicable(profile)
-    assert "a scaling group runs allocate, backfill, enqueue" in refused.value.hint
-    require_applicable(SchedulingProfile())
+    assert not set(EVICTING_ACTIONS) & set(SchedulingProfile().actions)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from sokovan.domain.session import (
     LostPolicy,
     Mount,
     Partition,
+    PreemptedPolicy,
     Preemption,
     ServicePort,
     ServiceProtocol,
@@ -37,7 +38,7 @@ CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
      "topology", "depends_on", "starts_at", "time_limit", "idle_timeout", "stop_grace", "ends_with",
      "on_agent_lost", "retry", "where", "tolerations", "affinity", "anti_affinity", "array", "gates", "partitions",
-     "preemption", "nominated"}
+     "preemption", "on_preempt", "nominated"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -74,6 +75,7 @@ def session_request(body: SessionBody) -> SessionRequest:
         gates=tuple(body.gates),
         partitions=tuple(_at(f"partitions/{index}", _partition, one) for index, one in enumerate(body.partitions)),
         preemption=Preemption(body.preemption),
+        on_preempt=None if body.on_preempt is None else PreemptedPolicy(body.on_preempt),
         nominated=_named(body.nominated, "nominated"),
     )
 

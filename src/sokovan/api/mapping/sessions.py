@@ -9,6 +9,7 @@ from typing import Any
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.arrays import array_name
+from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import (
     ENDED_BY_USER,
@@ -32,6 +33,7 @@ from sokovan.domain.session import (
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import (
     ArrayMemberView,
+    EvictionView,
     FailedStartView,
     HistoryLine,
     HistoryView,
@@ -66,6 +68,7 @@ CONVERTED = frozenset(
         "gates",
         "partitions",
         "preemption",
+        "on_preempt",
     }
 )
 _SAME = tuple(
@@ -93,6 +96,7 @@ def session_view(
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
         **_texts(spec),
+        **_evictions(record, spec),
         partitions=[_partition_view(one) for one in spec.partitions],
         group_minimums=dict(spec.group_minimums),
         environment=sorted(first.environment),
@@ -145,6 +149,15 @@ def session_view(
 def _texts(spec: SpecSummary) -> dict[str, Any]:
     texts = {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
     return {**texts, "preemption": spec.preemption.value}
+
+
+def _evictions(record: SessionRecord | SessionSummary, spec: SpecSummary) -> dict[str, Any]:
+    """The outcome of evictions, and those that were."""
+    return {
+        "on_preempt": "requeue" if spec.returns else "end",
+        "evictions": [_eviction_view(one, spec) for one in record.evictions],
+        "checkpoint_at": time_text_or_none(record.checkpoint_ms),
+    }
 
 
 def _member_view(spec: SpecSummary) -> ArrayMemberView | None:
@@ -208,6 +221,21 @@ def _failed_start_view(failed: FailedStart) -> FailedStartView:
         detail=failed.detail,
         at=time_text(failed.at_ms),
         avoided_until=time_text(failed.avoid_until_ms),
+    )
+
+
+def _eviction_view(receipt: EvictionReceipt, spec: SpecSummary) -> EvictionView:
+    return EvictionView(
+        number=receipt.number,
+        action=receipt.action,
+        at=time_text(receipt.at_ms),
+        for_session=receipt.for_session if receipt.for_user == spec.owner.user else "",
+        kernels=receipt.kernels,
+        whole=receipt.whole,
+        lost_slot_s=receipt.lost_s,
+        reported=receipt.reported,
+        ends_by=time_text(receipt.evict_at_ms),
+        ended_at=time_text_or_none(receipt.ended_ms),
     )
 
 

@@ -42,6 +42,7 @@ class KernelTrigger(StrEnum):
     FAILED = auto()
     EXPIRED = auto()
     RETRY_REQUESTED = auto()
+    EVICTED = auto()
     OVERDUE = auto()
     GONE = auto()
     REQUEUED = auto()
@@ -90,9 +91,10 @@ KERNEL = TransitionTable(
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in ALIVE],
         *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in ALIVE],
+        *[(alive,        _T.EVICTED,              _S.TERMINATING,  COORDINATOR) for alive in ALIVE],
         (_S.TERMINATING, _T.OVERDUE,              _S.TERMINATING,  COORDINATOR),
         (_S.TERMINATING, _T.GONE,                 _S.TERMINATED,   COORDINATOR | REPORT),
-        # Its session is retried: the next attempt waits, with the same proof that nothing of this one runs.
+        # It was evicted, or its session is retried: the next attempt waits, with a proof that nothing of this one runs.
         (_S.TERMINATING, _T.REQUEUED,             _S.PENDING,      COORDINATOR | REPORT),
     ],
     deadlines={

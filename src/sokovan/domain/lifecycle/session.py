@@ -47,6 +47,7 @@ class SessionTrigger(StrEnum):
     FAILED = auto()
     EXPIRED = auto()
     RETRY_REQUESTED = auto()
+    PREEMPTED = auto()
     KERNELS_GONE = auto()
     REQUEUED = auto()
     FORCED = auto()
@@ -75,10 +76,12 @@ SESSION = TransitionTable(
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
         *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
+        # One that starts is protected until it runs.
+        (_S.RUNNING,     _T.PREEMPTED,            _S.TERMINATING,  COORDINATOR),
         (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),
         # It was to be retried, and is stopped before: the history has the cause of its end.
         (_S.TERMINATING, _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR),
-        # A failed start is retried: once nothing of the attempt runs, all kernels wait again.
+        # A failed start is retried, and so is an evicted session: once nothing of the attempt runs, all kernels wait.
         (_S.TERMINATING, _T.REQUEUED,             _S.PENDING,      COORDINATOR | REPORT),
         # The session ends at once for the user; its kernels stay TERMINATING and keep their slots until a proof.
         (_S.TERMINATING, _T.FORCED,               _S.TERMINATED,   CONTROLLER | COORDINATOR),
@@ -165,6 +168,7 @@ _ENDED_BY: dict[KernelTrigger, SessionTrigger] = {
     KernelTrigger.FAILED: _T.FAILED,
     KernelTrigger.EXPIRED: _T.EXPIRED,
     KernelTrigger.RETRY_REQUESTED: _T.RETRY_REQUESTED,
+    KernelTrigger.EVICTED: _T.PREEMPTED,
 }
 
 

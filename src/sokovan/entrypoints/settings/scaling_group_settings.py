@@ -14,13 +14,13 @@ from sokovan.domain.cluster.scaling_group import (
     ScalingGroup,
     read_session_types,
 )
-from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
+from sokovan.domain.errors import InvalidSpec, SokovanError, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName, is_name
 from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_S
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.profile import ACTIONS, EVICTING_ACTIONS, SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 _DEFAULT = SchedulingProfile()
@@ -128,7 +128,10 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("true or false", "Whether queues form a tree; only its leaves run sessions."),
         _DEFAULT.hierarchy,
     ),
-    "actions": (SettingInfo("list of names", "The actions of a cycle, in order."), list(_DEFAULT.actions)),
+    "actions": (
+        SettingInfo("list of names", "The actions of a cycle, in order; preempt and reclaim evict sessions."),
+        list(_DEFAULT.actions),
+    ),
     "validators": (SettingInfo("list of names", "The rules that admit sessions."), list(_DEFAULT.validators)),
     "plugins": (SettingInfo("list of names", "The enabled engine plugins."), list(_DEFAULT.plugins)),
     "shard": (SettingInfo("text", "The shard of this scheduler."), _DEFAULT.shard),
@@ -143,6 +146,18 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
     "prefer_lower_tier": (
         SettingInfo("true or false", "Whether a session waits for a lower tier rather than start in a higher one now."),
         _DEFAULT.prefer_lower_tier,
+    ),
+    "ancestor_reclaim_level": (
+        SettingInfo("number", "How many queues above a victim's must use more than they deserve, too (reclaim)."),
+        _DEFAULT.eviction_options.ancestor_reclaim_level,
+    ),
+    "evictions_per_cycle": (
+        SettingInfo("number", "The most kernels that preempt and reclaim evict in a cycle."),
+        _DEFAULT.eviction_options.evictions_per_cycle,
+    ),
+    "assumed_checkpoint": (
+        SettingInfo("seconds", "A session that reports no checkpoints counts as saved this long ago."),
+        _DEFAULT.eviction_options.assumed_checkpoint,
     ),
 }
 # Keys of a profile with another name or place here.
@@ -224,13 +239,9 @@ class ScalingGroupReader:
                 self._attempt(here, partial(profile_from, {"shard": "any", key: given}))
 
     def _check_names(self, path: str, group: Mapping[str, object]) -> None:
-        """Check that the named actions and plugins exist."""
+        """Check that the named plugins exist."""
         opts = group.get("scheduler_opts")
         options = opts if isinstance(opts, Mapping) else {}
-        for action in _texts(options.get("actions")):
-            if action in EVICTING_ACTIONS:
-                problem = f"{quoted(action)} cannot be run by a scaling group yet; it runs {listed(ACTIONS)}"
-                self._wrong(f"{path}.scheduler_opts.actions", problem)
         if self._registry is None:
             return
         named: list[tuple[str, Callable[[str], object], object]] = [

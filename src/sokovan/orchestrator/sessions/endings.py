@@ -61,7 +61,7 @@ def failed_start(session: SessionRecord, step: SessionStep) -> SessionStep:
     """
     if _joins(session, step.kernels):
         return _failed_alone(session, step)
-    policy, attempt = session.spec.retry, session.attempt
+    policy, attempt = session.spec.retry, session.tries(session.attempt)
     avoided_ms = dict.fromkeys(step.kernels, policy.backoff_ms(attempt))
     verdict = policy.verdict(attempt)
     if verdict is RetryVerdict.GIVE_UP:
@@ -87,7 +87,7 @@ def _joins(session: SessionRecord, kernels: Collection[KernelId]) -> bool:
 def _failed_alone(session: SessionRecord, step: SessionStep) -> SessionStep:
     policy = session.spec.retry
     failed = frozenset(step.kernels)
-    attempts = {one.kernel_id: one.attempt for one in session.kernels if one.kernel_id in failed}
+    attempts = {one.kernel_id: session.tries(one.attempt) for one in session.kernels if one.kernel_id in failed}
     last = max(attempts.values())
     given_up = policy.verdict(last) is RetryVerdict.GIVE_UP
     fate = "it is given up, and the session goes on" if given_up else f"it is retried {policy.verdict(last)}"

@@ -20,7 +20,7 @@ from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
+from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Check, Code, Verdict, final_verdicts
 
@@ -41,7 +41,7 @@ async def decide_in_thread(snapshot: SystemSnapshot, profile: SchedulingProfile)
 class CycleReport:
     """Result of one cycle over all scaling groups.
 
-    `evicted` maps each victim to the session it makes room for. `failed_groups` are groups
+    `evicted` are sessions that lost kernels to others, as they are now. `failed_groups` are groups
     that could not be scheduled, with the error, and `blocked` their pending sessions.
     `never` are the verdicts of sessions that no validator will ever pass. `sessions` are
     those that were placed, as far as they need not be read again.
@@ -51,7 +51,7 @@ class CycleReport:
     waiting: int = 0
     decide_s: float | None = None
     refused: dict[SessionId, AllocationError] = field(default_factory=dict)
-    evicted: dict[SessionId, SessionId] = field(default_factory=dict)
+    evicted: list[SessionRecord] = field(default_factory=list)
     failed_groups: dict[ScalingGroupName, str] = field(default_factory=dict)
     never: dict[SessionId, Verdict] = field(default_factory=dict)
     blocked: dict[ScalingGroupName, list[SessionId]] = field(default_factory=dict)
@@ -154,16 +154,17 @@ class Scheduler:
             return
         began_ms = self._clock.monotonic_ms()
         profile = profile_of(snapshot.scaling_group)
-        require_applicable(profile)
         plan = await self._decide(snapshot, profile)
         report.decide_s = (report.decide_s or 0.0) + (self._clock.monotonic_ms() - began_ms) / 1000
         await self._apply(snapshot, plan, fence, report)
-        await self._snapshots.record_plan(group, plan, fence=fence)
+        recorded = await self._snapshots.record_plan(group, plan, fence=fence)
+        report.evicted += recorded.evicted
+        if recorded.refused:
+            self._wake_in(_AFTER_REFUSAL_MS)
         verdicts = with_refusals(plan.verdicts, report.refused)
         await self._verdicts.write(group, verdicts)
         report.never.update({one.session_id: one for one in final_verdicts(verdicts)})
         report.waiting += sum(verdict.code is not Code.PLACED for verdict in verdicts)
-        report.evicted.update({one.session_id: one.for_session for one in plan.evictions})
         times = [at_ms for at_ms in _times(snapshot, verdicts) if at_ms > snapshot.now_ms]
         if times:
             self._wake_in(min(times) - snapshot.now_ms)

@@ -101,7 +101,8 @@ class SessionBody(StrictBody):
     session per index: `0-999%50`, `1,3,7-9`, `0-100:10`. With `gates`, names of scheduling
     gates, the session is held until all of them are released. `nominated` is the agent that
     is preferred if it has room. `preemptible` says whether others may evict the session,
-    `preemption` whether it may evict others. `secrets` are variables of all kernels whose values
+    `preemption` whether it may evict others. `on_preempt` says whether it waits again after it
+    was evicted; batch sessions do by default, others end. `secrets` are variables of all kernels whose values
     are stored encrypted until the session ends, and never shown.
     """
 
@@ -140,6 +141,7 @@ class SessionBody(StrictBody):
     stop_grace: int | str = STOP_GRACE_S
     ends_with: Literal["all", "main", "any"] | None = None
     tolerates_failures: bool = False
+    on_preempt: Literal["requeue", "end"] | None = None
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
     array: str | None = None
@@ -192,6 +194,7 @@ class RunOptions(TypedDict, total=False):
     stop_grace: int | str
     ends_with: Literal["all", "main", "any"]
     tolerates_failures: bool
+    on_preempt: Literal["requeue", "end"]
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
@@ -222,6 +225,26 @@ class KernelView:
     priority: int = 0
     nominated: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionView:
+    """The receipt of an eviction: for whom, how many kernels, and the lost work.
+
+    `lost_slot_s` counts from the last checkpoint that was `reported`, or from the start, to
+    the end; until `ended_at` it is an estimate. `for_session` is empty if it is another user's.
+    """
+
+    number: int
+    action: str
+    at: str
+    for_session: str
+    kernels: int
+    whole: bool
+    lost_slot_s: int
+    reported: bool
+    ends_by: str
+    ended_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +347,9 @@ class SessionView:
     ends_with: str = ""
     tolerates_failures: bool = False
     on_agent_lost: str = ""
+    on_preempt: str = ""
+    evictions: list[EvictionView] = field(default_factory=list)
+    checkpoint_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ def test_everything_that_is_said_arrives() -> None:
         ends_with="main",
         tolerates_failures=True,
         on_agent_lost="requeue",
+        on_preempt="end",
     )
     request = session_request(body)
     assert (request.name, request.image, request.command) == ("train", "venv:torch", ("python", "a.py"))

@@ -18,12 +18,14 @@ from sokovan.domain.session import (
     KernelSpec,
     LostPolicy,
     Mount,
+    PreemptedPolicy,
     SessionSpec,
     TopologyConstraint,
     TopologyMode,
 )
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.verdicts import StoredVerdict
+from tests.unit.domain.lifecycle.test_eviction import receipt
 
 SLOTS = ResourceSlot({"cpu": 1000})
 
@@ -75,6 +77,7 @@ def test_every_option_of_a_request_is_shown_but_no_value_of_a_variable() -> None
         "stop_grace_s": 30,
         "tolerates_failures": True,
         "on_agent_lost": LostPolicy.REQUEUE,
+        "on_preempt": PreemptedPolicy.REQUEUE,
         "mounts": mounts,
     }
     spec = replace(made.spec, kernels=(kernel, *made.spec.kernels[1:]), ends_with=EndPolicy.MAIN, **options)
@@ -82,7 +85,20 @@ def test_every_option_of_a_request_is_shown_but_no_value_of_a_variable() -> None
     assert (view.environment, view.mounts) == (["A", "KEY"], ["/data:/data:ro", "/out:/o:rw"])
     assert (view.require, view.architecture) == ({"zone": "a"}, "x86_64")
     assert (view.stop_grace_s, view.ends_with, view.tolerates_failures) == (30, "main", True)
-    assert view.on_agent_lost == "requeue"
+    assert (view.on_agent_lost, view.on_preempt) == ("requeue", "requeue")
+
+
+def test_evictions_are_shown_and_takers_of_other_users_are_not_named() -> None:
+    made = record()
+    mine = replace(receipt(1_000_000), for_user=made.spec.owner.user).ended(1_005_000, None)
+    other = replace(receipt(2_000_000, 2), for_user="somebody else")
+    view = session_view(replace(made, evictions=(mine, other), checkpoint_ms=5_000))
+    assert [(one.number, one.for_session, one.lost_slot_s) for one in view.evictions] == [
+        (1, "taker", 210),
+        (2, "", 200),
+    ]
+    assert [one.ended_at for one in view.evictions] == ["1970-01-01T00:16:45.000Z", None]
+    assert view.checkpoint_at == "1970-01-01T00:00:05.000Z"
 
 
 def test_kernels_of_a_group_have_its_name_as_their_role() -> None:

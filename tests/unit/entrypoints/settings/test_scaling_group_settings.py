@@ -10,7 +10,7 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.entrypoints.settings.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.settings.setting_kinds import SettingProblem
-from sokovan.scheduling.profile import EVICTING_ACTIONS, SchedulingProfile, profile_of
+from sokovan.scheduling.profile import EVICTING_ACTIONS, EVICTION_OPTIONS, SchedulingProfile, profile_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
 
@@ -63,7 +63,7 @@ def test_a_group_is_read_with_all_that_can_be_said_of_it() -> None:
         ({"agent_selector": 1}, "agent_selector: 1 must be a string"),
         ({"queue_polcy": "capacity"}, "queue_polcy: is not known; did you mean queue_policy?"),
         ({"office_hours": [9, 17]}, "office_hours: is not known; known are actions, agent_selector,"),
-        ({"ancestor_reclaim_level": 2}, "ancestor_reclaim_level: is not known; known are actions,"),
+        ({"ancestor_reclaim_level": -2}, "ancestor_reclaim_level: -2 must be a whole number, 0 or more"),
         ({"selector": "legacy"}, "selector: is set as agent_selector"),
         ({"sequencer": "drf"}, "sequencer: is set as `scheduler`, next to scheduler_opts"),
         ({"agent_selector": "best"}, "agent_selector: there is no selector 'best'; known are concentrated,"),
@@ -99,9 +99,9 @@ def test_a_key_of_a_group_that_is_wrong_is_named(given: object, problem: str) ->
 
 
 @pytest.mark.parametrize("action", EVICTING_ACTIONS)
-def test_actions_that_evict_are_refused_here_and_not_in_the_cycle(action: str) -> None:
-    _, [problem] = groups_of({"default": {"scheduler_opts": {"actions": ["allocate", action]}}})
-    assert problem.startswith(f"scaling_groups.default.scheduler_opts.actions: {action!r} cannot be run")
+def test_a_group_may_name_actions_that_evict(action: str) -> None:
+    groups, problems = groups_of({"default": {"scheduler_opts": {"actions": ["allocate", action]}}})
+    assert (problems, profile_of(groups["default"]).actions) == ([], ("allocate", action))
 
 
 def test_a_missing_plugin_is_reported_with_other_problems() -> None:
@@ -148,7 +148,7 @@ def test_a_plugin_that_cannot_be_made_is_named_with_its_reason() -> None:
 def test_the_tables_name_every_field_of_a_group_and_of_a_profile() -> None:
     assert set(GROUP_KEYS) == {one.name for one in fields(ScalingGroup)} - {"name"}
     profile = {one.name for one in fields(SchedulingProfile)} - {"sequencer", "selector", "eviction_options"}
-    assert set(OPTIONS) == profile | {"agent_selector"}
+    assert set(OPTIONS) == profile | {"agent_selector", *EVICTION_OPTIONS}
 
 
 def test_the_tables_say_the_defaults_that_hold() -> None:
@@ -156,5 +156,6 @@ def test_the_tables_say_the_defaults_that_hold() -> None:
     for key, (_, default) in GROUP_KEYS.items():
         assert getattr(group, key) == (tuple(default) if isinstance(default, list) else default)
     for key, (_, default) in OPTIONS.items():
-        held = getattr(profile, "selector" if key == "agent_selector" else key)
+        holder = profile.eviction_options if key in EVICTION_OPTIONS else profile
+        held = getattr(holder, "selector" if key == "agent_selector" else key)
         assert held == (tuple(default) if isinstance(default, list) else default)

@@ -14,7 +14,7 @@ from sokovan.ports.allocation import AgentChanged, AllocationContext, Allocation
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.selectors.base import AgentSelection
-from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import Reservation, SessionWorkload, SystemSnapshot
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 
@@ -109,12 +109,19 @@ async def test_a_start_at_a_later_time_is_a_time_to_wake_up(cluster: Orchestrate
 
 @pytest.mark.slow
 async def test_evictions_are_in_the_report(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("victim", session_type=SessionType.BATCH)
+    await cluster.settle()
     await cluster.submit("s")
-    eviction = Eviction(KernelId("v.0"), SessionId("victim"), AgentId("a1"), for_session=SessionId("s"))
-    made = scheduler(cluster, Counted(SchedulingPlan(evictions=(eviction,))))
+    eviction = Eviction(KernelId("victim.0"), SessionId("victim"), AgentId("a1"), for_session=SessionId("s"))
+    reservation = Reservation(SessionId("s"), ((KernelId("s.0"), AgentId("a1")),))
+    made = scheduler(cluster, Counted(SchedulingPlan(evictions=(eviction,), reservations=(reservation,))))
     await made.refresh()
     report = await made.run(fence=None, always=False)
-    assert report.evicted == {"victim": "s"}
+    assert [(one.session_id, one.status) for one in report.evicted] == [("victim", "terminating")]
+    await made.refresh()
+    await made.run(fence=None, always=True)
+    assert made.next_due_s() == 0.5  # what was evicted cannot be evicted again: it decides anew soon
 
 
 @pytest.mark.slow

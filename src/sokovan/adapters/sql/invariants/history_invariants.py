@@ -99,8 +99,8 @@ def _recorded_ends() -> tuple[Check, Check]:
         .where(
             earlier.c.object_id == SESSIONS.c.session_id,
             earlier.c.after.in_(_ENDING),
-            # A retry is no end, nor is a note.
-            earlier.c.trigger.not_in([SessionTrigger.RETRY_REQUESTED.value, NOTED]),
+            # Neither a retry nor an eviction is an end, nor is a note.
+            earlier.c.trigger.not_in([SessionTrigger.RETRY_REQUESTED.value, SessionTrigger.PREEMPTED.value, NOTED]),
         )
         .scalar_subquery()
     )

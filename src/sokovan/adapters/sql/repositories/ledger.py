@@ -95,6 +95,7 @@ class SqlLedger:
         for session in {session.session_id: session for session, _ in to_free}.values():
             if session.is_retried:
                 transitions.clear_ranks(session)
+            transitions.settle_receipts(session)
             transitions.settle(session, KernelTrigger.REQUEUED if session.is_retried else KernelTrigger.GONE)
         await transitions.write()
         await self._release(to_free, agents_of, proof)

@@ -169,6 +169,9 @@ SESSIONS = sa.Table(
     # The attempts to start it that failed, as JSON.
     sa.Column("failed_starts", sa.Text, nullable=False, server_default="[]"),
     sa.Column("group_domains", sa.Text, nullable=False, server_default="{}"),
+    # Its last evictions, as JSON; and when it last reported that its work is saved.
+    sa.Column("evictions", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("checkpoint_ms", Amount),
     # The session that was enqueued in its place.
     sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.allocation.evictions import evict
 from sokovan.adapters.sql.schema.tables import CURSORS, RESERVATIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.ports.snapshots import RecordedPlan
 from sokovan.scheduling.carried_state import CarriedState
+from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
+
+__all__ = ["RecordedPlan", "read_carried", "record_plan"]
 
 _RESERVATIONS = sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)
 _CURSORS = sa.select(CURSORS)
+
+
+async def record_plan(
+    unit: SqlUnitOfWork, group: ScalingGroupName, before: CarriedState, plan: SchedulingPlan
+) -> tuple[RecordedPlan, CarriedState]:
+    """Evict the victims of a plan, and merge the rest of it into the carried state."""
+    recorded = await evict(unit.transaction, plan) if plan.evictions else RecordedPlan()
+    kept = tuple(one for one in plan.reservations if one.session_id not in recorded.refused)
+    after = before.after(replace(plan, reservations=kept))
+    if after != before:
+        await write_carried(unit, group, after)
+    return recorded, after
 
 
 async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, state: CarriedState) -> None:

@@ -23,10 +23,12 @@ _SESSION_COLUMNS = [
     SESSIONS.c[name]
     for name in (
         "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
-        "hypernode", "failed_starts", "array_id", "body",
+        "hypernode", "failed_starts", "array_id", "body", "since_ms", "evictions", "checkpoint_ms",
     )
 ]  # fmt: skip
-_KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots", "ports")]
+_KERNEL_COLUMNS = [
+    KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots", "ports", "rank")
+]
 _LIVE = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.status.not_in(_ENDED))
 _CHANGED = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.stamp >= sa.bindparam("since"))
 _KERNELS = sa.select(*_KERNEL_COLUMNS).order_by(KERNELS.c.session_id, KERNELS.c.index)

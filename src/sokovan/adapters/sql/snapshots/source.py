@@ -25,7 +25,7 @@ from sokovan.adapters.sql.schema.tables import (
     TOPOLOGY,
     USERS,
 )
-from sokovan.adapters.sql.snapshots.carried_state import read_carried, write_carried
+from sokovan.adapters.sql.snapshots.carried_state import RecordedPlan, read_carried, record_plan
 from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.store import SqlStore
@@ -90,18 +90,17 @@ class SqlSnapshots:
 
     async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
-    ) -> None:
+    ) -> RecordedPlan:
         """See the port."""
         before = self._view.carried(scaling_group)
-        after = before.after(plan)
-        if after == before:
-            return
+        if not plan.evictions and before.after(plan) == before:
+            return RecordedPlan()
 
-        async def work(unit: SqlUnitOfWork) -> None:
-            await write_carried(unit, scaling_group, after)
-
-        await self._store.run_sql(work, fence=fence)
+        recorded, after = await self._store.run_sql(
+            lambda unit: record_plan(unit, scaling_group, before, plan), fence=fence
+        )
         self._view.carry(scaling_group, after)
+        return recorded
 
     async def _refresh(self, unit: SqlUnitOfWork, *, sessions: bool) -> bool:
         transaction = unit.transaction

@@ -8,17 +8,19 @@ from typing import Any
 
 import msgspec
 
+from sokovan.adapters.sql.repositories.sessions.receipts import evictions_of
 from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, failed_starts_of, ports_of, slots_of
 from sokovan.domain.constraints.affinity import AffinityTerm
 from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.constraints.taint import Toleration
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.lifecycle.eviction import waits_until_ms
+from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import from_plain
-from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
+from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
 _NO_LABELS: Mapping[str, str] = {}
@@ -32,6 +34,7 @@ _CONSTRAINTS: Mapping[str, Any] = {
     "affinity": tuple[AffinityTerm, ...],
     "anti_affinity": tuple[AffinityTerm, ...],
 }
+_STARTING = frozenset(status.value for status in ALIVE if status is not KernelStatus.RUNNING)
 _HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
 
 
@@ -49,15 +52,17 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
     avoid = tuple((one.agent_id, one.avoid_until_ms) for one in failed) if elsewhere else ()
     # Without another agent to go to at once, the next attempt is later.
     later = () if elsewhere else tuple(one.avoid_until_ms for one in failed)
+    evicted_until = waits_until_ms(evictions_of(row.evictions))
     # The first kernels that are placed lease the port where all meet.
     placed = any(kernel.status in _HOLDING for kernel in kernels)
     meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
+    leading = _leading(kernels, ends_with_main=spec.get("ends_with") == EndPolicy.MAIN.value)
     return SessionWorkload(
         session_id=SessionId(row.session_id),
         kernels=tuple(
             same
             if (same := known.get(kernel.kernel_id)) is not None and _is_same(same, kernel, avoid, meets=meets)
-            else _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets)
+            else _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets, leading=leading)
             for kernel in kernels
             if kernel.status not in (_ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED)
         ),
@@ -77,10 +82,13 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         dependencies=tuple(SessionId(one) for one in (*spec["dependencies"], *spec.get("array_dependencies", ()))),
         array=row.array_id or "",
         array_limit=None if row.array_id is None else spec["array"]["at_once"],
-        starts_at_ms=max((*later, spec["starts_at_ms"] or 0)) or None,
-        preemptible=spec["preemptible"],
+        starts_at_ms=max((*later, evicted_until, spec["starts_at_ms"] or 0)) or None,
+        # One that starts is protected until it runs.
+        preemptible=spec["preemptible"] and row.status not in _STARTING,
         preemption=Preemption(spec["preemption"]),
         gates=tuple(spec.get("gates", ())),
+        running_since_ms=row.since_ms if row.status == SessionStatus.RUNNING.value else None,
+        checkpoint_ms=row.checkpoint_ms,
     )
 
 
@@ -105,6 +113,14 @@ def _constraints(row: Any, spec: Mapping[str, Any]) -> PlacementConstraints | No
     return PlacementConstraints(project=(row.domain, row.group), labels=labels, **found)
 
 
+def _leading(kernels: Sequence[Any], *, ends_with_main: bool) -> frozenset[str]:
+    """The kernels without which others cannot go on: they meet at rank 0, or end with the first."""
+    if len(kernels) < 2:  # alone it leads nobody
+        return frozenset()
+    found = {kernel.kernel_id for kernel in kernels if kernel.rank == 0}
+    return frozenset(found | {kernels[0].kernel_id} if ends_with_main else found)
+
+
 def _kernel_workload(
     row: Any,
     spec: Mapping[str, Any],
@@ -112,6 +128,7 @@ def _kernel_workload(
     constraints: PlacementConstraints | None,
     *,
     meets: bool,
+    leading: frozenset[str],
 ) -> KernelWorkload:
     holds = row.status in _HOLDING
     return KernelWorkload(
@@ -131,6 +148,7 @@ def _kernel_workload(
         constraints=constraints,
         ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
         meets=meets,
+        leads=holds and row.kernel_id in leading,
     )
 
 

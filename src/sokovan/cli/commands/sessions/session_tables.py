@@ -11,7 +11,7 @@ from sokovan.cli.rendering import Column
 from sokovan.sdk.core.states import FINAL, is_final, state_of, where
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.wire.api.arrays import ArrayView
-from sokovan.wire.api.sessions import STOP_GRACE_S, HistoryLine, KernelView, PartitionBody, SessionView
+from sokovan.wire.api.sessions import STOP_GRACE_S, EvictionView, HistoryLine, KernelView, PartitionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import CheckView
@@ -224,6 +224,8 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("ends with", _ending_text(view)),
         ("if agent lost", view.on_agent_lost if view.on_agent_lost != "end" else ""),
         ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
+        *((f"eviction {one.number}", _eviction_text(one, when(one.at))) for one in view.evictions),
+        ("checkpoint", when(view.checkpoint_at) if view.checkpoint_at else ""),
         *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),
         ("held by", ", ".join(view.gates)),
@@ -258,7 +260,18 @@ def _preemption_text(view: SessionView) -> str:
     """Limits of preemption; usually a session may preempt and be preempted."""
     texts = [] if view.preemptible else ["others may not preempt it"]
     texts += ["it may not preempt others"] if view.preemption == "never" else []
+    usual = "requeue" if view.type == "batch" else "end"
+    texts += [] if view.on_preempt in {"", usual} else [f"after an eviction: {view.on_preempt}"]
     return "; ".join(texts)
+
+
+def _eviction_text(eviction: EvictionView, when: str) -> str:
+    """`preempt 20s ago, for s2: 2 kernels; 40 slot seconds since its last checkpoint: lost`."""
+    count = "all kernels" if eviction.whole else "1 kernel" if eviction.kernels == 1 else f"{eviction.kernels} kernels"
+    since = "its last checkpoint" if eviction.reported else "its start (no checkpoint was reported)"
+    fate = "lost" if eviction.ended_at else f"at stake; they end by {eviction.ends_by}"
+    taker = eviction.for_session or "a session of another user"
+    return f"{eviction.action} {when}, for {taker}: {count}; {eviction.lost_slot_s} slot seconds since {since}: {fate}"
 
 
 def label_texts(labels: Mapping[str, str]) -> str:

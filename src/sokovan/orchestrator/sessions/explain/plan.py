@@ -12,11 +12,12 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionSpec
+from sokovan.orchestrator.sessions.explain.evictions import planned_evictions
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, When
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
+from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
 
@@ -115,9 +116,9 @@ class DryRuns:
 
     async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> DryRunOutcome:
         profile = profile_of(snapshot.scaling_group)
-        require_applicable(profile)
         plan = await self._plan(snapshot, profile)
         verdict = plan.trace[session.session_id]
+        verdict = verdict._replace(checks=(*verdict.checks, *planned_evictions(plan, session.session_id)))
         index = {kernel.kernel_id: number for number, kernel in enumerate(session.kernels)}
         agents = [(index[one.kernel_id], one.agent_id) for one in plan.placements if one.kernel_id in index]
         return DryRunOutcome(verdict, when_of(verdict), tuple(sorted(agents)))

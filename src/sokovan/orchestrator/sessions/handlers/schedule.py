@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
-from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import pending_kernels
@@ -15,7 +15,6 @@ from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 from sokovan.scheduling.trace import Verdict
 
-PREEMPTED = "preempted"
 VALIDATION_FAILED = "validation-failed"
 # Sessions cancelled in one cycle; the rest follows in the next.
 _CANCELLED_AT_ONCE_MAX = 1_000
@@ -52,9 +51,12 @@ class ScheduleSessions:
             detail = f"scaling group {group} cannot be scheduled: {error}"
             self._on_failure(self.name, SokovanError(detail, hint="fix or replace the plugin named above"))
             await self._writer.note(report.blocked[group], by_coordinator("handler-failed", detail))
-        for session_id, beneficiary in report.evicted.items():
-            change = by_coordinator(PREEMPTED, f"it makes room for {beneficiary}")
-            await self._writer.set_goal(self.name, [session_id], Goal.STOP, change)
+        for record in report.evicted:
+            receipt = record.evictions[-1]
+            self._telemetry.count("evictions_total", receipt.kernels, action=receipt.action)
+            self._sessions.put(record)
+        # Their stop is requested in the next cycle, at once.
+        self._sessions.mark_stale(record.session_id for record in report.evicted)
         cancelled = await self._cancel(report.never)
         for record in report.sessions:
             self._sessions.put(record)

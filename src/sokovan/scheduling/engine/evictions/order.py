@@ -63,12 +63,13 @@ class UnitOrder:
     def _surplus(self, rows: Ints) -> Flags:
         """Which rows their sessions may lose without losing their gang."""
         table = self._table
-        order = np.lexsort((table.name_rank[rows], table.loss[rows], table.priority[rows], table.session[rows]))
+        leads = table.leads[rows]
+        order = np.lexsort((table.name_rank[rows], table.loss[rows], table.priority[rows], leads, table.session[rows]))
         sessions = table.session[rows][order]
         starts = np.flatnonzero(np.concatenate(([True], sessions[1:] != sessions[:-1]))) if len(rows) else order
         ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
         flags: Flags = np.zeros(len(rows), bool)
-        flags[order] = ranks < table.allowance[sessions]
+        flags[order] = (ranks < table.allowance[sessions]) & ~leads[order]
         for session in distinct(sessions[~table.plain[sessions] & ~table.broken[sessions]]).tolist():
             mine = order[sessions == session]
             allowed = set(table.sessions[session].surplus(rows[mine].tolist()))

@@ -60,11 +60,15 @@ class VictimSession:
         self.broken = surplus < 0 if self.plain else not gang_holds(session, [*kernels, *self._waiting])
         # How many kernels may go, as far as the minimum alone decides.
         self.allowance = len(kernels) if self.broken else surplus
+        # The rows without which the others cannot go on.
+        self._leads = {rows.start + index for index, kernel in enumerate(kernels) if kernel.leads}
 
     def keeps_gang(self, gone: Collection[int]) -> bool:
         """Whether these rows may go; any part of a broken session may."""
         if self.broken or not gone:
             return True
+        if not self._leads.isdisjoint(gone):
+            return False
         if self.plain:
             return len(gone) <= self.allowance
         first = self.rows.start
@@ -162,6 +166,7 @@ class VictimTable:
         self.broken: Flags = np.array([one.broken for one in sessions], bool)
         self.allowance: Ints = _column([one.allowance for one in sessions])
         self.plain: Flags = np.array([one.plain for one in sessions], bool)
+        self.leads: Flags = np.array([kernel.leads for kernel in kernels], bool) & ~self.broken[self.session]
         self.sizes: Ints = _column([len(one.rows) for one in sessions])
 
     def keep_off(self, session_id: str) -> None:

@@ -35,11 +35,14 @@ def put(made: SystemView, name: str, status: str = "pending", *, result: str | N
     spec = session_spec(name, slots={"cpu": 1000}, **options)
     row = SimpleNamespace(
         session_id=name, status=status, place=1, body=spec_text(spec), hypernode=None, failed_starts="[]",
+        since_ms=0, evictions="[]", checkpoint_ms=None,
         scaling_group=group, result=result, array_id=None,
         user="default", group="default", domain="default", access_key="default",
     )  # fmt: skip
     agent = None if status in {"pending", "cancelled"} else "a1"
-    kernel = SimpleNamespace(kernel_id=f"{name}.0", status=status, agent_id=agent, slots='{"cpu":1000}', ports="{}")
+    kernel = SimpleNamespace(
+        kernel_id=f"{name}.0", status=status, agent_id=agent, slots='{"cpu":1000}', ports="{}", rank=None
+    )
     made.put_session(row, [kernel], ended=status in {"terminated", "cancelled"} or result is not None)
     made.changed()
 

@@ -67,6 +67,9 @@ def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
         body=body,
         hypernode=None,
         failed_starts="[]",
+        since_ms=5,
+        evictions="[]",
+        checkpoint_ms=None,
         array_id=None if spec.array is None else spec.array.array_id,
         user=owner.user,
         group=owner.group,
@@ -79,6 +82,7 @@ def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
             status=status,
             agent_id=None if status in {"pending", "cancelled"} else "a1",
             slots=msgspec.json.encode(dict(kernel.slots)).decode(),
+            rank=None,
             ports=ports_text({one.name: one.port for one in spec.ports} if kernel is spec.kernels[0] else {}),
         )
         for kernel, status in zip(spec.kernels, statuses or ["pending"] * len(spec.kernels), strict=True)

@@ -58,7 +58,7 @@ async def test_queues_form_a_tree(api: ApiHarness) -> None:
         ({"scheduler_opts": {"agent_selector": "nearest"}}, "unknown-plugin"),
         ({"scheduler_opts": {"validators": ["mood"]}}, "unknown-plugin"),
         ({"scheduler_opts": {"plugins": ["mood"]}}, "unknown-plugin"),
-        ({"scheduler_opts": {"actions": ["preempt"]}}, "unsupported-action"),
+        ({"scheduler_opts": {"actions": ["dance"]}}, "invalid-spec"),
         ({"scheduler_opts": {"queue_policy": "luck"}}, "invalid-spec"),
         ({"scheduler_opts": {"hierarchy": "yes"}}, "invalid-spec"),
         ({"scheduler_opts": {"shard_mode": "hard"}}, "invalid-spec"),

@@ -27,7 +27,7 @@ def test_every_option_reaches_the_request(settings: ClientSettings) -> None:
         size=4, minimum=2, environment=("A=1", "B="), mounts=("/a:/b:rw",), ports=("web=80",),
         labels=("team=vision", "nightly="), require=("zone=a",), topology="hard:rack", group="g",
         scaling_group="s", priority=3, depends_on=("x",), starts_at="2030-01-01T00:00:00Z", time_limit="4h",
-        on_agent_lost="requeue",
+        on_agent_lost="requeue", on_preempt="end", stop_grace="30s",
     )  # fmt: skip
     assert flags.bodies(["python", "-V"], settings) == [
         SessionBody(
@@ -37,7 +37,8 @@ def test_every_option_reaches_the_request(settings: ClientSettings) -> None:
             ports=[ServicePortBody(name="web", port=80)], labels={"team": "vision", "nightly": ""},
             require={"zone": "a"}, scaling_group="s",
             queue="research", group="g", priority=3, topology="hard:rack", depends_on=["x"],
-            starts_at="2030-01-01T00:00:00Z", time_limit="4h", on_agent_lost="requeue",
+            starts_at="2030-01-01T00:00:00Z", time_limit="4h", on_agent_lost="requeue", on_preempt="end",
+            stop_grace="30s",
         )
     ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from sokovan.cli.commands.sessions.session_tables import (
     session_fields,
 )
 from sokovan.wire.api.explanations import CheckView
-from sokovan.wire.api.sessions import HistoryLine, PartitionBody, SessionView
+from sokovan.wire.api.sessions import EvictionView, HistoryLine, PartitionBody, SessionView
 from tests.unit.sdk.views import KERNEL, ended, pending, session
 
 NOW = 1_893_456_120.0  # two minutes after the submission
@@ -83,13 +83,19 @@ def test_empty_fields_are_left_out() -> None:
     assert dict(session_fields(session(minimum=2, size=4), utc=True))["kernels"] == "4, can start with 2"
 
 
+EVICTION = EvictionView(
+    number=1, action="preempt", at="2026-01-01T00:00:00.000Z", for_session="", kernels=2, whole=False, lost_slot_s=40,
+    reported=False, ends_by="2026-01-01T00:00:10.000Z", ended_at="2026-01-01T00:00:05.000Z",
+)  # fmt: skip
+
+
 def test_options_of_a_request_are_shown_where_they_differ_from_the_default() -> None:
     facts = dict(
         session_fields(
             session(
                 environment=["A", "KEY"], mounts=["/data:/data:ro"], require={"zone": "a"}, where=["nvme exists"],
                 architecture="aarch64", stop_grace_s=90, size=2, ends_with="main", tolerates_failures=True,
-                on_agent_lost="requeue",
+                on_agent_lost="requeue", type="batch", on_preempt="end", evictions=[EVICTION],
             ),
             now_s=NOW,
         )
@@ -98,6 +104,11 @@ def test_options_of_a_request_are_shown_where_they_differ_from_the_default() -> 
     assert (facts["agent labels"], facts["architecture"]) == ("zone=a, nvme exists", "aarch64")
     assert (facts["stop grace"], facts["ends with"]) == ("1m 30s", "main, tolerates failures")
     assert facts["if agent lost"] == "requeue"
+    assert facts["preemption"] == "after an eviction: end"
+    assert facts["eviction 1"].startswith("preempt ")
+    assert facts["eviction 1"].endswith(
+        ", for a session of another user: 2 kernels; 40 slot seconds since its start (no checkpoint was reported): lost"
+    )
     assert not {"stop grace", "if agent lost", "mounts"} & dict(session_fields(session(), now_s=NOW)).keys()
 
 

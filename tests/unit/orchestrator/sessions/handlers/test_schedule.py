@@ -13,7 +13,7 @@ from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.scheduling.codec import verdict_from_json
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
-from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.scheduling.trace import Advice, Code, Verdict
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
@@ -39,8 +39,11 @@ async def test_slots_freed_in_a_cycle_are_allocated_in_it(cluster: OrchestratedC
 async def test_a_preempted_session_is_stopped_and_names_its_beneficiary(cluster: OrchestratedCluster) -> None:
     async def evicting(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         if any(session.session_id == "urgent" for session in snapshot.sessions):
-            eviction = Eviction(KernelId("victim.0"), SessionId("victim"), AgentId("a1"), SessionId("urgent"))
-            return SchedulingPlan(evictions=(eviction,))
+            eviction = Eviction(
+                KernelId("victim.0"), SessionId("victim"), AgentId("a1"), SessionId("urgent"), "preempt"
+            )
+            reservation = Reservation(SessionId("urgent"), ((KernelId("urgent.0"), AgentId("a1")),))
+            return SchedulingPlan(evictions=(eviction,), reservations=(reservation,))
         return await decide_at_once(snapshot, profile)
 
     await cluster.agent("a1")

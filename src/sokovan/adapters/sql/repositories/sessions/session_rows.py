@@ -13,12 +13,20 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
+from sokovan.adapters.sql.repositories.sessions.receipts import EvictionReceipt, evictions_of
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, KernelStatus
-from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, deciding_statuses, session_status
+from sokovan.domain.lifecycle.session import (
+    SESSION,
+    Goal,
+    SessionIntent,
+    SessionStatus,
+    deciding_statuses,
+    session_status,
+)
 from sokovan.domain.plain_values import InvalidDocument
 from sokovan.domain.records import FailedStart, KernelRecord, SessionRecord, SessionResult, is_retried
 from sokovan.domain.session import SessionSpec
@@ -32,7 +40,7 @@ _STATE_COLUMNS = [
     for name in (
         "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "queue",
         "user", "group", "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail",
-        "result", "hypernode", "since_ms", "failed_starts", "group_domains",
+        "result", "hypernode", "since_ms", "failed_starts", "group_domains", "evictions", "checkpoint_ms",
     )
 ]  # fmt: skip
 
@@ -40,6 +48,7 @@ _STATE_COLUMNS = [
 NO_PORTS = "{}"
 # Faster than calling the enumeration, for each of the kernels of large sessions.
 _STATUSES = {status.value: status for status in KernelStatus}
+_ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
 # Above every index of a kernel.
 INDEX_END = 2**31 - 1
 # Rows that are converted before other tasks run, in a few milliseconds.
@@ -102,6 +111,7 @@ class SessionRow:
     goal: Goal
     kernels: dict[str, KernelRow]
     failed_starts: list[FailedStart] = field(default_factory=list)
+    evictions: list[EvictionReceipt] = field(default_factory=list)
     record: SessionRecord | None = None
     others: list[tuple[KernelStatus, bool]] = field(default_factory=list)
 
@@ -126,7 +136,7 @@ class SessionRow:
 
     def goes_on_without(self, kernel: KernelRow) -> bool:
         """Whether a kernel that is gone has ended alone."""
-        return self.status is SessionStatus.RUNNING and kernel.follow_up is not None
+        return kernel.follow_up is not None and self.status not in _ENDS
 
     @property
     def holds_slots(self) -> bool:
@@ -428,6 +438,7 @@ def _state(row: Row[Any]) -> SessionRow:
         goal=Goal(row.goal),
         kernels={},
         failed_starts=list(failed_starts_of(row.failed_starts)),
+        evictions=list(evictions_of(row.evictions)),
     )
 
 
@@ -475,4 +486,6 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         failed_starts=failed_starts_of(row.failed_starts),
         group_domains=msgspec.json.decode(row.group_domains),
         sealed=row.sealed,
+        evictions=evictions_of(row.evictions),
+        checkpoint_ms=row.checkpoint_ms,
     )

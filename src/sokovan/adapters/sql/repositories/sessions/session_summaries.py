@@ -15,6 +15,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
+from sokovan.adapters.sql.repositories.sessions.receipts import evictions_of
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     SPEC_ENCODER,
     decode_slots,
@@ -89,4 +90,6 @@ def _summary(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionSummary:
         since_ms=row.since_ms,
         failed_starts=failed_starts_of(row.failed_starts),
         group_domains=msgspec.json.decode(row.group_domains),
+        evictions=evictions_of(row.evictions),
+        checkpoint_ms=row.checkpoint_ms,
     )

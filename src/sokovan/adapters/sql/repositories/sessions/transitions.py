@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.sessions.receipts import evictions_text
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
     KernelRow,
@@ -39,8 +40,10 @@ from sokovan.domain.records import Change, FailedStart, SessionRecord, SessionRe
 # A gang may fail on many agents at once.
 _FAILED_STARTS_MAX = 32
 _FAILED_DETAIL_MAX = 300
-# A retried session is TERMINATING without a cause, until its kernels wait again or it is stopped.
-_RETRIES = frozenset({KernelTrigger.RETRY_REQUESTED, KernelTrigger.REQUEUED, KernelTrigger.OVERDUE})
+# A retried or evicted session is TERMINATING without a cause, until its kernels wait again or it is stopped.
+_RETRIES = frozenset(
+    {KernelTrigger.RETRY_REQUESTED, KernelTrigger.EVICTED, KernelTrigger.REQUEUED, KernelTrigger.OVERDUE}
+)
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
@@ -50,7 +53,7 @@ _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
     "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
-    "failed_starts": TEXT, "group_domains": TEXT,
+    "failed_starts": TEXT, "group_domains": TEXT, "evictions": TEXT,
 }  # fmt: skip
 
 
@@ -141,6 +144,13 @@ class Transitions:
         self.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
         kernel.attempt -= 1
         kernel.rank = None  # the next kernel that is placed takes it
+
+    def settle_receipts(self, session: SessionRow) -> None:
+        """Complete the receipts of evictions whose kernels are gone."""
+        if not session.evictions or any(status is KernelStatus.TERMINATING for status, _ in session.statuses()):
+            return
+        now, checkpoint = self.transaction.now_ms, session.row.checkpoint_ms
+        session.evictions = [one.ended(now, checkpoint) if one.ended_ms is None else one for one in session.evictions]
 
     def add_failed_start(self, session: SessionRow, kernel: KernelRow, avoid_ms: int) -> None:
         """Record that a kernel's agent could not start it; once per attempt and agent."""
@@ -269,7 +279,7 @@ class Transitions:
             return before
         changed = {one.kernel_id: record_of(session.session_id, one) for one in session.kernels.values()}
         values = self._written.get(session.session_id) or self._session_values(session, session.version)
-        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains = values
+        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains, _ = values
         is_placed_alike = domains == session.row.group_domains
         return replace(
             before,
@@ -285,6 +295,7 @@ class Transitions:
             hypernode=hypernode,
             since_ms=since_ms,
             failed_starts=tuple(session.failed_starts),
+            evictions=tuple(session.evictions),
             group_domains=before.group_domains if is_placed_alike else msgspec.json.decode(domains),
             sealed=before.sealed if ended_ms is None else "",
         )
@@ -304,7 +315,7 @@ class Transitions:
             row.result if ending is None else ending.result.value,
             self._hypernodes.get(session.session_id, row.hypernode),
             session.since_ms, failed_starts_text(session.failed_starts),
-            self._group_domains.get(session.session_id, row.group_domains),
+            self._group_domains.get(session.session_id, row.group_domains), evictions_text(session.evictions),
         )  # fmt: skip
 
 

@@ -1,0 +1,223 @@
+"""Commits the evictions of a plan: verified again, in one transaction.
+
+The evictions for one taker are committed together or not at all. Their kernels end with a
+proof, which frees their slots; until then the taker has a reservation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    KernelRow,
+    SessionRow,
+    chosen_by_id,
+    lock_sessions,
+    read_records,
+)
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.agent import SCHEDULABLE
+from sokovan.domain.lifecycle.eviction import RECEIPTS_MAX, EvictionReceipt
+from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import DETAIL_MAX, Change
+from sokovan.domain.session import EndPolicy, SessionSpec
+from sokovan.ports.snapshots import RecordedPlan
+from sokovan.scheduling.engine.evictions.victims import loss_slots
+from sokovan.scheduling.plan import Eviction, SchedulingPlan
+from sokovan.scheduling.snapshot import Reservation
+
+WHO = "scheduler"
+# The reasons in the histories of the evicted, by action, and of those that they make room for.
+REASONS = {"preempt": "preempted", "reclaim": "reclaimed"}
+TOOK_ROOM = "took-room"
+_LISTED_MAX = 5
+_ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
+
+
+@dataclass(slots=True)
+class _Victim:
+    """A locked session, and the kernels of it that a plan evicts."""
+
+    session: SessionRow
+    spec: SessionSpec
+    kernels: list[KernelRow]
+    action: str
+
+    def alive(self) -> list[KernelRow]:
+        return [kernel for kernel in self.session.kernels.values() if kernel.status in ALIVE]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the session runs on."""
+        return len(self.kernels) == len(self.alive())
+
+    def has_lead(self) -> bool:
+        """Whether the others cannot go on: they meet at rank 0, or end with the first kernel."""
+        main = self.spec.ends_with is EndPolicy.MAIN
+        return any(kernel.rank == 0 or (main and kernel.index == 0) for kernel in self.kernels)
+
+
+@dataclass(slots=True)
+class _Locked:
+    """The locked rows of a plan's takers and victims."""
+
+    sessions: Mapping[str, SessionRow]
+    specs: Mapping[str, SessionSpec]
+    schedulable: frozenset[str]
+
+
+async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
+    """Evict kernels for every taker of the plan whose victims are as they were."""
+    by_taker: dict[SessionId, list[Eviction]] = {}
+    for eviction in plan.evictions:
+        by_taker.setdefault(eviction.for_session, []).append(eviction)
+    reserved = {one.session_id: one for one in plan.reservations if one.session_id in by_taker}
+    locked = await _lock(transaction, plan.evictions, reserved)
+    transitions = Transitions(transaction, Change(WHO, Cause.COORDINATOR))
+    changed: dict[str, SessionRow] = {}
+    notes: dict[SessionId, Change] = {}
+    refused: dict[SessionId, str] = {}
+    for taker, some in by_taker.items():
+        victims = _victims(locked, some)
+        problem = _problem(locked, taker, reserved.get(taker)) or _victim_problem(some, victims)
+        if problem:
+            refused[taker] = problem
+            continue
+        for victim in victims.values():
+            _evict(transitions, victim, locked.specs[taker])
+            changed[victim.session.session_id] = victim.session
+        notes[taker] = Change(
+            WHO, Cause.COORDINATOR, TOOK_ROOM, _receipt_text(list(victims.values()), locked.specs[taker])
+        )
+    if changed:
+        await transitions.write()
+    for taker, change in notes.items():
+        await history.note(transaction, SESSION, SESSIONS, ids=[taker], change=change)
+    records = await transitions.records(list(changed.values())) if changed else []
+    return RecordedPlan(tuple(records), refused)
+
+
+async def _lock(
+    transaction: Transaction, evictions: Sequence[Eviction], reserved: Mapping[SessionId, Reservation]
+) -> _Locked:
+    """Lock takers and victims by id; read the agents that takers are to start on."""
+    ids = sorted({*(one.session_id for one in evictions), *(one.for_session for one in evictions)})
+    chosen = chosen_by_id(transaction.postgresql)
+    records = {one.session_id: one for one in await read_records(transaction, chosen, bound_ids(transaction, ids))}
+    sessions = await lock_sessions(transaction, ids, known=records, wanted=None)
+    agents = sorted({agent for one in reserved.values() for agent in one.agents})
+    wanted = sa.select(ids_table(transaction.postgresql).c.id)
+    found = await transaction.fetch(
+        sa.select(AGENTS.c.agent_id, AGENTS.c.status).where(AGENTS.c.agent_id.in_(wanted)),
+        bound_ids(transaction, agents),
+    )
+    schedulable = frozenset(row.agent_id for row in found if row.status in SCHEDULABLE)
+    return _Locked(sessions, {one: record.spec for one, record in records.items()}, schedulable)
+
+
+def _victims(locked: _Locked, evictions: Sequence[Eviction]) -> dict[SessionId, _Victim]:
+    """The victims as they are now; kernels that have ended or moved are left out."""
+    found: dict[SessionId, _Victim] = {}
+    for one in evictions:
+        session = locked.sessions.get(one.session_id)
+        if session is None or session.goal is not Goal.RUN or session.status is not SessionStatus.RUNNING:
+            continue
+        victim = found.setdefault(one.session_id, _Victim(session, locked.specs[one.session_id], [], one.action))
+        kernel = session.kernels.get(one.kernel_id)
+        if kernel is not None and kernel.status in ALIVE and kernel.agent_id == one.agent_id:
+            victim.kernels.append(kernel)
+    for victim in found.values():
+        if victim.has_lead():
+            victim.kernels = victim.alive()
+    return found
+
+
+def _problem(locked: _Locked, taker: SessionId, reservation: Reservation | None) -> str:
+    """Why nothing may be evicted for a taker any more; empty if it may."""
+    session = locked.sessions.get(taker)
+    if session is None or session.goal is not Goal.RUN or session.status in _ENDS:
+        return "it does not wait any more"
+    if reservation is None:
+        return "it has no reservation"
+    for kernel_id, agent_id in reservation.kernels:
+        if session.kernels[kernel_id].status is not KernelStatus.PENDING:
+            return f"kernel {kernel_id} does not wait any more"
+        if agent_id not in locked.schedulable:
+            return f"agent {agent_id} accepts no new kernels"
+    return ""
+
+
+def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _Victim]) -> str:
+    """Why these victims may not be evicted any more; empty if they may."""
+    chosen = {kernel.kernel_id for victim in victims.values() for kernel in victim.kernels}
+    for one in evictions:
+        if one.kernel_id not in chosen:
+            return f"kernel {one.kernel_id}, which was to be evicted, has ended or moved"
+    for victim in victims.values():
+        left = len(victim.alive()) - len(victim.kernels)
+        if 0 < left < victim.session.row.required:
+            return f"session {victim.session.session_id} would keep {left} kernels, fewer than its minimum"
+    return ""
+
+
+def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> None:
+    session, whole = victim.session, victim.whole
+    returns = not whole or victim.spec.returns
+    fate = "it waits again" if whole and returns else "it ends" if whole else "it goes on with fewer kernels"
+    count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
+    detail = f"{count} running kernels make room for {_named(taker, victim.spec)}; {fate}"
+    transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)
+    receipt = _receipt(transitions.transaction.now_ms, victim, taker)
+    session.evictions = [*session.evictions, receipt][-RECEIPTS_MAX:]
+    # What does not return is stopped like by its user, and has the eviction as the cause of its end.
+    trigger = KernelTrigger.EVICTED if returns else KernelTrigger.STOP_REQUESTED
+    for kernel in victim.kernels:
+        kernel.follow_up = FollowUp.REQUEUE if returns else None
+        transitions.move_kernel(session, kernel, trigger)
+    transitions.settle(session, trigger)
+
+
+def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceipt:
+    session = victim.session
+    checkpoint_ms = session.row.checkpoint_ms
+    start_ms = session.since_ms
+    reported = checkpoint_ms is not None and checkpoint_ms > start_ms
+    return EvictionReceipt(
+        number=session.evictions[-1].number + 1 if session.evictions else 1,
+        attempt=max(kernel.attempt for kernel in victim.kernels),
+        at_ms=now_ms,
+        for_session=taker.session_id,
+        for_user=taker.owner.user,
+        action=victim.action,
+        kernels=len(victim.kernels),
+        whole=victim.whole,
+        slots=sum(loss_slots(kernel.slots) for kernel in victim.kernels),
+        saved_ms=checkpoint_ms if reported else start_ms,
+        reported=reported,
+        evict_at_ms=now_ms + victim.spec.stop_grace_s * 1000,
+    )
+
+
+def _receipt_text(every: Sequence[_Victim], taker: SessionSpec) -> str:
+    """The receipt of a taker: from whom it takes how much, and the lost work."""
+    named = ", ".join(f"{len(one.kernels)} of {_named(one.spec, taker)}" for one in every[:_LISTED_MAX])
+    more = f", and of {len(every) - _LISTED_MAX} more sessions" if len(every) > _LISTED_MAX else ""
+    lost_s = sum(one.session.evictions[-1].lost_s for one in every)
+    kernels = sum(len(one.kernels) for one in every)
+    text = f"{kernels} kernels are evicted for it ({named}{more}), which loses {lost_s} slot seconds of work"
+    return text[:DETAIL_MAX]
+
+
+def _named(session: SessionSpec, reader: SessionSpec) -> str:
+    """A session in the history of another, whose user may not know it."""
+    same = session.owner.user == reader.owner.user
+    return f"session {session.session_id}" if same else "a session of another user"

@@ -1,0 +1,64 @@
+"""Evictions of a session, and how long it waits after one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.retry import RetryDelay
+
+# The receipts that a session keeps; the oldest are dropped.
+RECEIPTS_MAX = 32
+# Evictions of the last day make the next wait longer.
+_COUNTED_MS = 24 * 3600 * 1000
+_WAIT = RetryDelay(30_000, 600_000)
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionReceipt:
+    """One eviction: what it took from a session, for whom, and what was lost.
+
+    `number` counts the evictions of the session. `kernels` were taken, the whole gang if
+    `whole`; they used `slots` thousandths of accelerators, or of cpu where there were none.
+    Work since `saved_ms` was lost: since the start, or the last checkpoint if one was
+    `reported`. `evict_at_ms` is the end of the grace period, `ended_ms` the proof of the end.
+    """
+
+    number: int
+    attempt: int
+    at_ms: int
+    for_session: SessionId
+    for_user: str
+    action: str
+    kernels: int
+    whole: bool
+    slots: int
+    saved_ms: int
+    reported: bool
+    evict_at_ms: int
+    ended_ms: int | None = None
+
+    @property
+    def lost_s(self) -> int:
+        """The lost work in slot seconds; until the end, what would be lost at its notice."""
+        end_ms = self.at_ms if self.ended_ms is None else self.ended_ms
+        return self.slots * max(0, end_ms - self.saved_ms) // 1_000_000
+
+    def ended(self, at_ms: int, checkpoint_ms: int | None) -> EvictionReceipt:
+        """The receipt after the end of its kernels, with the last checkpoint."""
+        if checkpoint_ms is None or checkpoint_ms <= self.saved_ms:
+            return replace(self, ended_ms=at_ms)
+        return replace(self, ended_ms=at_ms, saved_ms=min(checkpoint_ms, at_ms), reported=True)
+
+
+def waits_until_ms(evictions: Sequence[EvictionReceipt]) -> int:
+    """When a session that was evicted may be placed again; 0 if it never was.
+
+    The wait doubles with each eviction of the last day.
+    """
+    if not evictions:
+        return 0
+    last_ms = evictions[-1].at_ms
+    recent = sum(last_ms - one.at_ms < _COUNTED_MS for one in evictions)
+    return last_ms + _WAIT.delay_ms(recent)

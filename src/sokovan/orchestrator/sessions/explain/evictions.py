@@ -1,0 +1,46 @@
+"""Explains evictions: to those who lost kernels, and before they happen."""
+
+from __future__ import annotations
+
+from sokovan.domain.lifecycle.eviction import EvictionReceipt, waits_until_ms
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.sessions.explain.reasons import HIDDEN
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.trace import Check
+
+EVICTED = "evicted"
+EVICTS = "evicts"
+_SHOWN_MAX = 3
+
+
+def eviction_checks(session: SessionRecord, *, now_ms: int) -> tuple[Check, ...]:
+    """The last evictions of a session, and when it may start again."""
+    checks = [Check(EVICTED, "ok", _receipt_text(one, session)) for one in session.evictions[-_SHOWN_MAX:]]
+    left_ms = waits_until_ms(session.evictions) - now_ms
+    if session.status is SessionStatus.PENDING and left_ms > 0:
+        checks.append(Check(EVICTED, "no", f"it waits {-(-left_ms // 1000)} s more before it is tried again"))
+    return tuple(checks)
+
+
+def _receipt_text(receipt: EvictionReceipt, session: SessionRecord) -> str:
+    taker = receipt.for_session if receipt.for_user == session.spec.owner.user else HIDDEN
+    count = "all its kernels" if receipt.whole else f"{receipt.kernels} of its kernels"
+    if receipt.ended_ms is None:
+        return f"{receipt.action} took {count} for {taker}; they have not ended yet"
+    since = "the last checkpoint" if receipt.reported else "the start, as it reported no checkpoint"
+    return f"{receipt.action} took {count} for {taker}; {receipt.lost_s} slot seconds of work since {since} were lost"
+
+
+def planned_evictions(plan: SchedulingPlan, session_id: str) -> tuple[Check, ...]:
+    """The victims that a session would have, without their names: they may be others'."""
+    mine = [one for one in plan.evictions if one.for_session == session_id]
+    if not mine:
+        return ()
+    sessions = len({one.session_id for one in mine})
+    lost_s = sum(one.lost_s for one in mine)
+    detail = (
+        f"{mine[0].action} would take {len(mine)} kernels of {sessions} sessions, "
+        f"which would lose {lost_s} slot seconds of work"
+    )
+    return (Check(EVICTS, "ok", detail),)

@@ -1,0 +1,220 @@
+"""Evictions through the store: notice, proof, room for the taker, and the return of the evicted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import AgentId, QueueName
+from sokovan.domain.session import EndPolicy, PreemptedPolicy, SessionType
+from sokovan.domain.slots import SlotLimits
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.stored_cluster import DEFAULT_GROUP
+
+pytestmark = pytest.mark.slow  # many cycles through the store per test
+
+PREEMPTING = ScalingGroup(
+    name=DEFAULT_GROUP, scheduler_opts={"actions": ["enqueue", "allocate", "preempt", "reclaim", "backfill"]}
+)
+FOUR: dict[str, Any] = {"slots": {"cpu": 4000}, "session_type": SessionType.BATCH}
+WHOLE_AGENT = {"cpu": 4000}
+A1 = AgentId("a1")
+
+
+async def low_and_high(cluster: OrchestratedCluster, **options: Any) -> None:
+    """An agent that a session of low priority fills, and one of high priority that waits for it."""
+    await cluster.stored.put(PREEMPTING)
+    await cluster.agent("a1", slots=WHOLE_AGENT)
+    await cluster.submit("low", **{**FOUR, **options})
+    await cluster.settle()
+    assert await cluster.status("low") == "running"
+    await cluster.submit("high", priority=5, **FOUR)
+
+
+async def test_a_session_of_higher_priority_takes_the_room_of_a_lower_one(cluster: OrchestratedCluster) -> None:
+    await low_and_high(cluster)
+    await cluster.settle()
+    low, high = await cluster.session("low"), await cluster.session("high")
+    assert (high.status, high.kernels[0].agent_id) == ("running", "a1")
+    assert (low.status, low.kernels[0].attempt, low.kernels[0].agent_id, low.cause) == ("pending", 2, None, None)
+    moves = [(one.before, one.trigger, one.after) for one in await cluster.history("low")]
+    assert ("running", "preempted", "terminating") in moves
+    assert ("terminating", "requeued", "pending") in moves
+    assert ("running", "evicted") in [(one.before, one.trigger) for one in await cluster.history("low", kernels=True)]
+    assert cluster.telemetry.counted("evictions_total", action="preempt") == 1
+
+
+async def test_the_evicted_come_back_with_their_age_and_finish(cluster: OrchestratedCluster) -> None:
+    await low_and_high(cluster)
+    before = await cluster.session("low")
+    await cluster.settle()
+    await cluster.submit("later", **FOUR)
+    await cluster.agents.all[A1].ends("high.0")
+    await cluster.pass_time(1)
+    # The wait after an eviction keeps the room for nobody.
+    assert (await cluster.status("low"), await cluster.status("later")) == ("pending", "running")
+    await cluster.pass_time(32)
+    await cluster.agents.all[A1].ends("later.0")
+    await cluster.pass_time(2)
+    low = await cluster.session("low")
+    assert (low.status, low.place, low.submitted_ms) == ("running", before.place, before.submitted_ms)
+    await cluster.agents.all[A1].ends("low.0")
+    await cluster.pass_time(1)
+    assert ((await cluster.session("low")).status, (await cluster.session("low")).result) == ("terminated", "success")
+
+
+async def test_slots_are_freed_only_with_the_proof_of_the_end(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(PREEMPTING)
+    agent = await cluster.agent("a1", slots=WHOLE_AGENT)
+    agent.script.stubborn = True
+    await cluster.submit("low", **FOUR)
+    await cluster.settle()
+    await cluster.submit("high", priority=5, **FOUR)
+    await cluster.pass_time(20)
+    low = await cluster.session("low")
+    assert (low.status, low.is_retried, await cluster.status("high")) == ("terminating", True, "pending")
+    assert await cluster.used("a1") == {"cpu": 4000}
+    assert [one.whole for one in low.evictions] == [True]
+    # A session of the same priority as the taker does not get the room either.
+    await cluster.submit("equal", priority=5, **FOUR)
+    await agent.ends("low.0", 143)
+    await cluster.pass_time(3)
+    assert (await cluster.status("high"), await cluster.status("equal")) == ("running", "pending")
+    assert len((await cluster.session("low")).evictions) == 1
+
+
+async def test_an_elastic_session_goes_on_with_fewer_kernels(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(PREEMPTING)
+    await cluster.agent("a1", slots=WHOLE_AGENT)
+    await cluster.submit("elastic", kernels=4, min_kernels=2, slots={"cpu": 1000}, session_type=SessionType.BATCH)
+    await cluster.settle()
+    await cluster.submit("high", slots={"cpu": 2000}, priority=5)
+    await cluster.settle()
+    elastic = await cluster.session("elastic")
+    assert (elastic.status, await cluster.status("high")) == ("running", "running")
+    assert sorted(one.status for one in elastic.kernels) == ["pending", "pending", "running", "running"]
+    assert [(one.kernels, one.whole) for one in elastic.evictions] == [(2, False)]
+    assert [one.attempt for one in elastic.kernels if one.status == "pending"] == [2, 2]
+    await cluster.stop("high")
+    await cluster.pass_time(40)
+    assert {one.status for one in (await cluster.session("elastic")).kernels} == {"running"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"session_type": SessionType.INTERACTIVE}, {"on_preempt": PreemptedPolicy.END}],
+)
+async def test_a_session_that_does_not_return_ends_with_the_cause(
+    cluster: OrchestratedCluster, options: dict[str, Any]
+) -> None:
+    await low_and_high(cluster, **options)
+    await cluster.settle()
+    low = await cluster.session("low")
+    assert (low.status, low.cause, low.result) == ("terminated", "preempted", "failure")
+    assert "make room for session high; it ends" in str(low.cause_detail)
+    assert await cluster.status("high") == "running"
+
+
+async def test_kernels_that_others_cannot_do_without_take_the_whole_session_along(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.stored.put(PREEMPTING)
+    await cluster.agent("a1", slots={"cpu": 2000})
+    await cluster.agent("a2", slots={"cpu": 1000})
+    options: dict[str, Any] = {"kernels": 2, "min_kernels": 1, "ends_with": EndPolicy.MAIN}
+    await cluster.submit("pair", slots={"cpu": 1000}, session_type=SessionType.BATCH, **options)
+    await cluster.settle()
+    pair = await cluster.session("pair")
+    await cluster.submit("high", slots={"cpu": 2000}, priority=5)
+    await cluster.settle()
+    pair = await cluster.session("pair")
+    assert await cluster.status("high") == "running"
+    assert pair.status in {"running", "pending"}
+    if pair.status == "running":
+        assert pair.kernels[0].status == "running"
+
+
+async def test_a_taker_that_is_stopped_leaves_the_room_to_the_evicted(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(PREEMPTING)
+    agent = await cluster.agent("a1", slots=WHOLE_AGENT)
+    agent.script.stubborn = True
+    await cluster.submit("low", **FOUR)
+    await cluster.settle()
+    await cluster.submit("high", priority=5, **FOUR)
+    await cluster.settle()
+    assert await cluster.status("low") == "terminating"
+    await cluster.stop("high")
+    await agent.ends("low.0", 143)
+    await cluster.pass_time(40)
+    assert (await cluster.status("high"), await cluster.status("low")) == ("cancelled", "running")
+
+
+async def test_a_manager_that_dies_after_the_eviction_is_followed_by_one_that_completes_it(
+    cluster: OrchestratedCluster,
+) -> None:
+    await low_and_high(cluster)
+    agent = cluster.agents.all[A1]
+    agent.script.stubborn = True
+    await cluster.settle()
+    assert await cluster.status("low") == "terminating"
+    await cluster.fail_over()
+    await cluster.pass_time(2)
+    assert (await cluster.status("low"), await cluster.status("high")) == ("terminating", "pending")
+    await agent.ends("low.0", 143)
+    await cluster.pass_time(3)
+    low = await cluster.session("low")
+    assert (await cluster.status("high"), low.status, len(low.evictions)) == ("running", "pending", 1)
+
+
+async def test_a_queue_takes_back_what_it_deserves(cluster: OrchestratedCluster) -> None:
+    share = SlotLimits({"cpu": 2000})
+    await cluster.stored.put(
+        ScalingGroup(
+            name=DEFAULT_GROUP,
+            scheduler_opts={"actions": ["enqueue", "allocate", "reclaim"], "queue_policy": "capacity"},
+        ),
+        Queue(QueueName("one"), deserved=share),
+        Queue(QueueName("two"), deserved=share),
+    )
+    await cluster.agent("a1", slots=WHOLE_AGENT)
+    work: dict[str, Any] = {"slots": {"cpu": 1000}, "session_type": SessionType.BATCH}
+    for number in range(4):
+        await cluster.submit(f"one-{number}", queue=QueueName("one"), **work)
+    await cluster.settle()
+    for number in range(4):
+        await cluster.submit(f"two-{number}", queue=QueueName("two"), **work)
+    await cluster.pass_time(600, step_s=10)
+    running = [
+        one for queue in ("one", "two") for n in range(4) if await cluster.status(one := f"{queue}-{n}") == "running"
+    ]
+    assert sorted(one[:3] for one in running) == ["one", "one", "two", "two"]
+    evicted = [len((await cluster.session(f"{queue}-{n}")).evictions) for queue in ("one", "two") for n in range(4)]
+    assert sum(evicted) == 2  # it settles: nothing is taken back and forth
+
+
+@pytest.mark.parametrize("status", ["pulling", "creating"])
+async def test_kernels_that_join_a_session_are_evicted_in_any_status(cluster: OrchestratedCluster, status: str) -> None:
+    await cluster.stored.put(PREEMPTING)
+    await cluster.agent("a1", slots={"cpu": 2000})
+    await cluster.submit("elastic", kernels=4, min_kernels=2, slots={"cpu": 1000}, session_type=SessionType.BATCH)
+    await cluster.settle()
+    late = await cluster.agent("a2", slots={"cpu": 2000})
+    if status == "creating":
+        late.script.slow = True
+    else:
+        late.script.pulls.add("python")
+    await cluster.settle()
+    joining = [one for one in (await cluster.session("elastic")).kernels if one.agent_id == "a2"]
+    assert {one.status for one in joining} == {status}
+    await cluster.submit("high", slots={"cpu": 2000}, priority=5, session_type=SessionType.BATCH)
+    await cluster.settle()
+    if status == "creating":
+        await cluster.pass_time(12)
+    elastic = await cluster.session("elastic")
+    assert (elastic.status, [one.kernels for one in elastic.evictions]) == ("running", [2])
+    assert [one.before for one in await cluster.history("elastic", kernels=True) if one.trigger == "evicted"] == (
+        [status] * 2
+    )

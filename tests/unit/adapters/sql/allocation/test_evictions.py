@@ -1,0 +1,173 @@
+"""Evictions are verified again at their commit: all for a taker, or none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.agent import AgentTrigger
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.records import Change, KernelMove
+from sokovan.domain.session import SessionType
+from sokovan.ports.allocation import Assignment
+from sokovan.ports.snapshots import RecordedPlan
+from sokovan.scheduling.plan import Eviction, SchedulingPlan
+from sokovan.scheduling.snapshot import Reservation
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, DEFAULT_GROUP, StoredCluster
+
+TAKER = Reservation(SessionId("taker"), ((KernelId("taker.0"), AgentId("a")),))
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[StoredCluster]:
+    """An agent with two running sessions, and a session that waits for their room."""
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a")
+        for name in ("one", "two"):
+            await cluster.submit(name, kernels=2, session_type=SessionType.BATCH)
+            await cluster.place(name, "a", "a")
+            await cluster.start(name)
+        await cluster.submit("taker")
+        await cluster.snapshots.refresh()
+        yield cluster
+
+
+def evicting(*kernels: str, taker: str = "taker", reservations: tuple[Reservation, ...] = (TAKER,)) -> SchedulingPlan:
+    """A plan that evicts kernels of agent a."""
+    evictions = tuple(
+        Eviction(KernelId(one), SessionId(one.split(".")[0]), AgentId("a"), SessionId(taker), "preempt")
+        for one in kernels
+    )
+    return SchedulingPlan(evictions=evictions, reservations=reservations)
+
+
+async def record(cluster: StoredCluster, plan: SchedulingPlan) -> RecordedPlan:
+    """Record a plan of the default group."""
+    return await cluster.snapshots.record_plan(DEFAULT_GROUP, plan)
+
+
+async def reserved(cluster: StoredCluster) -> list[str]:
+    """The sessions with a reservation, as another manager reads them."""
+    await cluster.snapshots.refresh()
+    return [one.session_id for one in (await cluster.snapshots.snapshot(DEFAULT_GROUP)).reservations]
+
+
+async def test_an_eviction_is_committed_with_the_reservation_and_a_receipt(cluster: StoredCluster) -> None:
+    recorded = await record(cluster, evicting("one.0", "one.1"))
+    [evicted] = recorded.evicted
+    assert (evicted, recorded.refused) == (await cluster.session("one"), {})
+    assert (evicted.status, evicted.is_retried, [one.status for one in evicted.kernels]) == (
+        "terminating", True, ["terminating", "terminating"],
+    )  # fmt: skip
+    [receipt] = evicted.evictions
+    assert (receipt.number, receipt.for_session, receipt.action) == (1, "taker", "preempt")
+    assert (receipt.kernels, receipt.whole, receipt.slots) == (2, True, 2000)
+    assert receipt.evict_at_ms - receipt.at_ms == 10_000
+    assert await reserved(cluster) == ["taker"]
+    taker = await cluster.store.read(lambda unit: unit.sessions.history(SessionId("taker")))
+    assert "2 kernels are evicted for it (2 of session one)" in taker[-1][1].change.detail
+
+
+async def refused(cluster: StoredCluster, plan: SchedulingPlan) -> str:
+    """The reason for which a plan is refused; nothing may have changed."""
+    before = [await cluster.session(name) for name in ("one", "two", "taker")]
+    recorded = await record(cluster, plan)
+    assert recorded.evicted == ()
+    assert [await cluster.session(name) for name in ("one", "two", "taker")] == before
+    assert await reserved(cluster) == []
+    return recorded.refused[SessionId("taker")]
+
+
+async def test_nothing_is_evicted_for_a_session_that_was_stopped(cluster: StoredCluster) -> None:
+    await cluster.stop("taker")
+    assert await refused(cluster, evicting("one.0", "one.1")) == "it does not wait any more"
+
+
+async def test_nothing_is_evicted_for_a_session_that_was_placed(cluster: StoredCluster) -> None:
+    await cluster.place("taker", "a")
+    assert await refused(cluster, evicting("one.0", "one.1")) == "kernel taker.0 does not wait any more"
+
+
+async def test_nothing_is_evicted_without_a_reservation(cluster: StoredCluster) -> None:
+    assert await refused(cluster, evicting("one.0", "one.1", reservations=())) == "it has no reservation"
+
+
+async def test_one_victim_that_has_ended_spares_the_others(cluster: StoredCluster) -> None:
+    await cluster.stop("two")
+    problem = await refused(cluster, evicting("one.0", "one.1", "two.0", "two.1"))
+    assert problem == "kernel two.0, which was to be evicted, has ended or moved"
+
+
+async def test_a_gang_is_not_left_below_its_minimum(cluster: StoredCluster) -> None:
+    problem = await refused(cluster, evicting("one.1"))
+    assert problem == "session one would keep 1 kernels, fewer than its minimum"
+
+
+async def test_nothing_is_evicted_on_an_agent_that_takes_no_kernels(cluster: StoredCluster) -> None:
+    async def drain(unit: Any) -> None:
+        agent = await unit.fleet.get(AgentId("a"))
+        await unit.fleet.move(agent, AgentTrigger.DRAIN_REQUESTED, BY_USER)
+
+    await cluster.store.run(drain)
+    assert await refused(cluster, evicting("one.0", "one.1")) == "agent a accepts no new kernels"
+
+
+async def test_the_evictions_of_another_taker_are_committed(cluster: StoredCluster) -> None:
+    await cluster.submit("other")
+    await cluster.snapshots.refresh()
+    await cluster.stop("taker")
+    other = Reservation(SessionId("other"), ((KernelId("other.0"), AgentId("a")),))
+    both = SchedulingPlan(
+        evictions=(*evicting("one.0", "one.1").evictions, *evicting("two.0", "two.1", taker="other").evictions),
+        reservations=(TAKER, other),
+    )
+    recorded = await record(cluster, both)
+    assert [one.session_id for one in recorded.evicted] == ["two"]
+    assert (list(recorded.refused), await reserved(cluster)) == (["taker"], ["other"])
+
+
+async def test_the_kernel_where_others_meet_takes_the_session_along(cluster: StoredCluster) -> None:
+    await cluster.submit("elastic", kernels=2, min_kernels=1, session_type=SessionType.BATCH)
+    await cluster.place("elastic", "a", "a")
+    await cluster.start("elastic")
+    recorded = await record(cluster, evicting("elastic.0"))
+    [evicted] = recorded.evicted
+    assert (evicted.status, evicted.evictions[0].whole, evicted.evictions[0].kernels) == ("terminating", True, 2)
+
+
+async def moved(cluster: StoredCluster, move: KernelMove, by: Change) -> None:
+    """Move one kernel."""
+    await cluster.store.run(lambda unit: unit.sessions.move_kernels([move], by))
+
+
+_STEPS = {
+    "scheduled": (),
+    "preparing": (KernelTrigger.PREPARATION_STARTED,),
+    "pulling": (KernelTrigger.PREPARATION_STARTED, KernelTrigger.PULL_STARTED),
+    "prepared": (KernelTrigger.IMAGE_READY,),
+    "creating": (KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED),
+}
+
+
+@pytest.mark.parametrize("status", _STEPS)
+async def test_a_kernel_that_joins_a_session_is_evicted_in_any_status(cluster: StoredCluster, status: str) -> None:
+    await cluster.submit("elastic", kernels=2, min_kernels=1, session_type=SessionType.BATCH)
+    await cluster.place("elastic", "a")
+    await cluster.start("elastic")
+    joining = Assignment(SessionId("elastic"), ((KernelId("elastic.1"), AgentId("a")),))
+    await cluster.place_all([joining])
+    for trigger in _STEPS[status]:
+        move = KernelMove((await cluster.session("elastic")).kernels[1], trigger)
+        by = BY_AGENT if trigger is KernelTrigger.PULL_STARTED else BY_COORDINATOR
+        await moved(cluster, move, by)
+    assert (await cluster.session("elastic")).kernels[1].status == status
+    [evicted] = (await record(cluster, evicting("elastic.1"))).evicted
+    assert (evicted.status, [one.status for one in evicted.kernels]) == ("running", ["running", "terminating"])
+    proof = FreeProof.AGENT_TOMBSTONE if evicted.kernels[1].sent else FreeProof.NEVER_SENT
+    await cluster.store.run(lambda unit: unit.ledger.free([evicted.kernels[1]], proof, BY_COORDINATOR))
+    after = await cluster.session("elastic")
+    assert (after.status, after.kernels[1].status, after.kernels[1].attempt) == ("running", "pending", 2)
+    assert after.evictions[0].ended_ms is not None

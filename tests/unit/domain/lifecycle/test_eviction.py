@@ -1,0 +1,55 @@
+"""Receipts of evictions: the lost work, and how long the evicted wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.eviction import EvictionReceipt, waits_until_ms
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def receipt(at_ms: int, number: int = 1) -> EvictionReceipt:
+    """An eviction of two accelerators that began 100 s before."""
+    return EvictionReceipt(
+        number=number,
+        attempt=number,
+        at_ms=at_ms,
+        for_session=SessionId("taker"),
+        for_user="alice",
+        action="preempt",
+        kernels=2,
+        whole=True,
+        slots=2000,
+        saved_ms=at_ms - 100_000,
+        reported=False,
+        evict_at_ms=at_ms + 10_000,
+    )
+
+
+def test_a_session_that_was_never_evicted_does_not_wait() -> None:
+    assert waits_until_ms([]) == 0
+
+
+@pytest.mark.parametrize(("times", "wait_s"), [(1, 30), (2, 60), (3, 120), (5, 480), (6, 600), (9, 600)])
+def test_the_wait_doubles_with_each_eviction_up_to_ten_minutes(times: int, wait_s: int) -> None:
+    evictions = [receipt(1_000_000 * number, number) for number in range(1, times + 1)]
+    assert waits_until_ms(evictions) == evictions[-1].at_ms + wait_s * 1000
+
+
+def test_evictions_of_an_earlier_day_do_not_make_the_wait_longer() -> None:
+    assert waits_until_ms([receipt(0), receipt(DAY_MS, 2)]) == DAY_MS + 30_000
+
+
+def test_the_lost_work_counts_until_the_end_from_the_last_checkpoint() -> None:
+    notice = receipt(1_000_000)
+    assert notice.lost_s == 200
+    silent = notice.ended(1_005_000, None)
+    assert (silent.lost_s, silent.reported, silent.ended_ms) == (210, False, 1_005_000)
+    saved = notice.ended(1_005_000, 1_004_000)
+    assert (saved.lost_s, saved.reported) == (2, True)
+
+
+def test_a_checkpoint_from_before_the_start_saves_nothing() -> None:
+    assert receipt(1_000_000).ended(1_005_000, 10).lost_s == 210
