@@ -23,6 +23,7 @@ from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, WaitingSessions
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
@@ -88,6 +89,8 @@ class SchedulingCycle:
             now_ms=snapshot.now_ms,
             best_effort=None if best_effort is None else best_effort.by_agent,
         )
+        if blocks := blocks_of(snapshot, profile.reserve_depth):
+            self._workspace.add_blocks(blocks)
         self._table = _shape_table(self._workspace, profile, snapshot)
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
         self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key
@@ -115,6 +118,8 @@ class SchedulingCycle:
         )
         self._context = CycleContext(self._workspace, choice, self._queue_usage, self._extensions)
         self._context.best_effort = best_effort
+        if self._workspace.blocks:
+            self._context.calendar = Calendar(snapshot, self._workspace, depth=profile.reserve_depth)
         self._context.custom_plugins = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
         self._context.prefer_lower_tier = profile.prefer_lower_tier
         if not profile.fit_error_cache or not choice.by_shape:
@@ -141,18 +146,23 @@ class SchedulingCycle:
                 Backfill(self._context, self._admission, outcome).run(sessions)
         for pending in sessions:
             self._admission.examine(pending)
-        trace = Explainer(self._context).trace(sessions, notes=self._notes)
+        trace = Explainer(self._context, now_ms=self._snapshot.now_ms).trace(sessions, notes=self._notes)
         cursor = self._context.choice.cursor
         moved = self._rotates and cursor is not None and cursor != self._cursor
         return SchedulingPlan(
             placements=tuple(outcome.placements),
-            reservations=tuple(_reservation(name, kernels) for name, kernels in outcome.reserved.items()),
+            reservations=self._reservations(outcome),
             evictions=tuple(outcome.evictions),
             cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
             domains={SessionId(name): domain for name, domain in outcome.domains.items()},
             group_domains={SessionId(name): groups for name, groups in outcome.group_domains.items()},
             verdicts=trace.verdicts,
         )
+
+    def _reservations(self, outcome: AllocateOutcome) -> tuple[Reservation, ...]:
+        calendar = self._context.calendar
+        released = (_reservation(name, kernels) for name, kernels in outcome.reserved.items())
+        return (*released, *(() if calendar is None else calendar.reservations()))
 
     def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
         reserved = {reservation.session_id for reservation in self._snapshot.reservations}
@@ -231,7 +241,9 @@ class SchedulingCycle:
         if node.name not in self._unfit_queues:
             unfit = self._queue_usage.unfit(node)
             self._unfit_queues[node.name] = None if unfit is None else PendingReason(*unfit)
-        pending.reason = self._unfit_queues[node.name] or self._admission.unschedulable(pending)
+        calendar = self._context.calendar
+        booked = None if calendar is None else calendar.objection(session)
+        pending.reason = self._unfit_queues[node.name] or booked or self._admission.unschedulable(pending)
         if pending.reason is not None:
             self._backlogs.remove(session)
         return pending

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
@@ -25,6 +26,9 @@ from sokovan.domain.session import (
     needs_master_port,
 )
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+
+# A time after every other, of sessions without a limit.
+NEVER_MS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,9 @@ class SessionWorkload:
     `submitted` orders sessions by age: a timestamp or a sequence number. At most
     `array_limit` sessions of the same `array` run at once. With `gates`, it is held and not
     considered. `running_since_ms` and `checkpoint_ms` (the last one that it reported) say how
-    much work an eviction would lose; None for nothing, and for never.
+    much work an eviction would lose; None for nothing, and for never. It runs for
+    `time_limit_ms` and `grace_ms` at most. It should have ended at `deadline_ms`. It runs on
+    the agents of `booking`, if it names one.
     """
 
     session_id: SessionId
@@ -86,6 +92,14 @@ class SessionWorkload:
     gates: tuple[str, ...] = ()
     running_since_ms: int | None = None
     checkpoint_ms: int | None = None
+    time_limit_ms: int | None = None
+    grace_ms: int = 0
+    deadline_ms: int | None = None
+    booking: str = ""
+
+    def ends_by(self, started_ms: int) -> int:
+        """The time by which it has ended if it starts at a time; NEVER without a limit."""
+        return NEVER_MS if self.time_limit_ms is None else started_ms + max(1, self.time_limit_ms + self.grace_ms)
 
     @property
     def waits(self) -> bool:
@@ -158,10 +172,15 @@ class FairSharePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A session that waits for room that is being released, and its agents."""
+    """A session that waits for room, and its agents.
+
+    The room is being released, or with `starts_ms` is free at that time at the latest,
+    because the sessions that use it end by then.
+    """
 
     session_id: SessionId
     kernels: tuple[tuple[KernelId, AgentId], ...]
+    starts_ms: int | None = None
 
     @property
     def agents(self) -> tuple[AgentId, ...]:
@@ -193,11 +212,17 @@ class SystemSnapshot:
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
     reservations: tuple[Reservation, ...] = ()
     cursors: Mapping[str, AgentId] = field(default_factory=dict)
+    bookings: tuple[Booking, ...] = ()
 
     @cached_property
     def tree(self) -> HyperNodeTree:
         """The HyperNodes as a tree over the agents. Raises InvalidTopology."""
         return HyperNodeTree((agent.agent_id for agent in self.agents), self.hypernodes)
+
+
+def latest_start(session: SessionWorkload) -> int | None:
+    """The time by which a session must start to end before its deadline."""
+    return None if session.deadline_ms is None else session.deadline_ms - (session.time_limit_ms or 0)
 
 
 def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:

@@ -82,6 +82,15 @@ def _reserved(state: SimulationState, expected: Mapping[str, list[str]] | None) 
             yield f"{session} holds {held.get(session, 'no reservation')}, expected {sorted(agents or [])}"
 
 
+def _starts_at(state: SimulationState, expected: Mapping[str, int] | None) -> Iterable[str]:
+    got = {str(one.session_id): one.starts_ms for one in state.plan.reservations if one.starts_ms is not None}
+    for session, at in (expected or {}).items():
+        if session not in got:
+            yield f"{session} has no start, expected {at}"
+        elif got[session] != at * 1000:
+            yield f"{session} starts at {got[session] / 1000:g}, expected {at}"
+
+
 def _pending(state: SimulationState, expected: list[str] | None) -> Iterable[str]:
     served = {str(placement.session_id) for placement in state.placements}
     for session in expected or []:
@@ -120,4 +129,5 @@ CHECKS: dict[str, Check] = {
     "pending": _pending,
     "reason": _reasons,
     "lost": _lost,
+    "starts_at": _starts_at,
 }

@@ -47,6 +47,7 @@ class SimulationState:
             fair_share=scenario.fair_share,
             reservations=self.carried.reserved_for({session.session_id for session in self.sessions}),
             cursors=self.carried.cursors,
+            bookings=scenario.bookings,
         )
 
     def step(self, registry: PluginRegistry = BUILT_IN) -> None:
@@ -57,8 +58,11 @@ class SimulationState:
         self.carried = self.carried.after(self.plan)
         placed = {placement.kernel_id: placement.agent_id for placement in self.plan.placements}
         evicted = {eviction.kernel_id for eviction in self.plan.evictions}
-        self.sessions = tuple(_after(session, placed, evicted, self.plan.domains) for session in self.sessions)
+        before, started_ms = self.sessions, self.now_ms
         self.now_ms += self.scenario.cycle_ms
+        after = [_after(session, placed, evicted, self.plan.domains) for session in before]
+        timed = [_timed(one, was, started_ms) for one, was in zip(after, before, strict=True)]
+        self.sessions = tuple(session for session in timed if not _over(session, self.now_ms))
 
     def _agent(self, index: int) -> AgentInfo:
         agent = self.scenario.agents[index]
@@ -99,6 +103,16 @@ def _after(
     )
     hypernode = domains.get(session.session_id, session.hypernode)
     return replace(session, kernels=kernels, hypernode=hypernode)
+
+
+def _timed(session: SessionWorkload, before: SessionWorkload, started_ms: int) -> SessionWorkload:
+    """The session with the time at which it began to run, if it did."""
+    return replace(session, running_since_ms=started_ms) if before.waits and not session.waits else session
+
+
+def _over(session: SessionWorkload, now_ms: int) -> bool:
+    """Whether a session has run until the end of its time limit and grace."""
+    return session.running_since_ms is not None and session.ends_by(session.running_since_ms) <= now_ms
 
 
 def _moved(kernel: KernelWorkload, placed: Mapping[KernelId, AgentId]) -> KernelWorkload:

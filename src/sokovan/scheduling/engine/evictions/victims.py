@@ -155,7 +155,7 @@ class VictimTable:
         self.name_rank: Ints = np.empty(len(names), np.int64)
         self.name_rank[np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)] = np.arange(len(names))
         width = workspace.width
-        released = [shape.released[width:] for shape in self.shapes]
+        released = [shape.released[width : 2 * width] for shape in self.shapes]
         self.released: Ints = np.array(released, np.int64).reshape(len(released), width)[self.shape]
         # Sessions that were placed, reserved or evicted in this cycle give nothing (more).
         self.untouchable: Flags = np.zeros(len(sessions), bool)
