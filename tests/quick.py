@@ -1,7 +1,7 @@
 """The `--quick` option: no slow test, none that needs a server program, fewer examples and cases.
 
 A test needs a server if it is marked `server`, uses a fixture of `tests.servers`, or has a parameter that names a
-server. A test that takes more than a fifth of a second of processor time is marked `slow`.
+server. A test that takes more than a twentieth of a second of processor time is marked `slow`.
 """
 
 from __future__ import annotations

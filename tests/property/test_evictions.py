@@ -176,12 +176,14 @@ def test_sets_found_among_many_candidates_are_legal_and_none_is_superfluous(case
     assert bool(plan.evictions) or not exact.evictions
 
 
+@pytest.mark.slow
 @at_most(60)
 @given(CASES)
 def test_a_taker_holds_its_whole_minimum_on_what_is_freed(case: Case) -> None:
     check_legal(case, case.plan())
 
 
+@pytest.mark.slow
 @at_most(60)
 @given(CASES)
 def test_the_order_of_the_snapshot_does_not_matter(case: Case) -> None:

@@ -45,6 +45,7 @@ def test_a_plan_takes_no_more_than_is_idle_and_holds_no_more_than_will_be(case: 
                 assert amount <= room[slot], (agent.agent_id, slot)
 
 
+@pytest.mark.slow
 @given(cases())
 def test_a_kernel_gets_one_agent_that_may_run_it_and_only_if_it_waited(case: Case) -> None:
     kernels = case.kernels
@@ -56,6 +57,7 @@ def test_a_kernel_gets_one_agent_that_may_run_it_and_only_if_it_waited(case: Cas
         assert suits(kernels[kernel_id], agents[agent_id])
 
 
+@pytest.mark.slow
 @given(cases())
 def test_a_session_that_was_not_ready_starts_with_all_its_minimums_or_not_at_all(case: Case) -> None:
     placed = {kernel_id for kernel_id, _ in case.placed}
@@ -125,6 +127,7 @@ def scopes(owner: Owner) -> list[tuple[Scope, str]]:
     ]
 
 
+@pytest.mark.slow
 @given(cases())
 def test_a_hard_topology_holds_for_all_kernels_that_run_or_start(case: Case) -> None:
     where = dict(case.placed)
@@ -169,6 +172,7 @@ def test_every_session_with_waiting_kernels_has_one_verdict_with_a_reason(case: 
             assert all(check.detail for check in verdict.checks if check.result != "ok")
 
 
+@pytest.mark.slow
 @given(cases(Features(queues=False, owners=False, closeness=False, parts=False, running=False)))
 def test_no_kernel_waits_alone_beside_an_agent_that_has_room_for_it(case: Case) -> None:
     assume("enqueue" not in case.profile.actions)  # it keeps room for admitted sessions
@@ -195,6 +199,7 @@ def test_a_reason_about_room_is_true_of_every_agent(case: Case) -> None:
 # Changes of the input that must not change the plan
 
 
+@pytest.mark.slow
 @given(cases(), st.data())
 def test_the_order_in_which_things_are_listed_changes_nothing(case: Case, data: st.DataObject) -> None:
     snapshot = case.snapshot
@@ -208,11 +213,13 @@ def test_the_order_in_which_things_are_listed_changes_nothing(case: Case, data: 
     assert Case(shuffled).plan == case.plan == Case(snapshot).plan
 
 
+@pytest.mark.slow
 @given(cases())
 def test_the_fit_error_cache_changes_nothing(case: Case) -> None:
     assert schedule(case.snapshot, replace(case.profile, fit_error_cache=False)) == case.plan
 
 
+@pytest.mark.slow
 @given(cases())
 def test_one_shard_that_holds_all_agents_changes_nothing(case: Case) -> None:
     agents = tuple(replace(agent, shard="east") for agent in case.snapshot.agents)
@@ -221,6 +228,7 @@ def test_one_shard_that_holds_all_agents_changes_nothing(case: Case) -> None:
         assert schedule(whole, replace(case.profile, shard="east", shard_mode=mode)) == case.plan
 
 
+@pytest.mark.slow
 @given(cases())
 def test_a_snapshot_that_was_saved_gives_the_same_plan(case: Case) -> None:
     again = Case(snapshot_from_json(snapshot_to_json(case.snapshot)))
@@ -228,6 +236,7 @@ def test_a_snapshot_that_was_saved_gives_the_same_plan(case: Case) -> None:
     assert from_plain(SchedulingPlan, json.loads(json.dumps(to_plain(case.plan))), key="plan") == case.plan
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(33, 60), st.integers(1, 2))
 def test_a_large_gang_goes_where_its_kernels_would_go_one_by_one(sizes: list[int], count: int, cpus: int) -> None:
     agents = tuple(AgentInfo(AgentId(f"a{i}"), ResourceSlot({"cpu": size})) for i, size in enumerate(sizes))

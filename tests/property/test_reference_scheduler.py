@@ -12,6 +12,8 @@ from sokovan.scheduling.trace import Code
 from tests.reference.clusters import ACTIONS, SELECTORS, SEQUENCERS, Theme, clusters, profiles
 from tests.reference.scheduler import Decision, reference_schedule
 
+pytestmark = pytest.mark.slow
+
 BOTH = ("proportion", "capacity")
 
 PLAIN = Theme(picky=True, mixed=True, busy=True, policies=BOTH)
@@ -65,7 +67,6 @@ def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     assert found.pending == expected.pending
 
 
-@pytest.mark.slow
 @given(clusters(PLAIN), profiles(PLAIN))
 def test_kernels_go_where_predicates_and_room_allow(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
@@ -88,13 +89,11 @@ def test_queues_are_served_by_share_and_kept_to_their_limits(
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(TOPOLOGY), profiles(TOPOLOGY))
 def test_sessions_keep_their_topology(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(PARTITIONS), profiles(PARTITIONS))
 def test_kernel_groups_find_domains_of_their_own(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
@@ -110,7 +109,6 @@ def test_the_own_shard_comes_first_or_alone(snapshot: SystemSnapshot, profile: S
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(CHOICE), profiles(CHOICE))
 def test_every_selector_chooses_the_same_agents(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
@@ -138,7 +136,6 @@ def test_many_equal_kernels_go_where_they_would_go_one_by_one(
     check(snapshot, profile)
 
 
-@pytest.mark.slow
 @given(clusters(EVERYTHING), profiles(EVERYTHING))
 def test_all_rules_together_give_the_same_plan(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)

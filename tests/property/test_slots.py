@@ -90,6 +90,7 @@ def test_multiplication_is_repeated_addition(a: ResourceSlot, times: int) -> Non
     assert a * times == total([a] * times)
 
 
+@pytest.mark.slow
 @given(st.lists(slots(), max_size=6).flatmap(lambda parts: st.tuples(st.just(parts), st.permutations(parts))))
 def test_a_total_is_the_sum_in_whatever_order(drawn: tuple[list[ResourceSlot], list[ResourceSlot]]) -> None:
     parts, shuffled = drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def test_the_spans_of_the_children_fill_the_span_of_their_parent_in_order(networ
         assert [low for low, _ in ends] + [stop] == [start] + [high for _, high in ends]
 
 
+@pytest.mark.slow
 @given(networks_with_agents())
 def test_the_domain_of_agents_is_the_lowest_hypernode_that_holds_them_all(drawn: tuple[Network, list[str]]) -> None:
     network, agents = drawn

@@ -16,6 +16,8 @@ from sokovan.testing.acting_agents import ActingAgent
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.scenario.test_ranks import record_environments
 
+pytestmark = pytest.mark.slow
+
 WEB = (ServicePort("web", 8080),)
 ANY = (ServicePort("web"),)
 
@@ -52,7 +54,6 @@ async def test_a_fixed_port_is_used_once_per_agent_and_goes_to_another(cluster: 
     assert await leases(cluster, "second") == [{"web": 8080}]
 
 
-@pytest.mark.slow
 async def test_why_says_who_has_the_port_or_when_it_is_free_again(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await cluster.submit("first", ports=WEB, name="notebook")
@@ -92,7 +93,6 @@ async def test_any_port_needs_a_free_one_of_the_range(cluster: OrchestratedClust
     assert await cluster.status("third") == "pending"
 
 
-@pytest.mark.slow
 async def test_a_released_port_rests_for_a_minute(cluster: OrchestratedCluster) -> None:
     await agent(cluster, "a1")
     await submit(cluster, "first", ports=WEB)

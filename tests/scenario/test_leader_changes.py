@@ -13,6 +13,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER
 from tests.scenario.killable_manager import KillableAllocator, KillableGateway, KillableStore, Killed, KillPoint
 
+pytestmark = pytest.mark.slow
+
 
 async def a_day(cluster: OrchestratedCluster) -> None:
     """A gang that ends well, one that is stopped, one whose agent does not answer at first."""
@@ -34,7 +36,6 @@ def killable(cluster: OrchestratedCluster, kill_point: KillPoint) -> dict[str, o
     }
 
 
-@pytest.mark.slow
 async def test_a_manager_may_die_at_any_moment_and_another_finishes_its_work(cluster: OrchestratedCluster) -> None:
     kill_point = KillPoint()
     await cluster.agent("a1")

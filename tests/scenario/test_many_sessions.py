@@ -7,11 +7,12 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
 from sokovan.testing.stored_cluster import submit_all
 
+pytestmark = pytest.mark.slow
+
 COUNT = 2_000
 AGENTS = 50
 
 
-@pytest.mark.slow
 async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -32,7 +33,6 @@ async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
         assert await cluster.used(agent.agent_id) == {}
 
 
-@pytest.mark.slow
 async def test_a_round_that_finds_nothing_new_writes_nothing(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     for number in range(5):

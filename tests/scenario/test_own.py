@@ -59,6 +59,7 @@ def crowd(count: int, slots: dict[str, Any]) -> dict[str, Any]:
     return {f"s{index:03}": session(1, slots, prefix=f"k{index:03}") for index in range(count)}
 
 
+@pytest.mark.slow
 def test_a_head_that_no_agent_could_hold_blocks_none_of_a_hundred_small_sessions() -> None:
     state = state_after(
         agents=machines(13, slots={"cpu": 64, "cuda.device": 8}),
@@ -75,6 +76,7 @@ def test_a_head_that_no_agent_could_hold_blocks_none_of_a_hundred_small_sessions
     )
 
 
+@pytest.mark.slow
 def test_a_head_that_waits_for_room_blocks_none_of_a_hundred_small_sessions() -> None:
     busy = {f"b{index}": session(1, {"cuda.device": 4}, prefix=f"b{index}") for index in range(13)}
     for index, one in enumerate(busy.values()):
@@ -98,6 +100,7 @@ def test_a_head_that_waits_for_room_blocks_none_of_a_hundred_small_sessions() ->
     assert waiting[-1].ahead == ("head", "s052", "s053")
 
 
+@pytest.mark.slow
 def test_a_gang_of_hundreds_fills_agents_one_after_another() -> None:
     state = state_after(
         agents=machines(40, slots={"cpu": 8}),
@@ -107,6 +110,7 @@ def test_a_gang_of_hundreds_fills_agents_one_after_another() -> None:
     assert sorted(taken.values()) == [4, *[8] * 37]
 
 
+@pytest.mark.slow
 def test_a_gang_of_hundreds_waits_whole_for_one_place() -> None:
     state = state_after(
         agents={**machines(40, slots={"cpu": 8}), "spare": {"slots": {"cpu": 8}, "arch": "aarch64"}},
@@ -121,6 +125,7 @@ def test_a_gang_of_hundreds_waits_whole_for_one_place() -> None:
     assert state.plan.verdicts[0].code is Code.NOT_ENOUGH_FREE
 
 
+@pytest.mark.slow
 def test_a_large_gang_takes_the_one_rack_that_holds_it() -> None:
     racks: dict[str, Any] = {
         f"r{rack}": {"tier": 1, "members": [f"a{index:03}" for index in range(rack * 10, rack * 10 + 10)]}
@@ -135,6 +140,7 @@ def test_a_large_gang_takes_the_one_rack_that_holds_it() -> None:
     assert state.plan.domains == {"gang": "r7"}
 
 
+@pytest.mark.slow
 def test_three_users_with_unequal_appetites_end_with_equal_shares_under_drf() -> None:
     appetites = {"alice": 1, "bob": 2, "carol": 4}
     sessions = {
@@ -151,6 +157,7 @@ def test_three_users_with_unequal_appetites_end_with_equal_shares_under_drf() ->
     assert max(used.values()) - min(used.values()) <= max(appetites.values())
 
 
+@pytest.mark.slow
 def test_four_queues_grow_in_turns_to_their_weights() -> None:
     sessions = {
         f"s{weight}": session(100, {"cpu": 1}, prefix=f"s{weight}", queue=f"q{weight}", min_kernels=1)

@@ -39,6 +39,7 @@ async def summary(cluster: OrchestratedCluster, name: str) -> str:
     return f"{verdict.code}: {verdict.summary}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", OWNERS)
 async def test_the_session_limit_of_each_scope_holds_and_the_reason_names_the_owner(
     cluster: OrchestratedCluster, scope: str
@@ -55,6 +56,7 @@ async def test_the_session_limit_of_each_scope_holds_and_the_reason_names_the_ow
     assert await cluster.status("second") == "running"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", OWNERS)
 async def test_the_pending_limit_of_each_scope_holds_back_the_session_that_comes_later(
     cluster: OrchestratedCluster, scope: str
@@ -88,6 +90,7 @@ async def test_sessions_in_two_scaling_groups_do_not_hold_each_other_back(scope:
         assert started == ["first"]
 
 
+@pytest.mark.slow
 async def test_best_effort_kernels_are_counted_by_agent_and_by_user(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(
         ScalingGroup(DEFAULT_GROUP, allow_best_effort=True, best_effort_per_agent_max=3, best_effort_per_user_max=2)

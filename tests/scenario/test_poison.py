@@ -24,6 +24,8 @@ from sokovan.testing.simple_work import decide_at_once
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 from sokovan.wire.frames import CreateKernel
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -80,7 +82,6 @@ async def test_a_batch_with_one_that_the_store_refuses_is_written_for_the_others
     assert statuses == ["running"] * 3 + ["scheduled"] + ["running"] * 4
 
 
-@pytest.mark.slow
 async def test_a_kind_of_work_that_hangs_is_cut_off_and_the_others_go_on() -> None:
     async with OrchestratedCluster.open(timing=Timing(handler_timeout_s=2.0)) as cluster:
         await cluster.agent("a1")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import KernelSpec, SessionSpec
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER
 from sokovan.wire.frames import CreateKernel
+
+pytestmark = pytest.mark.slow
 
 LARGE, SMALL = ResourceSlot({"cpu": 8000}), ResourceSlot({"cpu": 1000})
 

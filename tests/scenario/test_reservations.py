@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import SessionId
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+pytestmark = pytest.mark.slow
 
 
 async def waiting_gang(cluster: OrchestratedCluster, **options: str) -> None:

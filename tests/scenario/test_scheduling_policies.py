@@ -14,6 +14,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
+pytestmark = pytest.mark.slow
+
 ROUND_ROBIN = ScalingGroup(name=DEFAULT_GROUP, scheduler_opts={"agent_selector": "roundrobin"})
 TOO_MANY_NOW = {"cpu": 8000}
 CPU, GPU = (ScalingGroup(name=ScalingGroupName(name), scheduler="drf") for name in ("cpu", "gpu"))
@@ -37,7 +39,6 @@ async def placed_by_user(cluster: OrchestratedCluster, *users: Owner, count: int
     return Counter(one.spec.owner.user for one in found if one.kernels[0].agent_id is not None)
 
 
-@pytest.mark.slow
 async def test_round_robin_takes_the_next_agent_while_another_session_waits(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ROUND_ROBIN)
     for name in ("a1", "a2", "a3"):

@@ -14,6 +14,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 from tests.quick import sampled
 
+pytestmark = pytest.mark.slow
+
 ONCE = RetryPolicy(attempts=1)
 
 STATES = ("pending", "scheduled", "preparing", "pulling", "prepared", "creating", "running", "terminating")
@@ -131,7 +133,6 @@ async def test_a_refused_creation_ends_the_session_with_the_reason(cluster: Orch
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST])
 async def test_a_creation_that_is_lost_on_the_way_happens_once_all_the_same(
     cluster: OrchestratedCluster, fault: Fault
@@ -248,7 +249,6 @@ async def test_force_does_not_wait_for_the_grace_of_an_earlier_stop(cluster: Orc
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_a_gang_is_asked_for_when_its_last_image_is_there(cluster: OrchestratedCluster) -> None:
     first, second = await cluster.agent("a1", slots=FOUR_CPUS), await cluster.agent("a2", slots=FOUR_CPUS)
     second.script.pulls = {"python"}
@@ -378,7 +378,6 @@ async def test_a_session_runs_no_longer_than_it_may(cluster: OrchestratedCluster
     assert (session.status.value, session.cause) == ("terminated", "time-limit")
 
 
-@pytest.mark.slow
 async def test_a_start_that_never_comes_is_given_up_at_its_deadline(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.slow = True
@@ -390,7 +389,6 @@ async def test_a_start_that_never_comes_is_given_up_at_its_deadline(cluster: Orc
     assert session.status.value in {"terminating", "terminated"}
 
 
-@pytest.mark.slow
 async def test_an_end_that_does_not_come_ends_for_the_user_only(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["stop"] = Fault.REQUEST_LOST
@@ -433,7 +431,6 @@ async def test_a_session_whose_dependency_failed_is_withdrawn_and_so_are_its_own
         assert (session.status.value, session.cause) == ("cancelled", "dependency-failed")
 
 
-@pytest.mark.slow
 async def test_a_session_that_depends_on_one_which_failed_long_ago_is_withdrawn_at_once(
     cluster: OrchestratedCluster,
 ) -> None:

@@ -66,7 +66,7 @@ REFUSED = (
 CANNOT_BE_STORED = {name: group.error for group in REFUSED for name in group.names}
 
 
-@pytest.mark.parametrize("name", sampled((name for name in RUNNABLE if name not in CANNOT_BE_STORED), every=8))
+@pytest.mark.parametrize("name", sampled((name for name in RUNNABLE if name not in CANNOT_BE_STORED), every=16))
 async def test_a_stored_scenario_gives_the_plans_of_the_simulator(name: str) -> None:
     scenario = RUNNABLE[name]
     simulated = initial_state(scenario)

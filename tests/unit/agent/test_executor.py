@@ -122,6 +122,7 @@ async def test_a_start_that_breaks_in_another_way_is_uncertain(rig: Rig) -> None
     assert "too many open files" in event.problem
 
 
+@pytest.mark.slow
 async def test_a_slow_image_delays_no_kernel_and_is_pulled_once(rig: Rig) -> None:
     for _ in range(3):
         rig.executor.execute(PrepareInstruction("slow"))

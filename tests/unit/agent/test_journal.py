@@ -72,6 +72,7 @@ def test_a_new_journal_is_empty_and_private(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_wherever_a_crash_cuts_the_file_whole_lines_count_and_torn_ones_do_not(path: Path) -> None:
     written(path)
     content = path.read_bytes()

@@ -52,6 +52,7 @@ async def test_every_heartbeat_has_a_number_of_its_own(agent: Agent) -> None:
     assert second.load["disk_free_bytes"] > 0
 
 
+@pytest.mark.slow
 async def test_an_agent_that_was_drained_when_it_dialled_starts_what_its_manager_asks_for(tmp_path: Path) -> None:
     register = Register()
     register.draining = True
@@ -66,6 +67,7 @@ async def test_an_agent_that_was_drained_when_it_dialled_starts_what_its_manager
     await manager.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("agent")
 async def test_a_disk_that_fills_up_stops_new_kernels_and_only_those(
     manager: Manager, monkeypatch: pytest.MonkeyPatch

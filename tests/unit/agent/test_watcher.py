@@ -176,6 +176,7 @@ async def test_a_runtime_with_change_signals_is_polled_seldom() -> None:
     await rig.end()
 
 
+@pytest.mark.slow
 async def test_news_without_end_leave_the_machine_time_for_its_work() -> None:
     rig = Rig(WatchOptions())
     rig.runtime.takes_s, rig.runtime.clock = 0.1, rig.clock

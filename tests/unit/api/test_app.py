@@ -30,6 +30,7 @@ async def test_the_documented_routes_are_the_real_ones(api: ApiHarness) -> None:
     assert len(real) > 40
 
 
+@pytest.mark.slow
 async def test_every_route_is_an_operation_a_socket_or_for_proxies(api: ApiHarness) -> None:
     others = [route for route in api.app.router.routes if not isinstance(route, OperationRoute)]
     assert [getattr(route, "name", "") for route in others] == [
@@ -57,5 +58,6 @@ async def test_a_path_without_this_method_lists_those_it_has(api: ApiHarness) ->
     assert (await api.call("HEAD", "/whoami")).status_code == 405
 
 
+@pytest.mark.slow
 async def test_the_framework_gives_the_same_document(api: ApiHarness) -> None:
     assert api.app.openapi() == (await api.get("/openapi.json")).json()

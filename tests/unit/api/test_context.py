@@ -13,6 +13,7 @@ from tests.unit.api.api_harness import PEPPER, ApiHarness
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_one_hub_and_one_authenticator_serve_every_request(api: ApiHarness) -> None:
     context: ApiContext = api.app.state.context
     assert context.dependencies.controller is api.dependencies.controller
@@ -24,6 +25,7 @@ async def test_one_hub_and_one_authenticator_serve_every_request(api: ApiHarness
     assert found[1].user.name == "root"
 
 
+@pytest.mark.slow
 async def test_without_plugins_of_its_own_a_system_has_the_built_in_ones(api: ApiHarness) -> None:
     assert api.dependencies.plugins is BUILT_IN
 

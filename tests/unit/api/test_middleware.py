@@ -19,6 +19,7 @@ OWN = frozenset({"127.0.0.1", "localhost", "[::1]", "sokovan.example"})
 BAD_TOKEN = "Bearer sk-AK-1." + "x" * 43
 
 
+@pytest.mark.slow
 async def test_liveness_needs_no_key_and_everything_else_does(api: ApiHarness) -> None:
     assert (await api.get("/livez", user=None)).text == "ok\n"
     for path in ("/readyz", "/metrics", "/whoami", "/nothing/here", "/openapi.json"):
@@ -27,6 +28,7 @@ async def test_liveness_needs_no_key_and_everything_else_does(api: ApiHarness) -
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.slow
 async def test_an_unknown_key_reads_like_no_key_at_all(api: ApiHarness) -> None:
     unknown = await api.get("/whoami", user=None, headers={"authorization": BAD_TOKEN})
     without = await api.get("/whoami", user=None)
@@ -36,6 +38,7 @@ async def test_an_unknown_key_reads_like_no_key_at_all(api: ApiHarness) -> None:
     }
 
 
+@pytest.mark.slow
 async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens() -> None:
     async with api_harness() as api:
         answers = [await api.get("/whoami", user=None) for _ in range(12)]
@@ -44,6 +47,7 @@ async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens() 
         assert (await api.get("/whoami")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_user_has_one_budget_of_requests_for_all_keys() -> None:
     async with api_harness(requests_per_s=1, requests_burst=3) as api:
         await add_key(api, ADMIN, named="second")
@@ -158,6 +162,7 @@ async def test_a_socket_is_refused_like_any_request(api: ApiHarness) -> None:
             assert (answer["type"], answer["status"]) == ("websocket.http.response.start", status)
 
 
+@pytest.mark.slow
 async def test_guessing_keys_does_not_keep_the_store_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with api_harness(clock=VirtualClock(), failures_per_minute=5) as api:
         assert (await api.get("/whoami")).status_code == 200
@@ -247,6 +252,7 @@ async def test_foreign_names_and_pages_are_refused(host: str | None, origin: str
         require_own(host, origin, OWN)
 
 
+@pytest.mark.slow
 async def test_a_refused_credential_leaves_an_audit_row_without_its_secret() -> None:
     async with api_harness() as api:
         token = f"sk-AK-GUESSED.{'x' * 43}"
@@ -261,6 +267,7 @@ async def test_a_refused_credential_leaves_an_audit_row_without_its_secret() -> 
         ]
 
 
+@pytest.mark.slow
 async def test_the_audit_rows_of_refused_credentials_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sokovan.api.access.auditing.DENIED_PER_MINUTE", 3)
     async with api_harness(clock=VirtualClock(), failures_per_minute=1000) as api:

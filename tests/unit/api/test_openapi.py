@@ -42,6 +42,7 @@ async def test_everything_that_is_referred_to_is_there(api: ApiHarness) -> None:
     assert {"ProblemView", "SessionBody", "SessionView", "KeyRequest"} <= names
 
 
+@pytest.mark.slow
 async def test_every_operation_documents_its_errors(api: ApiHarness) -> None:
     for path, method, operation in operations(await document(api)):
         documented = set(operation["responses"])
@@ -52,6 +53,7 @@ async def test_every_operation_documents_its_errors(api: ApiHarness) -> None:
                 assert list(answer["content"]) == ["application/problem+json"], (path, method, status)
 
 
+@pytest.mark.slow
 async def test_every_operation_has_a_name_of_its_own_and_a_summary(api: ApiHarness) -> None:
     rows = list(operations(await document(api)))
     names = [operation["operationId"] for _, _, operation in rows]

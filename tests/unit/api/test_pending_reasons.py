@@ -32,6 +32,7 @@ async def views(cluster: StoredCluster, *names: str) -> list[SessionView]:
     return await cluster.store.read(lambda unit: session_views(unit, sessions))
 
 
+@pytest.mark.slow
 async def test_each_session_has_its_own_reason() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("waits")

@@ -50,6 +50,7 @@ async def test_each_user_sees_the_policies_that_apply_to_them(api: ApiHarness) -
     assert await seen(api, ADMIN) == set(LIMITS)
 
 
+@pytest.mark.slow
 async def test_a_domain_admin_sees_policies_of_users_of_the_own_domain_only(api: ApiHarness) -> None:
     await api.cluster.put(
         ResourcePolicy("borrowed"), User("west-guest", "west", policy="borrowed", role=Role.DOMAIN_ADMIN)

@@ -108,6 +108,7 @@ def test_the_answer_is_problem_json_with_the_headers_of_its_status() -> None:
     assert problem_response(StoreUnavailable("away"), "r").headers["retry-after"] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_path_that_is_not_there_says_where_to_look(api: ApiHarness) -> None:
     answer = await api.get("/nothing%0Ahere")

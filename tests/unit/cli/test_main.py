@@ -31,6 +31,7 @@ def heavy_modules_after(statement: str) -> list[str]:
     return [name for name in done.stdout.splitlines()[-1].split() if name in HEAVY]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -43,6 +44,7 @@ def test_help_screens_load_nothing_heavy(statement: str) -> None:
     assert heavy_modules_after(statement) == []
 
 
+@pytest.mark.slow
 def test_the_parser_of_the_commands_loads_no_command() -> None:
     assert heavy_modules_after("from sokovan.cli.app import make_app; make_app()") == ["cyclopts"]
 
@@ -135,6 +137,7 @@ def test_an_unknown_command_is_reported_with_a_suggestion(sokovan: Sokovan) -> N
     ]
 
 
+@pytest.mark.slow
 def test_arguments_of_the_users_command_are_left_alone(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", {"id": 7})
     sokovan("run", "-d", "--", "cat", "-", "--json")
@@ -193,6 +196,7 @@ def test_a_full_disk_is_reported() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_toy_engine_loads_no_parser_and_is_not_in_the_help(sokovan: Sokovan) -> None:
     assert "__toy-engine" not in sokovan("--help")[1]
     script = "from sokovan.cli.main import run; import sys; run(['__toy-engine', '--exit-code', '0']); "

@@ -64,6 +64,7 @@ def test_another_command_is_refused_with_the_reason(command: Any, problem: str) 
     assert (refused.value.what, refused.value.field) == ("kernel k", "command")
 
 
+@pytest.mark.slow
 @given(st.tuples(TEXTS.filter(bool), TEXTS, TEXTS))
 def test_whatever_a_program_can_be_given_is_a_command(command: tuple[str, ...]) -> None:
     require_command(command, what="kernel k")
@@ -136,6 +137,7 @@ def test_another_environment_is_refused_with_the_place(environment: Any, field: 
     assert refused.value.field == field
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, TEXTS, max_size=5))
 def test_whatever_the_system_can_hand_on_is_an_environment(environment: dict[str, str]) -> None:
     require_environment(environment, what="kernel k")

@@ -18,6 +18,7 @@ def options(root: Path) -> AgentOptions:
     return AgentOptions("ws://127.0.0.1:1", "an-agent-key", root=root, name="here", fake_gpus=2)
 
 
+@pytest.mark.slow
 async def test_it_says_what_it_has_and_what_holds_its_kernels(tmp_path: Path) -> None:
     with ExitStack() as stack:
         parts = await build_agent(options(tmp_path), stack, log=lambda _line: None)
@@ -27,6 +28,7 @@ async def test_it_says_what_it_has_and_what_holds_its_kernels(tmp_path: Path) ->
         assert "sandbox" in summary
 
 
+@pytest.mark.slow
 async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path: Path) -> None:
     seen = []
     for root in (tmp_path / "one", tmp_path / "one", tmp_path / "two"):
@@ -39,6 +41,7 @@ async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path
     assert (tmp_path / "one" / "identity").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "reported"), [("", None), ("31000-31999", "31000-31999")])
 async def test_it_reports_the_ports_for_its_kernels(tmp_path: Path, given: str, reported: str | None) -> None:
     with ExitStack() as stack:
@@ -46,6 +49,7 @@ async def test_it_reports_the_ports_for_its_kernels(tmp_path: Path, given: str, 
         assert parts.runner.hello().labels.get(PORTS_LABEL) == reported
 
 
+@pytest.mark.slow
 async def test_it_does_not_start_with_ports_that_are_none(tmp_path: Path) -> None:
     with ExitStack() as stack, pytest.raises(InvalidInput, match="'80-90' is not a range of ports"):
         await build_agent(replace(options(tmp_path), kernel_ports="80-90"), stack, log=lambda _line: None)

@@ -37,6 +37,7 @@ async def test_the_default_is_built_in() -> None:
         assert type(allocator_named("repository", cluster.store)) is RepositoryAllocator
 
 
+@pytest.mark.slow
 async def test_an_installed_allocator_is_chosen_by_its_name_and_works_on_the_store() -> None:
     async with StoredCluster.open() as cluster:
         found = allocator_named("careful", cluster.store, installed=[offered("careful", f"{HERE}:Careful")])

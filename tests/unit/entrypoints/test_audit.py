@@ -13,6 +13,7 @@ from sokovan.entrypoints.database import StoreMissing
 from tests.unit.entrypoints.little_store import little_store, names_in, overcharge, take_back
 
 
+@pytest.mark.slow
 def test_a_consistent_store_satisfies_all_invariants(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     report = audited(f"sqlite:///{path}")
@@ -21,6 +22,7 @@ def test_a_consistent_store_satisfies_all_invariants(tmp_path: Path) -> None:
     assert [finding.invariant for finding in report.findings] == list(INVARIANTS)
 
 
+@pytest.mark.slow
 def test_an_audit_changes_nothing(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     before = path.read_bytes()
@@ -29,6 +31,7 @@ def test_an_audit_changes_nothing(tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"state.db"}
 
 
+@pytest.mark.slow
 def test_a_violated_invariant_is_found(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     overcharge(path)
@@ -39,12 +42,14 @@ def test_a_violated_invariant_is_found(tmp_path: Path) -> None:
     assert broken.rows[0].row == {"agent_id": "a1", "slot": "cpu", "kept": 1007, "counted": 1000}
 
 
+@pytest.mark.slow
 def test_only_the_requested_invariants_count(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     overcharge(path)
     assert audited(f"sqlite:///{path}", only=["I7", "I29"]).holds
 
 
+@pytest.mark.slow
 def test_an_old_schema_is_not_audited_and_not_touched(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     take_back(path, "0003")

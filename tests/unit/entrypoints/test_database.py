@@ -132,6 +132,7 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     assert "sokovan[postgres]" in refused.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["with blanks.db", "per%cent.db", "que?stion.db", "sh#arp.db", "é.db"])
 def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
     shutil.copy(little_store(tmp_path), tmp_path / name)
@@ -139,6 +140,7 @@ def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
     assert checked(f"sqlite:///{tmp_path}/{written}").current
 
 
+@pytest.mark.slow
 def test_what_is_opened_for_reading_cannot_be_written(tmp_path: Path) -> None:
     path = little_store(tmp_path)
 
@@ -150,6 +152,7 @@ def test_what_is_opened_for_reading_cannot_be_written(tmp_path: Path) -> None:
         asyncio.run(write())
 
 
+@pytest.mark.slow
 def test_reading_a_copy_does_not_change_its_journal(tmp_path: Path) -> None:
     source, copy = little_store(tmp_path), tmp_path / "copy.db"
     with closing(sqlite3.connect(source)) as connection:
@@ -169,12 +172,14 @@ def test_an_address_is_shown_without_password_and_options() -> None:
     assert asyncio.run(address()) == "postgresql://user:***@h:5432/d"
 
 
+@pytest.mark.slow
 def test_a_store_of_this_version_is_current(tmp_path: Path) -> None:
     state = checked(f"sqlite:///{little_store(tmp_path)}")
     assert state.current
     assert state.before == state.after == state.newest
 
 
+@pytest.mark.slow
 def test_an_empty_file_has_no_schema_and_gets_one(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     address = f"sqlite:///{tmp_path}/empty.db"
@@ -197,6 +202,7 @@ def test_an_old_store_is_brought_up_to_date_and_stays_there(tmp_path: Path) -> N
     assert reported[-1] == f"{address} is at revision {first.newest} already"
 
 
+@pytest.mark.slow
 def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     spoil(path, "UPDATE alembic_version SET version_num = '9999'")

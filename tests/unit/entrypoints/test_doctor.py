@@ -28,6 +28,7 @@ def test_every_check_has_a_result(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_whatever_is_not_well_comes_with_a_hint(tmp_path: Path) -> None:
     assert all(finding.hint for finding in run_checks({"HOME": str(tmp_path)}) if finding.ok is False)
 
@@ -41,6 +42,7 @@ def found(name: str, tmp_path: Path) -> DoctorFinding:
     return next(finding for finding in run_checks({"HOME": str(tmp_path)}) if finding.name == name)
 
 
+@pytest.mark.slow
 def test_the_port_of_ones_own_server_is_not_taken_by_others(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path / ".local" / "share" / "sokovan")
     with folder.locked():

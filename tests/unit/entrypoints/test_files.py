@@ -18,6 +18,7 @@ def test_a_file_is_read_as_utf_8(tmp_path: Path) -> None:
     assert read_text(str(file)) == "scenario: été\n"
 
 
+@pytest.mark.slow
 def test_a_dash_is_standard_input() -> None:
     script = "from sokovan.entrypoints.files import read_text; print(read_text('-').upper())"
     done = subprocess.run([sys.executable, "-c", script], input="hello", capture_output=True, text=True, check=True)

@@ -1,5 +1,7 @@
 """Agents come back to what they were."""
 
+import pytest
+
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.orchestrator.agent_recovery import is_left_behind, rejoin
@@ -20,15 +22,18 @@ async def after(cluster: OrchestratedCluster, *triggers: AgentTrigger) -> tuple[
     return back, (await cluster.store.read(lambda unit: unit.fleet.get(A1))).info.status
 
 
+@pytest.mark.slow
 async def test_a_suspect_is_alive_again(cluster: OrchestratedCluster) -> None:
     assert await after(cluster, AgentTrigger.HEARTBEAT_MISSED) == (True, AgentStatus.ALIVE)
 
 
+@pytest.mark.slow
 async def test_a_lost_one_is_alive_again(cluster: OrchestratedCluster) -> None:
     triggers = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
     assert await after(cluster, *triggers) == (True, AgentStatus.ALIVE)
 
 
+@pytest.mark.slow
 async def test_what_an_operator_asked_for_is_not_forgotten(cluster: OrchestratedCluster) -> None:
     triggers = (AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DECLARED_LOST)
     assert await after(cluster, *triggers) == (True, AgentStatus.DRAINING)
@@ -38,6 +43,7 @@ async def test_an_agent_that_was_not_away_does_not_rejoin(cluster: OrchestratedC
     assert await after(cluster) == (False, AgentStatus.ALIVE)
 
 
+@pytest.mark.slow
 async def test_what_a_new_incarnation_did_not_find_is_left_behind(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

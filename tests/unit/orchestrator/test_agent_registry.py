@@ -38,6 +38,7 @@ async def hinted(cluster: OrchestratedCluster) -> bool:
     return await cluster.hints.take("sessions")
 
 
+@pytest.mark.slow
 async def test_a_new_agent_is_enrolled_with_what_it_has(cluster: OrchestratedCluster) -> None:
     assert await cluster.registry.admit(ARRIVAL) == AgentAdmission(1)
     record = await stored(cluster)
@@ -46,6 +47,7 @@ async def test_a_new_agent_is_enrolled_with_what_it_has(cluster: OrchestratedClu
     assert await hinted(cluster)
 
 
+@pytest.mark.slow
 async def test_agents_that_come_together_each_get_their_own_answer(cluster: OrchestratedCluster) -> None:
     names = [AgentId(f"n{number}") for number in (3, 1, 2)]
     strange = replace(ARRIVAL, agent_id=AgentId("n0"), scaling_group=ScalingGroupName("nowhere"))
@@ -57,6 +59,7 @@ async def test_agents_that_come_together_each_get_their_own_answer(cluster: Orch
     assert not refused.final
 
 
+@pytest.mark.slow
 async def test_a_new_process_gets_a_new_incarnation_and_the_same_one_keeps_its_own(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -65,6 +68,7 @@ async def test_a_new_process_gets_a_new_incarnation_and_the_same_one_keeps_its_o
     assert await cluster.registry.admit(replace(ARRIVAL, incarnation=2)) == AgentAdmission(2)
 
 
+@pytest.mark.slow
 async def test_an_older_incarnation_is_refused_for_good(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.admit(ARRIVAL)
@@ -80,6 +84,7 @@ async def test_an_agent_from_a_lost_future_is_overtaken(cluster: OrchestratedClu
     assert isinstance(verdict, AgentRejection)
 
 
+@pytest.mark.slow
 async def test_an_agent_that_left_for_good_is_refused(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST, AgentTrigger.DECLARED_GONE)
@@ -96,6 +101,7 @@ async def test_an_agent_of_an_unknown_scaling_group_may_try_again(cluster: Orche
     assert "elsewhere" in verdict.message
 
 
+@pytest.mark.slow
 async def test_a_draining_agent_is_informed_at_admission(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
@@ -110,6 +116,7 @@ async def test_a_reconnecting_agent_is_alive_again(cluster: OrchestratedCluster)
     assert (await stored(cluster)).info.status is AgentStatus.ALIVE
 
 
+@pytest.mark.slow
 async def test_what_the_agent_found_and_what_has_not_begun_belongs_to_the_new_incarnation(
     cluster: OrchestratedCluster,
 ) -> None:
@@ -126,6 +133,7 @@ async def test_what_the_agent_found_and_what_has_not_begun_belongs_to_the_new_in
     assert (found, lost, waiting) == (2, 1, 2)
 
 
+@pytest.mark.slow
 async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_there(cluster: OrchestratedCluster) -> None:
     mine, others = replace(ARRIVAL, identity="mine"), replace(ARRIVAL, identity="another's")
     await cluster.registry.admit(mine)
@@ -145,12 +153,14 @@ async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_there(cl
     assert (await cluster.session("s")).kernels[0].incarnation == 2
 
 
+@pytest.mark.slow
 async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_drained(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
     await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
     assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), AgentRejection)
 
 
+@pytest.mark.slow
 async def test_a_lost_agent_that_holds_nothing_may_be_replaced(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
     await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
@@ -158,6 +168,7 @@ async def test_a_lost_agent_that_holds_nothing_may_be_replaced(cluster: Orchestr
     assert (await stored(cluster)).info.labels == {"sokovan.identity": "another's"}
 
 
+@pytest.mark.slow
 async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(replace(ARRIVAL, labels={"sokovan.identity": "made up", "zone": "a"}))
     assert (await stored(cluster)).info.labels == {"zone": "a"}
@@ -165,6 +176,7 @@ async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluste
     assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), AgentRejection)
 
 
+@pytest.mark.slow
 async def test_a_heartbeat_is_stored_with_its_time_of_arrival(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.clock.advance(3)
@@ -174,6 +186,7 @@ async def test_a_heartbeat_is_stored_with_its_time_of_arrival(cluster: Orchestra
     assert state.heard_ms == cluster.clock.now_ms()
 
 
+@pytest.mark.slow
 async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     kernels = (KernelReport(KernelId("k"), 1, running=True),)
@@ -197,6 +210,7 @@ async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedC
     assert state.sequence == 19
 
 
+@pytest.mark.slow
 async def test_news_of_kernels_and_images_wake_the_coordinator(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))
@@ -226,6 +240,7 @@ async def test_images_of_agents_are_in_the_snapshot(cluster: OrchestratedCluster
     assert agent.cached_images == {"host", "venv:a", "venv:b"}
 
 
+@pytest.mark.slow
 async def test_a_heartbeat_after_a_timeout_moves_the_agent_back(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))
@@ -237,6 +252,7 @@ async def test_a_heartbeat_after_a_timeout_moves_the_agent_back(cluster: Orchest
     assert await hinted(cluster)
 
 
+@pytest.mark.slow
 async def test_a_late_heartbeat_of_an_earlier_incarnation_is_ignored(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.admit(ARRIVAL)

@@ -21,6 +21,7 @@ async def enqueue(unit: UnitOfWork, names: Sequence[str]) -> Sequence[str]:
     return names
 
 
+@pytest.mark.slow
 async def test_many_items_share_transactions(cluster: OrchestratedCluster) -> None:
     writer = BatchWriter(cluster.store, batch_max=10)
     written = await writer.write([f"s{number:02}" for number in range(25)], enqueue)
@@ -28,6 +29,7 @@ async def test_many_items_share_transactions(cluster: OrchestratedCluster) -> No
     assert writer.transactions == 3
 
 
+@pytest.mark.slow
 async def test_those_at_fault_are_found_and_the_rest_is_written(cluster: OrchestratedCluster) -> None:
     names = [f"s{number}" for number in range(9)]
     names[3], names[7] = "poison-a", "poison-b"

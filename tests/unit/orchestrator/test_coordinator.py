@@ -1,5 +1,7 @@
 """The lease of a coordinator: taken, renewed by a third, given up."""
 
+import pytest
+
 from sokovan.orchestrator.coordinator import Leadership
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
@@ -25,6 +27,7 @@ async def test_a_lease_is_renewed_by_a_third_of_its_time_and_not_more_often(clus
     assert current.epoch == 1
 
 
+@pytest.mark.slow
 async def test_a_leader_that_was_away_for_too_long_loses_its_lease(cluster: OrchestratedCluster) -> None:
     first, second = leadership(cluster, "m1"), leadership(cluster, "m2")
     before = await first.held()
@@ -47,6 +50,7 @@ async def test_a_leader_that_steps_down_retries_at_the_next_renewal(cluster: Orc
     assert await leader.held() is not None
 
 
+@pytest.mark.slow
 async def test_a_lease_that_is_given_back_is_free_at_once(cluster: OrchestratedCluster) -> None:
     first, second = leadership(cluster, "m1"), leadership(cluster, "m2")
     await first.held()

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator, TaskEnded
 from sokovan.orchestrator.periodic_tasks import TaskFailure, TaskSpec
@@ -43,6 +45,7 @@ async def test_every_task_of_every_coordinator_runs_until_the_end() -> None:
     assert failures == []
 
 
+@pytest.mark.slow
 async def test_a_session_lives_by_hints_alone(cluster: OrchestratedCluster) -> None:
     failures: list[TaskFailure] = []
     orchestrator = SokovanOrchestrator(

@@ -94,6 +94,7 @@ async def test_work_runs_at_its_due_time(rounds: Callable[..., Rounds]) -> None:
     assert made.at_ms == [0, 3_000, 6_000]
 
 
+@pytest.mark.slow
 async def test_a_run_that_raises_is_reported_and_the_next_ones_back_off(
     rounds: Callable[..., Rounds],
 ) -> None:

@@ -71,6 +71,7 @@ async def test_an_endpoint_that_drains_keeps_its_requests_and_gets_no_others() -
         assert state.outstanding == 0
 
 
+@pytest.mark.slow
 async def test_a_proxy_that_stops_ends_its_requests_first() -> None:
     release = asyncio.Event()
 

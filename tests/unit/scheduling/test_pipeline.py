@@ -88,6 +88,7 @@ def test_the_same_snapshot_gives_the_same_plan_and_is_not_touched(selector: str,
     assert seen == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selector", BUILT_IN.selectors)
 @at_most(25)
 @given(order=st.permutations(range(6)))
@@ -97,6 +98,7 @@ def test_the_order_in_which_agents_are_listed_decides_nothing(selector: str, ord
     assert decide(shuffled, selector=selector) == decide(seen, selector=selector)
 
 
+@pytest.mark.slow
 @at_most(25)
 @given(order=st.permutations(range(12)))
 def test_the_order_in_which_sessions_are_listed_decides_nothing_where_their_age_is_known(order: list[int]) -> None:

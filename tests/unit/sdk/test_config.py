@@ -108,6 +108,7 @@ def test_a_file_that_cannot_be_taken_is_named(text: str, tmp_path: Path) -> None
         read_config(file)
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_whatever_a_key_holds_is_read_back(token: str) -> None:
     text = config._text(ClientConfig({"a": Context("http://a", token)}, "a"))

@@ -52,6 +52,7 @@ async def test_what_does_not_fit_or_is_meant_for_another_is_refused(
     assert agent.running() == []
 
 
+@pytest.mark.slow
 async def test_a_stopped_kernel_is_gone_for_good(cluster: OrchestratedCluster, agent: ActingAgent) -> None:
     await cluster.agents.create_kernel(A1, 1, launch())
     first = await cluster.agents.stop_kernel(A1, 1, KernelId("k"), 1, grace_s=5)
@@ -63,6 +64,7 @@ async def test_a_stopped_kernel_is_gone_for_good(cluster: OrchestratedCluster, a
     assert agent.machine == {}
 
 
+@pytest.mark.slow
 async def test_a_kernel_nobody_heard_of_is_gone_at_once(cluster: OrchestratedCluster, agent: ActingAgent) -> None:
     assert (await cluster.agents.stop_kernel(A1, 1, KernelId("k"), 1, grace_s=5)).gone
     assert agent.requests["stop"] == 1
@@ -79,6 +81,7 @@ async def test_a_lost_answer_is_lost_after_the_deed(cluster: OrchestratedCluster
     assert agent.running() == ["k"]
 
 
+@pytest.mark.slow
 async def test_silence_ends_requests_that_wait(cluster: OrchestratedCluster, agent: ActingAgent) -> None:
     agent.script.slow = True
     asking = asyncio.ensure_future(cluster.agents.create_kernel(A1, 1, launch()))
@@ -90,6 +93,7 @@ async def test_silence_ends_requests_that_wait(cluster: OrchestratedCluster, age
     assert not cluster.agents.connected(A1)
 
 
+@pytest.mark.slow
 async def test_a_restart_adopts_what_runs_and_a_lost_machine_has_nothing(
     cluster: OrchestratedCluster, agent: ActingAgent
 ) -> None:
@@ -101,6 +105,7 @@ async def test_a_restart_adopts_what_runs_and_a_lost_machine_has_nothing(
     assert (agent.incarnation, agent.running()) == (3, [])
 
 
+@pytest.mark.slow
 async def test_images_follow_the_script(cluster: OrchestratedCluster, agent: ActingAgent) -> None:
     agent.script.pulls, agent.script.broken = {"slow"}, {"bad": "unknown"}
     states = [(await cluster.agents.prepare_image(A1, 1, image)).state for image in ("good", "slow", "bad")]

@@ -89,6 +89,7 @@ async def test_an_outcome_is_waited_for_as_long_as_it_takes() -> None:
     assert await outcome(work(), elapse=clock.advance) == "done"
 
 
+@pytest.mark.slow
 async def test_an_outcome_that_never_comes_fails() -> None:
     clock = VirtualClock()
     with pytest.raises(AssertionError, match="not done after 5 s"):

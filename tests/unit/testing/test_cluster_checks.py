@@ -9,6 +9,8 @@ from sokovan.agent.journal_records import KernelKey
 from sokovan.domain.ids import KernelId
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def test_the_stored_state_is_read() -> None:
     async with OrchestratedCluster.open() as cluster:

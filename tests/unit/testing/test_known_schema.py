@@ -23,6 +23,7 @@ def databases(folder: Path, kind: str) -> list[Database]:
     return [Database(DatabaseSettings(url), clock=SystemClock()) for url in urls]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "file"])
 async def test_a_schema_from_memory_is_the_one_that_an_upgrade_makes(tmp_path: Path, kind: str) -> None:
     upgraded, first, second = databases(tmp_path, kind)

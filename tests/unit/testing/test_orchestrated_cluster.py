@@ -6,6 +6,7 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
+@pytest.mark.slow
 async def test_a_round_that_waits_for_an_agent_lets_time_pass() -> None:
     async with OrchestratedCluster.open() as cluster:
         agent = await cluster.agent("a1")
@@ -16,6 +17,7 @@ async def test_a_round_that_waits_for_an_agent_lets_time_pass() -> None:
         assert cluster.clock.monotonic_ms() > before
 
 
+@pytest.mark.slow
 async def test_time_passes_with_heartbeats_and_rounds() -> None:
     async with OrchestratedCluster.open() as cluster:
         agent = await cluster.agent("a1")
@@ -40,6 +42,7 @@ async def test_settling_gives_up_where_there_is_no_end() -> None:
         cluster.coordinator.tick = tick  # type: ignore[method-assign]  # a stand-in
 
 
+@pytest.mark.slow
 async def test_another_coordinator_leads_when_the_lease_has_run_out() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.tick()

@@ -7,6 +7,7 @@ import pytest
 from sokovan.testing.served_cluster import ServedCluster
 
 
+@pytest.mark.slow
 async def test_a_deployment_serves_after_it_has_converged() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)
@@ -14,6 +15,7 @@ async def test_a_deployment_serves_after_it_has_converged() -> None:
         assert await cluster.statuses() == ["active", "active"]
 
 
+@pytest.mark.slow
 async def test_a_cluster_that_does_not_converge_says_so() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=2)

@@ -42,6 +42,7 @@ def test_anything_else_is_refused(text: str) -> None:
         decode_message(text)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_text_is_a_message_or_refused(text: str) -> None:
     try:

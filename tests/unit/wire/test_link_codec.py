@@ -80,6 +80,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(FRAMES)
 def test_every_frame_is_read_as_it_was_written(frame: Frame) -> None:
     assert decode(encode(frame)) == frame
@@ -92,6 +93,7 @@ def test_any_bytes_are_a_frame_or_malformed(content: bytes) -> None:
             decode(attempt)
 
 
+@pytest.mark.slow
 @given(FRAMES, st.data())
 def test_a_frame_that_was_cut_or_bent_is_a_frame_or_malformed(frame: Frame, data: st.DataObject) -> None:
     content = bytearray(encode(frame))

@@ -104,6 +104,7 @@ ASKED = st.none() | st.integers(0, 3) | st.dictionaries(st.sampled_from("xyz"), 
 PLACES = NAMES | st.builds("{}.{}".format, NAMES, st.sampled_from(["x", "y", "x/y", "x.y"]))
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_what_is_encoded_is_decoded_equal(value: ConfigValue) -> None:
     back = decoded(encoded(value, key="a").encode(), key="a")
@@ -116,6 +117,7 @@ def _sorted(value: Any) -> Any:
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(PLACES, ASKED, max_size=4), max_size=5))
 def test_the_steps_of_any_changes_lead_to_what_was_asked(rounds: list[dict[str, Any]]) -> None:
     keys: dict[str, str] = {}

@@ -67,6 +67,7 @@ def test_a_steady_clock_follows_the_time_of_the_machine_in_the_end() -> None:
         assert clock.now_ms() == machine.wall_ns // 10**6
 
 
+@pytest.mark.slow
 async def test_pending_times_and_leases_outlast_a_jump_of_the_time_of_the_machine() -> None:
     machine = SetClock()
     async with StoredCluster.open(clock=machine.steady()) as cluster:

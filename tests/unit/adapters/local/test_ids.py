@@ -64,6 +64,7 @@ def test_when_a_millisecond_has_no_numbers_left_the_next_one_is_used() -> None:
     assert second[2:12] == 9 * "0" + "6"
 
 
+@pytest.mark.slow
 def test_many_threads_never_get_the_same_id() -> None:
     ids = SortableIds(SetClock(1))
     with ThreadPoolExecutor(8) as threads:

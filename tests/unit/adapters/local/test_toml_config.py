@@ -227,6 +227,7 @@ async def test_a_new_drop_in_is_seen(store: TomlConfig, path: Path) -> None:
     assert state.values == {"a": 1}
 
 
+@pytest.mark.slow
 async def test_a_change_of_the_same_size_within_one_tick_of_the_disk_is_seen(store: TomlConfig, path: Path) -> None:
     put(path, "a = 1\n")
     await store.read()

@@ -25,6 +25,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(TEXTS, VALUES, max_size=6))
 def test_what_is_written_reads_back_equal_and_of_the_same_kinds(values: dict[str, ConfigValue]) -> None:
     back = tomllib.loads(written(values))

@@ -81,6 +81,7 @@ async def test_a_command_that_was_not_entered_cannot_be_waited_for(tmp_path: Pat
         await execution(tmp_path).__aenter__()
 
 
+@pytest.mark.slow
 async def test_many_commands_run_side_by_side(runtime: ProcessRuntime) -> None:
     async def said_by(number: int) -> bytes:
         async with runtime.execute(KernelId("k"), 1, ("echo", str(number)), terminal=False) as command:

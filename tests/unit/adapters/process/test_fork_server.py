@@ -68,6 +68,7 @@ def test_many_kernels_start_at_once(fork_server: ForkServer, tmp_path: Path) -> 
     assert all('"started_ms"' in (tmp_path / str(number) / "state.json").read_text() for number in range(8))
 
 
+@pytest.mark.slow
 def test_the_reason_of_a_failed_start_is_raised(fork_server: ForkServer, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="not on PATH"):
         started(fork_server, tmp_path, environment={"PATH": "/there/is/nothing"})
@@ -100,6 +101,7 @@ def test_a_kernel_starts_from_a_process_with_many_open_files(fork_server: ForkSe
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_killed_fork_server_is_restarted(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_killed_fork_server_is_restarted(
         assert '"started_ms"' in (tmp_path / name / "state.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_request_lost_with_its_fork_server_is_repeated(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +121,7 @@ def test_a_request_lost_with_its_fork_server_is_repeated(
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
+@pytest.mark.slow
 def test_without_a_fork_server_each_shim_starts_by_itself(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +130,7 @@ def test_without_a_fork_server_each_shim_starts_by_itself(
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_shim_that_says_nothing_is_not_waited_for_for_ever(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def layout(tmp_path: Path) -> KernelLayout:
     return made
 
 
+@pytest.mark.slow
 @given(IDS, st.integers(0, 10**6))
 def test_a_folder_name_is_one_plain_part_of_a_path(kernel_id: str, attempt: int) -> None:
     name = folder_name(KernelId(kernel_id), attempt)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from sokovan.adapters.process.orphan_processes import OrphanProcesses, groups_of, strays, traces_of
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.control_groups import ControlGroups
@@ -47,6 +49,7 @@ def numbers(found: list[processes.Process]) -> set[int]:
     return {one.pid for one in found}
 
 
+@pytest.mark.slow
 def test_a_process_is_found_by_all_its_variables_and_so_are_its_children() -> None:
     with process(variables=MARKS) as own, process(variables={**MARKS, "SOKOVAN_ATTEMPT": "2"}), process():
         assert numbers(remains().found()) == {own.pid}
@@ -54,6 +57,7 @@ def test_a_process_is_found_by_all_its_variables_and_so_are_its_children() -> No
         assert not processes.is_alive(own.pid, own.start)
 
 
+@pytest.mark.slow
 def test_a_process_is_found_by_its_session_while_the_leader_is_the_same() -> None:
     with process(FORKS, session=True) as leader:
         assert leader.pid in numbers(remains(pid=leader.pid, pid_start=leader.start).found())
@@ -82,6 +86,7 @@ def test_a_shim_that_lives_is_among_what_remains_of_a_start_that_was_given_up() 
         assert remains(shim_pid=shim.pid, shim_start=shim.start).end() == []
 
 
+@pytest.mark.slow
 def test_a_stray_of_a_kernel_is_found_by_its_limits_alone() -> None:
     limit = f"import resource; resource.setrlimit({processes.MARK_LIMIT}, (0, 0)); "
     with process(limit + WAITS) as stray, process() as other:

@@ -57,6 +57,7 @@ def test_the_errors_of_a_failing_shim_are_raised(tmp_path: Path) -> None:
         started(tmp_path, groups={})
 
 
+@pytest.mark.slow
 def test_a_shim_without_a_place_says_so(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="No such file"):
         started(tmp_path, place=str(tmp_path / "none"))

@@ -44,6 +44,7 @@ async def test_what_has_begun_ends_after_the_threads_are_closed() -> None:
         await threads.run(Work.LOOK, print)
 
 
+@pytest.mark.slow
 async def test_a_runtime_looks_and_ends_while_every_start_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

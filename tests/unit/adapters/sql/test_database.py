@@ -182,6 +182,7 @@ async def test_readers_of_a_file_do_not_wait_for_the_writer(tmp_path: Path) -> N
         assert await count(cluster, "x") == 1
 
 
+@pytest.mark.slow
 def test_two_threads_write_to_one_file_one_after_the_other(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(made(url))

@@ -80,6 +80,7 @@ async def test_a_second_upgrade_changes_nothing_and_a_check_is_content(
         await database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["0003", "base"])
 async def test_an_old_or_empty_database_is_refused_with_what_to_do(revision: str) -> None:
     database = await _opened("sqlite://")
@@ -92,6 +93,7 @@ async def test_an_old_or_empty_database_is_refused_with_what_to_do(revision: str
         await database.close()
 
 
+@pytest.mark.slow
 async def test_a_migration_that_fails_leaves_the_schema_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     database = await _opened("sqlite://")
     try:

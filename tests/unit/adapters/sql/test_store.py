@@ -102,6 +102,7 @@ async def test_callers_that_come_together_share_a_transaction() -> None:
     assert len(batches) <= 3
 
 
+@pytest.mark.slow
 async def test_a_commit_that_was_not_heard_of_is_not_done_twice(url: str) -> None:
     async with flaky(url) as (cluster, database):
         database.breaks_after_commit = 1
@@ -132,6 +133,7 @@ async def test_what_fails_strangely_after_the_commit_of_many_is_done_for_none_ag
         assert sorted(event.at_ms for event in await published(cluster)) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 async def test_work_that_did_not_commit_is_done_again_from_the_beginning(url: str) -> None:
     async with flaky(url) as (cluster, database):
         database.breaks_before_commit = 3
@@ -148,6 +150,7 @@ async def test_both_faults_one_after_the_other_do_it_once(url: str) -> None:
         assert [event.at_ms for event in await published(cluster)] == [2]
 
 
+@pytest.mark.slow
 async def test_an_unavailable_database_is_reported_in_time(url: str) -> None:
     async with flaky(url, QUICK) as (cluster, database):
         database.breaks_before_commit = 10**6
@@ -296,6 +299,7 @@ async def large(unit: UnitOfWork) -> None:
     await unit.emit([NoticeIssued(at_ms=1, topic="t", about="x" * 100_000)])
 
 
+@pytest.mark.slow
 async def test_a_full_disk_is_given_up_soon_reported_and_then_fails_at_once(tmp_path: Path) -> None:
     reported: list[str] = []
     async with full_disk(str(tmp_path / "state.db"), reported) as (store, fill):
@@ -314,6 +318,7 @@ async def test_a_full_disk_is_given_up_soon_reported_and_then_fails_at_once(tmp_
         await asyncio.gather(*(store.run(large) for _ in range(20)))
 
 
+@pytest.mark.slow
 async def test_while_writes_fail_one_attempt_at_a_time_probes_the_database(url: str) -> None:
     async with flaky(url, QUICK) as (cluster, database):
         database.breaks_before_commit = 10**6

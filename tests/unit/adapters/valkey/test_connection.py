@@ -88,6 +88,7 @@ async def test_the_pause_between_attempts_grows_to_its_bound_and_no_further() ->
     assert RETRY_S_MAX / 2 < pauses[-1] <= RETRY_S_MAX
 
 
+@pytest.mark.slow
 async def test_a_server_that_stands_still_costs_no_more_than_the_deadline() -> None:
     with ValkeyServer() as server:
         link = Link(server.url, deadline_s=0.2)

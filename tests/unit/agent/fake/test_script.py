@@ -43,6 +43,7 @@ def test_other_work_takes_the_configured_time() -> None:
     assert script_of(["python", "train.py"], work_s=60.0) == KernelScript(60.0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(), max_size=4))
 def test_any_command_has_a_script(command: list[str]) -> None:
     simulated = script_of(command)

@@ -216,6 +216,7 @@ async def test_a_command_ends_if_the_manager_cannot_be_reached(rig: Rig) -> None
     assert rig.opened == []
 
 
+@pytest.mark.slow
 async def test_there_is_an_end_to_how_many_run_at_once(rig: Rig) -> None:
     tasks = [rig.runs() for _ in range(STREAMS_MAX)]
     for _ in tasks:

@@ -275,6 +275,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made, key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_a_manager_with_tls_is_linked_to_only_if_its_certificate_is_trusted(
     certificate: tuple[Path, Path], trusted: bool

@@ -31,6 +31,7 @@ def test_what_a_client_wrote_cannot_forge_a_line() -> None:
     assert entry.detail["note"] == "\ufffd"
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_was_done_and_what_was_denied_is_written_down(api: ApiHarness) -> None:
     body = {"name": "audited"}
@@ -47,6 +48,7 @@ async def test_what_was_done_and_what_was_denied_is_written_down(api: ApiHarness
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_trail_holds_together(api: ApiHarness) -> None:
     assert await api.cluster.store.read(lambda unit: unit.audit.first_broken()) is None

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH, SOUTH, DOMAIN_ADMIN = member("north"), member("south"), domain_admin("north")
 
 
+@pytest.mark.slow
 async def test_each_caller_sees_own_or_administered_deployments(api: ApiHarness) -> None:
     await create(api, "seen", NORTH)
     seen = {user: (await api.get("/deployments/seen", user=user)).status_code for user in (NORTH, SOUTH, DOMAIN_ADMIN)}
@@ -19,6 +20,7 @@ async def test_each_caller_sees_own_or_administered_deployments(api: ApiHarness)
     assert (await api.get(f"/deployments?user={NORTH}", user=SOUTH)).json()["items"] == []
 
 
+@pytest.mark.slow
 async def test_a_name_that_two_projects_have_is_ambiguous_to_an_administrator(api: ApiHarness) -> None:
     await create(api, "twice", NORTH)
     await create(api, "twice", SOUTH)

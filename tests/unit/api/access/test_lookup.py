@@ -39,6 +39,7 @@ def test_a_filter_for_what_the_caller_does_not_see_leaves_nothing() -> None:
     assert visible_filter(DOMAIN_ADMIN, SessionFilter(user="bob")) == SessionFilter(user="bob", domain="north")
 
 
+@pytest.mark.slow
 async def test_a_session_is_found_by_id_name_and_prefix_if_visible() -> None:
     async with StoredCluster.open() as cluster:
         for name, user, domain in (("s-1", "alice", "north"), ("s-2", "bob", "north"), ("t-3", "carl", "south")):

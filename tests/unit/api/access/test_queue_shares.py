@@ -14,6 +14,7 @@ async def put(api: ApiHarness, name: str, **fields: Any) -> tuple[int, str]:
     return answer.status_code, answer.json().get("code", "")
 
 
+@pytest.mark.slow
 async def test_a_tree_of_guarantees_is_built_from_the_top(api: ApiHarness) -> None:
     child = {"parent": "top", "guarantee": {"cpu": 3}}
     assert await put(api, "top") == (201, "")
@@ -26,6 +27,7 @@ async def test_a_tree_of_guarantees_is_built_from_the_top(api: ApiHarness) -> No
     assert (await api.get("/queues/top")).json()["guarantee"] == {"cpu": "5"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "alone"])
 async def test_queues_below_the_root_share_the_whole_cluster(api: ApiHarness, name: str) -> None:
     status, _ = await put(api, name, guarantee={"cpu": 1000}, deserved={"cpu": 2000}, reclaimable=False)

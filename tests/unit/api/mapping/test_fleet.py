@@ -61,6 +61,7 @@ def test_a_queue_that_was_got_can_be_put_back() -> None:
     assert queue_view(QUEUE).capability == {"cpu": "8.5", "cuda.device": "0"}
 
 
+@pytest.mark.slow
 def test_the_root_queue_has_limits_and_cannot_be_closed() -> None:
     assert queue_of(QueueBody(name="root", capability={"cpu": 4}), None).capability["cpu"] == 4000
     with pytest.raises(InvalidSpec, match="the root queue cannot be closed"):

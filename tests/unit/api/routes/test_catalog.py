@@ -23,6 +23,7 @@ ITEMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "body", "change"), ITEMS)
 async def test_an_item_is_made_shown_listed_changed_and_removed(
     api: ApiHarness, path: str, body: dict[str, Any], change: dict[str, Any]

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH, SOUTH = member("north"), member("south")
 
 
+@pytest.mark.slow
 async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api: ApiHarness) -> None:
     body = {"command": ["true"], "resources": {"cpu": 1}}
     plan = (await api.call("POST", "/sessions/plan", json=body, user=NORTH)).json()
@@ -22,6 +23,7 @@ async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api
     assert (await api.get("/sessions", user=NORTH)).json()["items"] == []
 
 
+@pytest.mark.slow
 async def test_a_plan_of_a_bad_request_is_refused_like_the_request(api: ApiHarness) -> None:
     answer = await api.call("POST", "/sessions/plan", json={"size": 0, "command": ["x"]}, user=NORTH)
     assert answer.status_code == 422

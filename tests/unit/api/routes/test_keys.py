@@ -22,6 +22,7 @@ async def make(api: ApiHarness, owner: str, user: str, **fields: Any) -> Any:
     return await api.call("POST", "/keys", json={"user": owner, **fields}, user=user)
 
 
+@pytest.mark.slow
 async def test_a_new_key_opens_at_once_and_its_token_is_shown_this_once(api: ApiHarness) -> None:
     answer = await make(api, NORTH, NORTH)
     key = answer.json()
@@ -35,6 +36,7 @@ async def test_a_new_key_opens_at_once_and_its_token_is_shown_this_once(api: Api
     assert all("token" not in one for one in listed)
 
 
+@pytest.mark.slow
 async def test_the_store_holds_nothing_that_opens(api: ApiHarness) -> None:
     token = (await make(api, NORTH, NORTH)).json()["token"]
     secret = token.rpartition(".")[2]

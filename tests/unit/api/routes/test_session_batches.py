@@ -28,6 +28,7 @@ async def sent(api: ApiHarness, *bodies: dict[str, Any] | bytes, key: str = "", 
     return found
 
 
+@pytest.mark.slow
 async def test_each_line_is_a_session_and_a_bad_one_is_refused_alone(api: ApiHarness) -> None:
     bad: list[dict[str, Any] | bytes] = [
         {**BODY, "sise": 2},
@@ -48,6 +49,7 @@ async def test_each_line_is_a_session_and_a_bad_one_is_refused_alone(api: ApiHar
     assert (shown["name"], shown["status"]) == ("batch-b", "pending")
 
 
+@pytest.mark.slow
 async def test_the_same_key_returns_the_same_sessions(api: ApiHarness) -> None:
     first = await sent(api, BODY, {**BODY, "size": 2}, key="k1")
     again = await sent(api, BODY, {**BODY, "size": 2}, key="k1")

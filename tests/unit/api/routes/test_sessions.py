@@ -34,6 +34,7 @@ async def ids(api: ApiHarness, query: str = "", user: str = NORTH) -> list[str]:
         cursor = f"&cursor={page['next']}"
 
 
+@pytest.mark.slow
 async def test_a_session_is_submitted_and_says_where_it_is(api: ApiHarness) -> None:
     answer = await api.call("POST", "/sessions", json={**BODY, "name": "submitted"}, user=NORTH)
     view = answer.json()
@@ -44,6 +45,7 @@ async def test_a_session_is_submitted_and_says_where_it_is(api: ApiHarness) -> N
     assert (await api.get(answer.headers["location"], bare=True, user=NORTH)).json()["id"] == view["id"]
 
 
+@pytest.mark.slow
 async def test_the_same_key_with_the_same_body_is_the_same_session(api: ApiHarness) -> None:
     headers = {"idempotency-key": "once"}
     first = await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
@@ -121,6 +123,7 @@ async def test_an_unknown_queue_or_scaling_group_is_an_error_with_the_nearest_na
         assert (answer.status_code, answer.json()["code"], answer.json()["hint"]) == (404, "not-found", hint)
 
 
+@pytest.mark.slow
 async def test_a_list_is_filtered_by_its_parameters(api: ApiHarness) -> None:
     await api.cluster.put(Queue(QueueName("filtering")))
     await api.submit("filter-a", NORTH, queue="filtering", called="same")
@@ -133,6 +136,7 @@ async def test_a_list_is_filtered_by_its_parameters(api: ApiHarness) -> None:
     assert await ids(api, "queue=filtering&scaling_group=default") == ["filter-b", "filter-a"]
 
 
+@pytest.mark.slow
 async def test_a_list_is_filtered_by_labels_on_every_page(api: ApiHarness) -> None:
     for number in range(6):
         labels = {"team": "vision" if number % 2 else "audio", **({"nightly": ""} if number < 3 else {})}
@@ -235,6 +239,7 @@ async def test_only_a_waiting_session_is_cancelled(api: ApiHarness) -> None:
     assert (await api.cluster.session("started")).status is SessionStatus.RUNNING
 
 
+@pytest.mark.slow
 async def test_no_user_ends_sessions_of_others(api: ApiHarness) -> None:
     await api.run("precious", NORTH)
     for user in (SOUTH, domain_admin("south")):
@@ -279,6 +284,7 @@ async def test_a_list_has_the_first_kernels_of_a_session_and_counts_of_all(api: 
         assert (view["agents"], view["exited"]) == (0, 0)
 
 
+@pytest.mark.slow
 async def test_an_array_is_submitted_shown_listed_and_ended_as_one(api: ApiHarness) -> None:
     body = {**BODY, "name": "sweep", "array": "0-4:2%1"}
     headers = {"idempotency-key": "sweep-once"}
@@ -304,6 +310,7 @@ async def test_an_array_is_submitted_shown_listed_and_ended_as_one(api: ApiHarne
     assert (await api.get("/arrays?status=pending", user=NORTH)).json()["items"] == []
 
 
+@pytest.mark.slow
 async def test_arrays_of_others_are_not_found(api: ApiHarness) -> None:
     await api.call("POST", "/sessions", json={**BODY, "name": "theirs", "array": "0-1"}, user=NORTH)
     assert (await api.get("/arrays/theirs", user=SOUTH)).status_code == 404

@@ -19,6 +19,7 @@ from tests.unit.api.api_harness import PEPPER, ApiHarness, domain_admin, member
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_alive_ready_and_healthy(api: ApiHarness) -> None:
     assert (await api.get("/livez", user=None)).text == "ok\n"
     ready = await api.get("/readyz", user=member("north"))
@@ -35,6 +36,7 @@ async def test_alive_ready_and_healthy(api: ApiHarness) -> None:
     }
 
 
+@pytest.mark.slow
 async def test_not_ready_while_the_store_cannot_be_written(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(_work: Any, **_options: Any) -> object:
         raise StoreUnavailable("writes fail: database or disk is full")

@@ -120,6 +120,7 @@ CALLS: list[Call[Any]] = [
 CATALOG = ("scaling-groups", "queues", "images", "domains", "groups", "users", "policies")
 
 
+@pytest.mark.slow
 async def test_every_promised_operation_is_there_and_no_other(api: ApiHarness) -> None:
     promised = set(PROMISED.split("\n")[1:-1])
     for kind in CATALOG:
@@ -130,6 +131,7 @@ async def test_every_promised_operation_is_there_and_no_other(api: ApiHarness) -
     assert len(found) == len(set(found))
 
 
+@pytest.mark.slow
 async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHarness) -> None:
     paths = [one.path for one in every_operation(api.app.state.context, dict)]
     for exact, general in (

@@ -21,6 +21,7 @@ async def put_user(api: ApiHarness, name: str, user: str = DOMAIN_ADMIN, **field
     return (await api.call("PUT", f"/users/{name}", json=body, user=user)).status_code
 
 
+@pytest.mark.slow
 async def test_a_domain_admin_creates_users_and_groups_of_the_own_domain(api: ApiHarness) -> None:
     assert await put_user(api, "ann") == 201
     assert await put_user(api, "ben", role="domain-admin", groups=["north-group"]) == 201
@@ -30,6 +31,7 @@ async def test_a_domain_admin_creates_users_and_groups_of_the_own_domain(api: Ap
     assert (await api.call("DELETE", "/users/ben", user=DOMAIN_ADMIN)).status_code == 204
 
 
+@pytest.mark.slow
 async def test_the_keys_of_a_user_are_revoked_with_the_user(api: ApiHarness) -> None:
     await put_user(api, "leaver")
     for name in ("leaver", "leaver-2"):
@@ -130,6 +132,7 @@ async def test_domains_and_policies_are_for_administrators(api: ApiHarness) -> N
         assert (await api.call("PUT", f"/{path}", json=body, user=DOMAIN_ADMIN)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_further_user_needs_agents_that_isolate_their_kernels_or_a_setting() -> None:
     for setting, status in ((False, 409), (True, 201)):
         async with api_harness(several_users_without_isolation=setting) as api:

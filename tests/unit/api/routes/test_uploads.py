@@ -25,6 +25,7 @@ async def put(api: ApiHarness, content: bytes, *, user: str = NORTH, headers: di
     return await api.call("PUT", path, content=content, headers=headers or BINARY, user=user)
 
 
+@pytest.mark.slow
 async def test_an_upload_is_completed_and_used_by_its_owner_only(api: ApiHarness) -> None:
     text = json.dumps({"files": [{"path": "a", "digest": digest_of(b"x"), "size": 1}]}).encode()
     assert (await put(api, text)).json()["received"] == len(text)
@@ -39,6 +40,7 @@ async def test_an_upload_is_completed_and_used_by_its_owner_only(api: ApiHarness
     assert (await api.call("POST", "/sessions", json=body, user=SOUTH)).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_body_is_content_and_not_too_much_of_it(api: ApiHarness) -> None:
     assert (await put(api, b"{}", headers={"Content-Type": "application/json"})).status_code == 415
     assert (await put(api, b"x" * (600 << 10))).status_code == 422

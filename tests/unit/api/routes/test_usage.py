@@ -25,6 +25,7 @@ async def seen(api: ApiHarness, user: str, query: str = "") -> list[tuple[str, s
     return [(item["kind"], item["name"]) for item in items]
 
 
+@pytest.mark.slow
 async def test_callers_see_their_own_usage_their_groups_and_all_queues(api: ApiHarness) -> None:
     for scope, name in (
         (UsageScope.USER, NORTH), (UsageScope.USER, SOUTH), (UsageScope.GROUP, "north-group"),
@@ -38,6 +39,7 @@ async def test_callers_see_their_own_usage_their_groups_and_all_queues(api: ApiH
     assert {("user", SOUTH), ("user", "removed"), *own} <= set(await seen(api, ADMIN))
 
 
+@pytest.mark.slow
 async def test_usage_is_weighted_by_slot_and_divided_by_the_weight_of_the_owner(api: ApiHarness) -> None:
     await used(api, UsageScope.GROUP, "north-group", 600)
     body = {"name": "north-group", "domain": "north", "weight": 3}

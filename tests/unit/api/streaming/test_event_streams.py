@@ -52,6 +52,7 @@ async def test_an_event_has_a_name_a_number_and_one_line_of_data() -> None:
     assert sse("log", {}) == b"event: log\ndata: {}\n\n"
 
 
+@pytest.mark.slow
 async def test_a_silent_stream_says_that_it_is_alive(api: ApiHarness) -> None:
     async with api.stream("/events") as stream:
         assert await stream.block() == ": connected"
@@ -60,6 +61,7 @@ async def test_a_silent_stream_says_that_it_is_alive(api: ApiHarness) -> None:
         assert stream.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.slow
 async def test_who_hangs_up_leaves_nothing_behind(api: ApiHarness) -> None:
     async with api.stream("/events") as stream:
         await stream.block()
@@ -127,11 +129,13 @@ async def test_a_source_that_waits_is_woken_by_time_alone(api: ApiHarness) -> No
     assert await said(api, source) == ["event: a\ndata: 1\n\n"]
 
 
+@pytest.mark.slow
 async def test_a_stream_does_not_last_for_ever() -> None:
     async with api_harness(streams=quick(lasts_s_max=0.05)) as api, api.stream("/events") as stream:
         assert await stream.rest() == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_stops_ends_its_streams() -> None:
     async with api_harness() as api, api.stream("/events") as stream:
         await stream.block()

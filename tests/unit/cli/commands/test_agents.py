@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from sokovan.wire.api.fleet import AgentFailureView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.agent_views import AGENT
@@ -17,6 +19,7 @@ def test_agents_are_listed_with_their_usage(server: CannedServer, sokovan: Sokov
     assert out.splitlines()[1].split()[:8] == ["gpu2", "ALIVE", "up", "default", "5", "5/8", "40/192", "300GiB/2TiB"]
 
 
+@pytest.mark.slow
 def test_agents_that_are_gone_are_listed_only_on_request(server: CannedServer, sokovan: Sokovan) -> None:
     fake_label = {"sokovan.fake": "yes"}
     agents = [
@@ -41,6 +44,7 @@ def test_an_agent_is_shown_with_its_labels(server: CannedServer, sokovan: Sokova
     assert json.loads(sokovan("agent", "show", "gpu2", "--json")[1])["kernels"] == 5
 
 
+@pytest.mark.slow
 def test_a_failing_agent_is_shown_with_reason_and_failures(server: CannedServer, sokovan: Sokovan) -> None:
     when, reason = "2030-01-01T00:00:00.000Z", "1 session in a row could not be started: creation-refused"
     failure = AgentFailureView(at=when, code="creation-refused", session="s1", user="eve", detail="disk full")

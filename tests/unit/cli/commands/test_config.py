@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
@@ -19,6 +21,7 @@ def test_every_value_has_an_origin(server: CannedServer, sokovan: Sokovan, tmp_p
     assert "ORIGIN" not in sokovan("config", "show")[1]
 
 
+@pytest.mark.slow
 def test_the_key_is_never_shown(server: CannedServer, sokovan: Sokovan) -> None:
     for form in ("table", "wide", "json", "yaml", "csv", "jsonl"):
         assert "secret" not in sokovan("config", "show", "-o", form)[1]

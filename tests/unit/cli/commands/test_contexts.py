@@ -13,6 +13,7 @@ from sokovan.sdk.config import config_path, read_config
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
+@pytest.mark.slow
 def test_a_context_is_added_used_listed_and_removed(
     server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

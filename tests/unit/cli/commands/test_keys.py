@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 KEY = {"access_key": "AK-1", "user": "ada", "policy": None, "active": True}
@@ -35,6 +37,7 @@ def test_a_key_is_revoked_after_a_confirmation(server: CannedServer, sokovan: So
     assert sokovan("key", "rm", "AK-1", "--yes") == (0, "", "API key AK-1 revoked\n")
 
 
+@pytest.mark.slow
 def test_the_quota_of_a_key_is_set_and_removed(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("PUT keys/AK-1", {**KEY, "policy": "q"})
     assert sokovan("key", "set", "AK-1", "--quota", "q") == (0, "", "API key AK-1 has quota q\n")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 CHANGE = {"applied": True, "hypernodes": 2, "agents": 3, "unplaced": 1, "violation_count": 0, "violations": []}
@@ -39,6 +41,7 @@ TREE = [
 VIEW = {"tiers": [], "hypernodes": [], "tree": TREE}
 
 
+@pytest.mark.slow
 def test_the_topology_is_shown_as_a_tree(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET topology", VIEW)
     status, out, _ = sokovan("topology", "show")

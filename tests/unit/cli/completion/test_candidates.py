@@ -42,6 +42,7 @@ def test_every_command_is_a_candidate(command: str) -> None:
     assert command.rsplit(maxsplit=1)[-1] in (words(*command.split()) or ())
 
 
+@pytest.mark.slow
 def test_options_are_those_of_the_command() -> None:
     assert words("logs", "--f") == ["--follow"]
     assert words("session", "show", "--wa") == ["--watch"]
@@ -115,6 +116,7 @@ def test_the_help_does_not_mention_it(sokovan: Sokovan) -> None:
     assert "__complete" not in sokovan("help")[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", ["'lo'", "'session', ''", "'ps', '-o'"])
 def test_static_candidates_load_no_client(typed: str) -> None:
     statement = f"import sys; sys.argv = ['sokovan', '__complete', {typed}]; from sokovan.cli.main import main; main()"

@@ -89,6 +89,7 @@ def test_fish_shows_names_with_their_meanings(tmp_path: Path) -> None:
     assert "ddp\tRUNNING" in run(tmp_path, [shell("fish"), "--no-config", "-c"], script)
 
 
+@pytest.mark.slow
 def test_a_real_bash_completes_a_real_command() -> None:
     folder = Path(sys.executable).parent
     script = bash("sokovan session hi", cursor=2)

@@ -27,6 +27,7 @@ def run(path: Path | str, *, as_json: bool = False, only: str | None = None) -> 
     return audit(address, json=as_json, only=only)
 
 
+@pytest.mark.slow
 def test_every_law_that_holds_is_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(file) == 0
     out, err = capsys.readouterr()
@@ -36,6 +37,7 @@ def test_every_law_that_holds_is_one_line(file: Path, capsys: pytest.CaptureFixt
     assert err == f"sqlite:///{file}: {len(INVARIANTS)} pass, 0 fail\n"
 
 
+@pytest.mark.slow
 def test_a_broken_law_names_its_rows(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     overcharge(file)
     assert run(file) == 1
@@ -51,18 +53,21 @@ def test_a_broken_law_names_its_rows(file: Path, capsys: pytest.CaptureFixture[s
     assert err.endswith("17 pass, 1 fail\n")
 
 
+@pytest.mark.slow
 def test_values_that_would_run_together_are_quoted(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(file, "INSERT INTO owner_usage VALUES ('user', 'two words' || char(27) || '[31m', 'cpu', 1, 0)")
     assert run(file, only="I1") == 1
     assert "scope=user name='two words\\x1b[31m' slot=cpu kept=1 counted=0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_missing_value_is_a_dash(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(file, "UPDATE sessions SET cause = 'bored', result = 'failure'")
     assert run(file, only="I10") == 1
     assert "session_id=s1 status=running cause=bored first_cause=-" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_many_rows_are_counted_and_not_all_printed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(
         file,
@@ -84,6 +89,7 @@ def test_only_some_laws_may_be_asked_for(file: Path, capsys: pytest.CaptureFixtu
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["I2", "I7"]
 
 
+@pytest.mark.slow
 def test_with_json_standard_output_is_one_document(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     overcharge(file)
     assert run(file, as_json=True, only="I1,I2") == 1
@@ -185,6 +191,7 @@ def test_a_reader_that_has_enough_leaves_no_traceback(file: Path) -> None:
     assert "Traceback" not in message
 
 
+@pytest.mark.slow
 def test_the_command_line_hands_its_options_over(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["audit", "--store", f"sqlite:///{file}", "--only", "I7", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True

@@ -19,6 +19,7 @@ def file(tmp_path: Path) -> Path:
     return little_store(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_current_store_is_0(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(f"sqlite:///{file}", json=False) == 0
     out, err = capsys.readouterr()
@@ -27,6 +28,7 @@ def test_a_current_store_is_0(file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert err == ""
 
 
+@pytest.mark.slow
 def test_an_old_schema_exits_with_1_and_a_hint(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     take_back(file, "0002")
     assert check(f"sqlite:///{file}", json=False) == 1

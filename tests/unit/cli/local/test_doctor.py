@@ -34,6 +34,7 @@ def test_a_missing_requirement_is_a_failure(sokovan: Sokovan, monkeypatch: pytes
     assert json.loads(out)[1] == {"name": "disk", "ok": False, "detail": "0.1 GiB free", "hint": "make room"}
 
 
+@pytest.mark.slow
 def test_this_machine_can_be_checked(sokovan: Sokovan) -> None:
     status, out, _ = sokovan("doctor", "--json")
     assert status in {0, 1}

@@ -31,6 +31,7 @@ def test_an_unmet_expectation_is_the_exit_status_1(sokovan: Sokovan, tmp_path: P
     assert sokovan("simulate", str(tmp_path / "f.yaml"))[0] == 1
 
 
+@pytest.mark.slow
 def test_flags_may_stand_before_and_after_the_files(sokovan: Sokovan, file: str) -> None:
     for words in (("--json", "--explain", file), (file, "--explain", "--json"), ("--json", file, "--explain")):
         status, out, _ = sokovan("simulate", *words)
@@ -38,6 +39,7 @@ def test_flags_may_stand_before_and_after_the_files(sokovan: Sokovan, file: str)
         assert json.loads(out)[0]["verdicts"][0]["code"] == "PLACED"
 
 
+@pytest.mark.slow
 def test_snapshots_are_saved_and_replayed(sokovan: Sokovan, file: str, tmp_path: Path) -> None:
     assert sokovan("simulate", file, "--save", str(tmp_path / "saved"))[0] == 0
     status, out, _ = sokovan("simulate", "--snapshot", str(tmp_path / "saved" / "001-s.json"))

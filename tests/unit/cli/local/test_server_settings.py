@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 SETTINGS = {
@@ -23,6 +25,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 def test_the_settings_of_the_server_have_their_source(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET settings", SETTINGS)
     status, out, err = sokovan("config", "server")
@@ -35,6 +38,7 @@ def test_the_settings_of_the_server_have_their_source(server: CannedServer, soko
     assert json.loads(sokovan("config", "server", "--json")[1]) == SETTINGS["settings"]
 
 
+@pytest.mark.slow
 def test_a_file_is_checked_without_a_server(sokovan: Sokovan, tmp_path: Path) -> None:
     file = tmp_path / "lab.toml"
     file.write_text("[scheduler]\nbatch_max = 7\n", encoding="utf-8")

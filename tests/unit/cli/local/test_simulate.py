@@ -175,6 +175,7 @@ def test_a_replay_explains_too(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "last  NOT_ENOUGH_FREE  WAIT\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_replay_in_json_is_the_plan_and_of_several_files_a_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

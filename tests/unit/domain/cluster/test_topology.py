@@ -122,12 +122,14 @@ def test_the_highest_tier_is_still_a_tier() -> None:
     assert HyperNodeTree(["a"], [HyperNode("r", TIER_MAX, ("a",))]).root_tier == TIER_MAX + 1
 
 
+@pytest.mark.slow
 def test_a_long_chain_on_one_tier_is_refused_as_fast_as_it_is_read() -> None:
     chain = [HyperNode(f"r{number}", 1, (f"r{number + 1}",)) for number in range(20_000)]
     with pytest.raises(InvalidTopology, match="'r0' of tier 1 has a member 'r1' of tier 1"):
         HyperNodeTree(["a"], [*chain, HyperNode("r20000", 1, ("a",))])
 
 
+@pytest.mark.slow
 def test_a_long_circle_is_named_as_one_and_cut_short() -> None:
     circle = [HyperNode(f"r{number}", 1, (f"r{(number + 1) % 20_000}",)) for number in range(20_000)]
     with pytest.raises(InvalidTopology, match="is part of a cycle: 'r0 in r19999 in r19998") as refusal:

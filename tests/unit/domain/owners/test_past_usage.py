@@ -39,6 +39,7 @@ def test_half_of_a_half_life_is_the_square_root_of_a_half() -> None:
     assert abs(decay(HOUR // 2, HOUR) ** 2 - (ONE * ONE >> 1)) < ONE << 8
 
 
+@pytest.mark.slow
 def test_decay_never_grows_over_the_seconds_of_a_few_half_lives() -> None:
     faded = [decay(age, 997) for age in range(3 * 997)]
     assert all(later <= earlier for earlier, later in pairwise(faded))
@@ -67,6 +68,7 @@ def test_the_value_of_a_row_is_that_of_the_formula(record: UsageRecord, age: int
     assert abs(Fraction(found, ONE) - expected) <= Fraction(1, 10**6) * (1 + expected)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**9), st.integers(0, 10**4), st.lists(st.integers(0, 10**6), max_size=30))
 def test_it_does_not_matter_how_often_a_row_is_brought_up_to_date(amount: int, held: int, steps: list[int]) -> None:
     half_life = 500_000

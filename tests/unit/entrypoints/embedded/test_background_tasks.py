@@ -74,6 +74,7 @@ async def test_an_agent_that_has_a_link_is_said_without_more(tmp_path: Path) -> 
     assert "NOT LINKED" not in summary
 
 
+@pytest.mark.slow
 async def test_an_agent_without_a_link_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_tasks, "LINK_TIMEOUT_S", 1.0)
     logged: list[str] = []

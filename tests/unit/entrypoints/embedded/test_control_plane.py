@@ -24,6 +24,8 @@ from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, Manager
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.testing.stored_cluster import StoredCluster
 
+pytestmark = pytest.mark.slow
+
 
 def manager_options(url: str, **changes: object) -> ManagerOptions:
     given: dict[str, object] = {
@@ -49,7 +51,6 @@ async def url(tmp_path: Path) -> str:
     return found
 
 
-@pytest.mark.slow
 async def test_a_session_submitted_here_runs_on_a_fake_agent_there(url: str) -> None:
     plane = ControlPlane(manager_options(url, fake_agents=FleetShape(count=2, gpus=1)))
     try:
@@ -107,7 +108,6 @@ async def test_the_agent_of_this_machine_is_linked_when_the_manager_is_ready(url
         await asyncio.to_thread(plane.stop)
 
 
-@pytest.mark.slow
 async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

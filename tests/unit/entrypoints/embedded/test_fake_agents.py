@@ -33,6 +33,7 @@ async def racks(cluster: StoredCluster) -> dict[str, int]:
     return {node.name: len(node.members) for one in found for node in one.hypernodes}
 
 
+@pytest.mark.slow
 async def test_agents_stand_in_racks_once_all_have_enrolled() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=20, gpus=8))
@@ -42,6 +43,7 @@ async def test_agents_stand_in_racks_once_all_have_enrolled() -> None:
         assert await racks(cluster) == {"r00": 8, "r01": 8, "r02": 4, "fake": 3}
 
 
+@pytest.mark.slow
 async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=20, gpus=8))
@@ -52,6 +54,7 @@ async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
         assert agents[AgentId("r00n0")].available_slots["cuda.device"] == 4
 
 
+@pytest.mark.slow
 async def test_racks_below_the_root_of_an_earlier_version_are_replaced() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=8, gpus=8))
@@ -130,6 +133,7 @@ async def test_who_is_lost_already_and_holds_nothing_is_lost_once() -> None:
         assert await declare_previous_fakes_lost(cluster.store, None) == 0
 
 
+@pytest.mark.slow
 async def test_a_later_fleet_uses_the_same_names_again_and_what_was_drained_stays_so() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=2, gpus=0))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 
+import pytest
+
 from sokovan.entrypoints.embedded.gc_tuning import EVERY_S, OLDEST, SHARE, collect_periodically, deferred_gc
 from sokovan.testing.clock import VirtualClock
 
 
+@pytest.mark.slow
 def test_the_oldest_objects_are_left_to_the_clock_only_as_long_as_it_lasts() -> None:
     before = gc.get_threshold()
     with deferred_gc():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.prometheus import PrometheusTelemetry
@@ -21,6 +22,7 @@ async def test_a_consistent_store_gives_zeros_and_no_log_line() -> None:
         await auditor.close()
 
 
+@pytest.mark.slow
 async def test_a_violated_invariant_is_counted_and_logged() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")

@@ -36,6 +36,7 @@ def test_an_address_of_another_machine_is_an_error_with_a_hint() -> None:
     assert "--port" in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_small_answers_are_sent_at_once() -> None:
     """Without this option each of them waits for the client's delayed acknowledgement."""
     seen: list[int] = []
@@ -56,6 +57,7 @@ async def test_small_answers_are_sent_at_once() -> None:
     assert seen == [1]
 
 
+@pytest.mark.slow
 async def test_an_app_answers_while_it_is_served_and_not_afterwards() -> None:
     app = FastAPI()
     app.get("/livez")(lambda: {"status": "ok"})

@@ -83,6 +83,7 @@ def test_the_command_line_has_no_secret(tmp_path: Path) -> None:
     assert words[words.index("--token-file") + 1] == str(tmp_path / "token")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("port", [0, 1])
 def test_a_port_is_taken_from_the_proxy_of_a_killed_server(tmp_path: Path, port: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -31,6 +31,7 @@ def test_processes_may_share_a_port() -> None:
             assert second.getsockname()[1] == port
 
 
+@pytest.mark.slow
 async def test_a_proxy_without_its_manager_serves_from_its_disk(tmp_path: Path) -> None:
     lines: list[str] = []
     ready = asyncio.Event()

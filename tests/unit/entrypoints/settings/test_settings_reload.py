@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -27,6 +29,7 @@ async def until(holds: Callable[[], object]) -> None:
             await QuickClock().sleep(0.001)
 
 
+@pytest.mark.slow
 async def test_a_change_is_logged_applied_and_its_groups_are_stored(tmp_path: Path) -> None:
     file, clock = tmp_path / "sokovan.toml", QuickClock()
     logged: list[str] = []
@@ -51,6 +54,7 @@ async def test_a_change_is_logged_applied_and_its_groups_are_stored(tmp_path: Pa
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_a_group_that_is_stored_already_is_not_written_again() -> None:
     async with StoredCluster.open() as cluster:
         groups = {GPU: ScalingGroup(GPU, scheduler="lifo")}

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
+import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -89,6 +90,7 @@ async def test_who_sends_no_head_or_half_of_one_is_cut_off_in_time() -> None:
         assert await answer(host, port, b"GET /slow HTTP/1.1\r\nHost: x\r\n") == b""
 
 
+@pytest.mark.slow
 async def test_who_does_not_send_the_promised_body_is_cut_off_in_time() -> None:
     async with serving(body_s=0.2) as (host, port, _):
         head = b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
@@ -114,6 +116,7 @@ async def test_a_head_without_end_is_refused() -> None:
         assert found == b"" or found.startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.slow
 async def test_a_response_may_take_longer_than_the_limits_of_requests() -> None:
     async with serving(VirtualClock()) as (host, port, made), httpx2.AsyncClient() as client:
         assert (await client.get(f"http://{host}:{port}/slow", timeout=WAIT_S)).text == "slow"
@@ -139,6 +142,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
             await SystemClock().sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_crowd_of_idle_connections_keeps_no_client_out() -> None:
     async with serving(total_max=50, per_address_max=40, head_s=600) as (host, port, made), AsyncExitStack() as stack:
         for _ in range(200):

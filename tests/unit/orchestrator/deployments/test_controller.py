@@ -22,6 +22,8 @@ from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.testing.served_cluster import OWNER, ServedCluster, define_plainly, revision_of
 
+pytestmark = pytest.mark.slow
+
 CALLER = Caller(OWNER, groups=(OWNER.group,))
 STRANGER = Caller(Owner("stranger", OWNER.group, OWNER.domain, AccessKey("other")))
 

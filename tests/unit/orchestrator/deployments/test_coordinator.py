@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.testing.served_cluster import ServedCluster
 from sokovan.testing.stored_cluster import BY_USER
+
+pytestmark = pytest.mark.slow
 
 
 async def deployment_rows(cluster: ServedCluster, name: str = "chat") -> list[tuple[str | None, str, str]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
 from sokovan.orchestrator.deployments.replica_moves import observed
 from sokovan.orchestrator.deployments.serving_state import ServingStateReader
 from sokovan.testing.served_cluster import ServedCluster
 
 
+@pytest.mark.slow
 async def test_a_session_that_is_gone_ends_its_replica() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

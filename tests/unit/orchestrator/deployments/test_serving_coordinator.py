@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.testing.served_cluster import ServedCluster, define_plainly
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_deployment_whose_definition_fails_unexpectedly_stops_no_other() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.serving.records import ProxyRecord
 from sokovan.orchestrator.deployments.serving_state import ServingState, ServingStateReader
 from sokovan.testing.served_cluster import ServedCluster
@@ -18,6 +20,7 @@ def test_a_version_is_acknowledged_when_every_live_proxy_has_it() -> None:
     assert not ServingState(now_ms=0, epoch="e", proxies=[proxy(9, "other")]).is_acknowledged(5)
 
 
+@pytest.mark.slow
 async def test_the_state_has_all_that_belongs_to_live_deployments() -> None:
     async with ServedCluster.serve() as cluster:
         reader = ServingStateReader(cluster.store)

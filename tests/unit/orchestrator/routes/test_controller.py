@@ -30,6 +30,7 @@ def spec_of(deployment: str = "d-chat") -> EndpointTokenSpec:
     return EndpointTokenSpec(token_id=EndpointTokenId("new"), deployment_id=DeploymentId(deployment), name="laptop")
 
 
+@pytest.mark.slow
 async def test_a_token_is_given_once_and_stored_as_a_digest() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -41,6 +42,7 @@ async def test_a_token_is_given_once_and_stored_as_a_digest() -> None:
         assert table.tokens == (made.record,)
 
 
+@pytest.mark.slow
 async def test_a_revoked_token_is_a_change_of_the_table() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -66,6 +68,7 @@ async def test_tokens_of_another_users_deployment_cannot_be_made_or_revoked() ->
             await controller.create_token(spec_of("d-absent"), CALLER)
 
 
+@pytest.mark.slow
 async def test_a_deployment_has_a_bounded_number_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_controller, "TOKENS_MAX", 1)
     async with ServedCluster.serve() as cluster:
@@ -76,6 +79,7 @@ async def test_a_deployment_has_a_bounded_number_of_tokens(monkeypatch: pytest.M
             await controller.create_token(spec_of(), CALLER)
 
 
+@pytest.mark.slow
 async def test_a_budget_that_would_not_be_enforced_is_refused() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.testing.served_cluster import ServedCluster
 
 
+@pytest.mark.slow
 async def test_another_manager_leads_neither_deployments_nor_routes() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.serving.deployment import DeploymentAccess
 from sokovan.orchestrator.routes.table_entries import entry_of, entry_text
 from sokovan.testing.served_cluster import ServedCluster, revision_of
 
 
+@pytest.mark.slow
 async def test_an_entry_says_who_may_use_it_and_how_much() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(access=DeploymentAccess.PUBLIC, revision=revision_of(concurrency_max=3))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import pytest
+
 from sokovan.domain.arrays import read_array
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -25,6 +27,7 @@ async def statuses(on: ControllerHarness) -> list[SessionStatus]:
     return [one.status for one in found]
 
 
+@pytest.mark.slow
 async def test_all_sessions_end_in_bounded_transactions_and_the_second_time_changes_nothing() -> None:
     with patch.object(array_control, "AT_ONCE", 3):
         async with controller_harness() as on:
@@ -48,6 +51,7 @@ async def test_an_array_of_another_user_is_not_found() -> None:
         assert await statuses(on) == [SessionStatus.PENDING] * 2
 
 
+@pytest.mark.slow
 async def test_all_held_sessions_are_released_in_bounded_transactions_and_only_once() -> None:
     with patch.object(array_control, "AT_ONCE", 3):
         async with controller_harness() as on:

@@ -1,5 +1,7 @@
 """State and tools shared by handlers."""
 
+import pytest
+
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.orchestrator.agent_requests import AgentReply, AgentRequestKey
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
@@ -39,6 +41,7 @@ async def test_an_unexpected_error_quarantines_the_session(cluster: Orchestrated
     assert [one.detail for one in context.quarantine.take()] == ["TypeError: oops"]
 
 
+@pytest.mark.slow
 async def test_clear_cancels_requests_and_forgets_everything(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["create"] = Fault.HANGS

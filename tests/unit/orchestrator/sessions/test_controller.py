@@ -61,6 +61,7 @@ async def test_a_refused_request_stores_nothing_and_sets_no_hint(harness: Contro
     assert await audited(harness) == []
 
 
+@pytest.mark.slow
 async def test_the_same_request_with_the_same_key_makes_one_session(harness: ControllerHarness) -> None:
     first = await harness.controller.submit(session_request(name="train"), ALICE, key="k1")
     await harness.hinted()
@@ -97,6 +98,7 @@ async def test_two_callers_may_use_the_same_key(harness: ControllerHarness) -> N
     assert mine.session_id != other.session_id
 
 
+@pytest.mark.slow
 async def test_a_session_that_nothing_could_hold_is_taken_and_the_first_cycle_says_so(
     harness: ControllerHarness,
 ) -> None:
@@ -118,6 +120,7 @@ async def test_a_session_that_waits_is_cancelled(harness: ControllerHarness) -> 
     assert await harness.hinted()
 
 
+@pytest.mark.slow
 async def test_only_a_session_that_waits_can_be_cancelled(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(HELLO, ALICE)
     await harness.place(session.session_id, "a1")
@@ -130,6 +133,7 @@ async def test_only_a_session_that_waits_can_be_cancelled(harness: ControllerHar
     await refusal(harness.controller.cancel(session.session_id, ALICE), Conflict)
 
 
+@pytest.mark.slow
 async def test_a_held_session_is_released_once_with_hint_and_audit(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(session_request(gates=("data", "budget")), ALICE)
     await harness.hinted()
@@ -147,6 +151,7 @@ async def test_a_held_session_is_released_once_with_hint_and_audit(harness: Cont
     assert {one.detail["reason"] for one in released} == {"data", "budget"}
 
 
+@pytest.mark.slow
 async def test_a_session_that_was_cancelled_while_held_is_not_released(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(session_request(gates=("data",)), ALICE)
     await harness.controller.cancel(session.session_id, ALICE)
@@ -171,6 +176,7 @@ async def test_a_mark_says_who_wanted_the_end_and_why(harness: ControllerHarness
     assert entry.detail == {"code": "user-requested", "reason": "wrong data"}
 
 
+@pytest.mark.slow
 async def test_a_second_mark_changes_nothing(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(HELLO, ALICE)
     await harness.place(session.session_id, "a1")
@@ -183,6 +189,7 @@ async def test_a_second_mark_changes_nothing(harness: ControllerHarness) -> None
     assert await audited(harness) == entries
 
 
+@pytest.mark.slow
 async def test_a_forced_end_is_seen_at_once_and_frees_nothing(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(HELLO, ALICE)
     await harness.place(session.session_id, "a1")
@@ -195,6 +202,7 @@ async def test_a_forced_end_is_seen_at_once_and_frees_nothing(harness: Controlle
     assert forced.kernels[0].status == "terminating"
 
 
+@pytest.mark.slow
 async def test_a_forced_end_without_a_mark_before_says_so(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(HELLO, ALICE)
     await harness.place(session.session_id, "a1")
@@ -204,6 +212,7 @@ async def test_a_forced_end_without_a_mark_before_says_so(harness: ControllerHar
     assert forced.cause == "forced-by-user"
 
 
+@pytest.mark.slow
 async def test_a_session_that_has_ended_stays_as_it_is(harness: ControllerHarness) -> None:
     session = await harness.controller.enqueue(HELLO, ALICE)
     await harness.place(session.session_id, "a1")
@@ -269,6 +278,7 @@ async def test_a_plan_of_a_bad_request_is_refused_like_the_request(harness: Cont
     assert error.problems[0].where == "size"
 
 
+@pytest.mark.slow
 async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: ControllerHarness) -> None:
     blind = SchedulingController(
         harness.store,

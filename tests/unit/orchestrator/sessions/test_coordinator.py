@@ -1,16 +1,20 @@
 """The coordinator of sessions: leadership, cycles, due times, order of handlers."""
 
+import pytest
+
 from sokovan.domain.ids import SessionId
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
+@pytest.mark.slow
 async def test_a_cycle_without_work_needs_no_other(cluster: OrchestratedCluster) -> None:
     assert not await cluster.tick()
     assert not await cluster.tick()
 
 
+@pytest.mark.slow
 async def test_a_follower_retries_after_a_third_of_the_lease(cluster: OrchestratedCluster) -> None:
     await cluster.tick()
     other = cluster.new_coordinator()
@@ -39,6 +43,7 @@ async def test_the_lease_is_renewed_beside_the_cycles_and_a_new_one_wakes_them(
     await second.close()
 
 
+@pytest.mark.slow
 async def test_a_late_reply_wakes_the_next_cycle(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
@@ -52,6 +57,7 @@ async def test_a_late_reply_wakes_the_next_cycle(cluster: OrchestratedCluster) -
     assert await cluster.hints.take(SESSIONS_HINT)
 
 
+@pytest.mark.slow
 async def test_a_long_cycle_compares_everything(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.tick()
@@ -64,6 +70,7 @@ async def test_a_long_cycle_compares_everything(cluster: OrchestratedCluster) ->
     assert cluster.telemetry.gauged("agents", status="alive") == 2
 
 
+@pytest.mark.slow
 async def test_a_store_that_is_set_back_by_another_leader_is_read_anew(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
@@ -81,6 +88,7 @@ async def test_a_store_that_is_set_back_by_another_leader_is_read_anew(cluster: 
     assert [await cluster.status("s"), await cluster.status("t")] == ["terminated", "running"]
 
 
+@pytest.mark.slow
 async def test_states_are_timed_and_ends_are_counted(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -95,6 +103,7 @@ async def test_states_are_timed_and_ends_are_counted(cluster: OrchestratedCluste
     assert cluster.telemetry.observed("decide_seconds")
 
 
+@pytest.mark.slow
 async def test_the_next_cycle_is_due_at_the_earliest_of_all_due_times(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()
@@ -114,6 +123,7 @@ async def test_handlers_run_in_order(cluster: OrchestratedCluster) -> None:
     assert [handler.name for handler in coordinator.recheck_handlers] == ["watch", "terminate", "dependencies"]
 
 
+@pytest.mark.slow
 async def test_a_term_that_ends_leaves_nothing_behind(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")

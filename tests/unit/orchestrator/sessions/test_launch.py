@@ -251,6 +251,7 @@ def test_a_session_of_an_array_knows_its_index_and_those_of_the_others() -> None
     assert "SOKOVAN_ARRAY_INDEX" not in alone.environment
 
 
+@pytest.mark.slow
 def test_a_list_of_hosts_that_is_too_long_for_a_variable_is_in_the_host_file_only() -> None:
     addresses = {AgentId("a1"): "h" * 1_000 + ".example", AgentId("a2"): "10.0.0.2"}
     few, many = (launches(session(*["a1"] * size), addresses)[0] for size in (90, 110))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.arrays import read_array
 from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -14,6 +16,7 @@ async def found(on: ControllerHarness, text: str) -> list[str]:
     return [*(one.spec.name for one in sessions), *(f"array {one.name}" for one in arrays)]
 
 
+@pytest.mark.slow
 async def test_the_name_of_an_array_is_the_array_and_with_an_index_a_session() -> None:
     async with controller_harness() as on:
         first = await on.submit(name="sweep", array=read_array("0-2"))
@@ -28,6 +31,7 @@ async def test_the_name_of_an_array_is_the_array_and_with_an_index_a_session() -
         assert await found(on, "swee") == ["sweeper", "array sweep"]
 
 
+@pytest.mark.slow
 async def test_a_live_one_is_preferred_and_of_ended_ones_the_newer() -> None:
     async with controller_harness() as on:
         single = await on.submit(name="sweep")

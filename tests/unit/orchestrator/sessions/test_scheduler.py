@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import pytest
+
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
@@ -33,6 +35,7 @@ def scheduler(cluster: OrchestratedCluster, decide: Counted) -> Scheduler:
     return Scheduler(cluster.stored.snapshots, cluster.stored.allocator, verdicts, clock=cluster.clock, decide=decide)
 
 
+@pytest.mark.slow
 async def test_a_cycle_places_what_fits_and_counts_what_waits(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1", slots={"cpu": 1000, "mem": 1 << 30})
     await cluster.submit("first")
@@ -60,6 +63,7 @@ async def test_nothing_changed_nothing_decided(cluster: OrchestratedCluster) -> 
     assert decide.times == before + 1
 
 
+@pytest.mark.slow
 async def test_a_change_without_pending_sessions_is_processed_for_later_ones(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
@@ -72,6 +76,7 @@ async def test_a_change_without_pending_sessions_is_processed_for_later_ones(clu
     assert report.placed == 1
 
 
+@pytest.mark.slow
 async def test_a_refused_allocation_is_retried_soon(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
@@ -89,6 +94,7 @@ async def test_a_refused_allocation_is_retried_soon(cluster: OrchestratedCluster
     assert decide.times == 2
 
 
+@pytest.mark.slow
 async def test_a_start_at_a_later_time_is_a_time_to_wake_up(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     at = cluster.clock.now_ms() + 7_000
@@ -101,6 +107,7 @@ async def test_a_start_at_a_later_time_is_a_time_to_wake_up(cluster: Orchestrate
     assert made.next_due_s() is None
 
 
+@pytest.mark.slow
 async def test_evictions_are_in_the_report(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     eviction = Eviction(KernelId("v.0"), SessionId("victim"), AgentId("a1"), for_session=SessionId("s"))
@@ -110,6 +117,7 @@ async def test_evictions_are_in_the_report(cluster: OrchestratedCluster) -> None
     assert report.evicted == {"victim": "s"}
 
 
+@pytest.mark.slow
 async def test_agents_and_groups_are_those_of_the_last_refresh(cluster: OrchestratedCluster) -> None:
     made = scheduler(cluster, Counted())
     await made.refresh()
@@ -120,6 +128,7 @@ async def test_agents_and_groups_are_those_of_the_last_refresh(cluster: Orchestr
     assert [group.name for group in made.scaling_groups()] == ["default"]
 
 
+@pytest.mark.slow
 async def test_deciding_in_a_thread_gives_the_same_plan(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
@@ -146,6 +155,7 @@ class EnhancedAllocator(RepositoryAllocator):
         return result
 
 
+@pytest.mark.slow
 async def test_an_allocator_that_overrides_the_method_for_one_session_gets_every_session_by_it(
     cluster: OrchestratedCluster,
 ) -> None:

@@ -116,6 +116,7 @@ def cached(cluster: OrchestratedCluster) -> tuple[SessionCache, SessionCacheRead
     return cache, SessionCacheReader(cache, cluster.store), changed
 
 
+@pytest.mark.slow
 async def test_all_unsettled_sessions_are_loaded(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     for name in ("waiting", "running", "forced", "over"):
@@ -133,6 +134,7 @@ async def test_all_unsettled_sessions_are_loaded(cluster: OrchestratedCluster) -
     assert [one.session_id for one in cache.needing(Need.TERMINATION)] == ["forced"]
 
 
+@pytest.mark.slow
 async def test_what_others_write_is_read_at_the_next_refresh(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     cache, reader, changed = cached(cluster)
@@ -148,6 +150,7 @@ async def test_what_others_write_is_read_at_the_next_refresh(cluster: Orchestrat
     assert [one.status for one in changed] == [SessionStatus.PENDING, SessionStatus.CANCELLED]
 
 
+@pytest.mark.slow
 async def test_what_we_wrote_ourselves_is_not_read_again(cluster: OrchestratedCluster) -> None:
     cache, reader, changed = cached(cluster)
     await reader.load()
@@ -156,6 +159,7 @@ async def test_what_we_wrote_ourselves_is_not_read_again(cluster: OrchestratedCl
     assert len(changed) == 1
 
 
+@pytest.mark.slow
 async def test_what_is_in_doubt_is_read_again(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

@@ -23,6 +23,8 @@ from sokovan.orchestrator.sessions.session_writer import (
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.unit.adapters.sql.statements import recorded_statements
 
+pytestmark = pytest.mark.slow
+
 READY, CREATE = KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.orchestrator.batch_writer import BatchWriter
@@ -46,6 +48,7 @@ def verdict(name: str, code: Code = Code.NOT_ENOUGH_FREE, summary: str = "no roo
     return Verdict(SessionId(name), code, summary, position=position)
 
 
+@pytest.mark.slow
 async def test_a_verdict_is_stored_whole_with_a_line_in_the_history(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
@@ -57,6 +60,7 @@ async def test_a_verdict_is_stored_whole_with_a_line_in_the_history(cluster: Orc
     assert await cluster.codes("s") == ["NOT_ENOUGH_FREE"]
 
 
+@pytest.mark.slow
 async def test_the_same_again_is_written_twice_a_minute(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
@@ -85,6 +89,7 @@ async def test_a_new_place_near_the_front_is_written_after_a_second(cluster: Orc
     assert await cluster.codes("s") == ["NOT_ENOUGH_FREE"]
 
 
+@pytest.mark.slow
 async def test_a_new_place_far_from_the_front_waits_for_the_next_minute(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
@@ -95,6 +100,7 @@ async def test_a_new_place_far_from_the_front_waits_for_the_next_minute(cluster:
     assert await harness.write(verdict("s", position=300)) == 1
 
 
+@pytest.mark.slow
 async def test_a_new_summary_is_written_after_a_second_and_a_new_code_at_once(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
@@ -106,6 +112,7 @@ async def test_a_new_summary_is_written_after_a_second_and_a_new_code_at_once(cl
     assert await cluster.codes("s") == ["NOT_ENOUGH_FREE", "QUOTA_USER"]
 
 
+@pytest.mark.slow
 async def test_a_placed_or_ended_session_has_no_verdict(cluster: OrchestratedCluster) -> None:
     for name in ("placed", "left", "waits"):
         await cluster.submit(name)
@@ -117,6 +124,7 @@ async def test_a_placed_or_ended_session_has_no_verdict(cluster: OrchestratedClu
     assert await harness.stored("waits") is None
 
 
+@pytest.mark.slow
 async def test_verdicts_of_an_earlier_leader_are_removed_as_well(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     await Harness(cluster).write(verdict("s"))
@@ -134,6 +142,7 @@ async def test_who_never_waited_costs_no_transaction(cluster: OrchestratedCluste
     assert await harness.write(verdict("s", Code.PLACED)) == 1
 
 
+@pytest.mark.slow
 async def test_a_new_code_is_published_at_once_and_a_new_summary_is_not(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
@@ -148,6 +157,7 @@ async def test_a_new_code_is_published_at_once_and_a_new_summary_is_not(cluster:
     assert await harness.published() == [("NEVER_FITS", ("s",))]
 
 
+@pytest.mark.slow
 async def test_many_who_hear_the_same_go_out_in_few_events(cluster: OrchestratedCluster) -> None:
     names = [f"s{number:03}" for number in range(150)]
     for name in names:

@@ -325,6 +325,7 @@ async def test_a_large_body_is_streamed_with_back_pressure() -> None:
         assert proxy.context.held_bytes == 0
 
 
+@pytest.mark.slow
 async def test_a_body_beyond_the_limit_is_refused_with_413() -> None:
     async with (
         engines(json_answer()) as (engine,),

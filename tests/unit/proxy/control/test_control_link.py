@@ -31,6 +31,8 @@ from tests.unit.proxy.running_proxy import (
     table_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _frequent_reports(monkeypatch: pytest.MonkeyPatch) -> None:

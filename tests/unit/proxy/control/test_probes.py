@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from sokovan.proxy.control.probes import probe
 from sokovan.wire.serving.route_table import ProbeTerms
 from tests.unit.proxy.running_proxy import (
@@ -47,6 +49,7 @@ async def test_an_endpoint_that_fails_three_probes_is_out_until_two_succeed() ->
         assert status_of(await proxy.send(call())) == 200
 
 
+@pytest.mark.slow
 async def test_a_probe_that_times_out_does_not_count_while_bytes_come() -> None:
     async def busy(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
         if request.line.startswith(b"GET /ready"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,6 +110,7 @@ moves = st.lists(
 )
 
 
+@pytest.mark.slow
 @at_most(80)
 @given(moves=moves)
 def test_keys_brought_up_to_date_from_the_log_equal_keys_computed_anew(moves: list[tuple[str, int, str]]) -> None:

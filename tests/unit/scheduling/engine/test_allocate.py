@@ -350,6 +350,7 @@ def test_a_kernel_that_a_plugin_keeps_back_does_not_keep_its_equals_back() -> No
     assert list(seats(plan)) == ["s-0", "s-2"]
 
 
+@pytest.mark.slow
 def test_nothing_depends_on_the_cache_of_shapes_that_do_not_fit() -> None:
     sessions = [gang(f"s{index}", 1 + index % 3, f"cpu={1 + index % 4}", min_kernels=1) for index in range(12)]
     given = snapshot([agent("a0", "cpu=5"), agent("a1", "cpu=4", used="cpu=1"), leaving("a2")], *sessions)

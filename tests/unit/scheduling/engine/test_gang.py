@@ -223,6 +223,7 @@ def test_a_shape_in_the_fit_error_cache_is_not_tried_again() -> None:
 sizes = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20), st.booleans()), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @at_most(80)
 @given(sizes=sizes, count=st.integers(32, 70), held_first=st.booleans())
 def test_filling_many_kernels_by_array_equals_placing_them_one_by_one(

@@ -67,6 +67,7 @@ def apply(statement: Statement, engine: EngineParts, taken: Steps) -> None:
             statement.evict(engine.shape(slots), row)
 
 
+@pytest.mark.slow
 @at_most(60)
 @given(before=steps, after=steps)
 def test_a_rollback_restores_the_workspace_exactly_to_the_checkpoint(before: Steps, after: Steps) -> None:
@@ -107,6 +108,7 @@ def test_the_same_steps_after_a_rollback_come_to_the_same(taken: Steps) -> None:
     assert state_of(engine.workspace) == first
 
 
+@pytest.mark.slow
 @at_most(60)
 @given(taken=steps, more=steps)
 def test_a_statement_takes_back_its_own_steps_only(taken: Steps, more: Steps) -> None:

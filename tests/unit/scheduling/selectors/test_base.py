@@ -140,6 +140,7 @@ def _written(amounts: dict[str, int]) -> str:
     return " ".join(f"{slot}={amount}" for slot, amount in amounts.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selector", BUILT_IN.selectors)
 @at_most(50)
 @given(agents=some_agents(), last=st.sampled_from([None, "a", "b", "m", "q", "z"]))

@@ -200,6 +200,7 @@ def test_threads_share_a_client() -> None:
     assert found == [b"hi"] * 4
 
 
+@pytest.mark.slow
 def test_certificates_are_verified() -> None:
     context = route_to("https://sokovan.test", proxies=False).context
     assert context is not None

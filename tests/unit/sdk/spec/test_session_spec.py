@@ -147,6 +147,7 @@ def test_an_invalid_spec_is_refused_with_its_position(text: str, message: str) -
     assert raised.value.hint
 
 
+@pytest.mark.slow
 def test_a_heap_of_documents_is_refused() -> None:
     with pytest.raises(InvalidSpecFile, match="more than 1000"):
         read_specs("---\na: 1\n" * 1001, "f")

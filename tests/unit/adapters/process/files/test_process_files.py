@@ -83,6 +83,7 @@ async def test_hidden_folders_below_the_working_directory_stay_hidden(tmp_path: 
             await machine.files.read(at(path), offset=0, limit=10, mark="")
 
 
+@pytest.mark.slow
 async def test_long_lists_have_pages(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     work = machine.kernel()

@@ -18,6 +18,7 @@ NUMBERS = range(300_000, 300_003)
 pytestmark = needs_root
 
 
+@pytest.mark.slow
 def test_numbers_are_recorded_and_never_given_to_another_user(tmp_path: Path) -> None:
     first = Accounts(tmp_path, NUMBERS)
     assert [first.of(name).number for name in ("ada", "bob", "ada")] == [300_001, 300_002, 300_001]
@@ -40,12 +41,14 @@ def test_a_record_that_cannot_be_read_gives_no_number_again(tmp_path: Path, cont
     assert (tmp_path / RECORD).read_text() == content
 
 
+@pytest.mark.slow
 def test_a_machine_that_does_not_allow_the_accounts_is_an_error_at_once() -> None:
     for unused, number in ((-1, 300_001), (300_000, -1)):
         with pytest.raises(RuntimeFailure, match="cannot be created"):
             user_namespaces(unused, number)
 
 
+@pytest.mark.slow
 def test_the_namespaces_of_an_account_are_created_once_and_few_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +66,7 @@ def test_the_namespaces_of_an_account_are_created_once_and_few_are_kept(
     accounts.close()
 
 
+@pytest.mark.slow
 def test_the_record_of_many_users_is_read_whole(tmp_path: Path) -> None:
     known = {f"user-{number:060d}": number + 1 for number in range(20_000)}
     (tmp_path / RECORD).write_text(json.dumps(known))

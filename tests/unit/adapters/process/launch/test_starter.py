@@ -37,6 +37,7 @@ async def starter(tmp_path: Path) -> AsyncIterator[Starter]:
         yield Starter(layout, ProcessImages(layout, SystemClock(), {}), confinement(bubblewrap=""))
 
 
+@pytest.mark.slow
 async def test_a_second_start_does_nothing(starter: Starter, tmp_path: Path) -> None:
     starter.start(launch("k", SLEEP))
     running = relatives(tmp_path)
@@ -69,6 +70,7 @@ async def test_a_failed_start_of_which_something_is_left_is_not_reported_as_noth
     assert [(one.state, one.reason) for one in found] == [(KernelState.STOPPING, f"does not die: pid {os.getpid()}")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [OSError(24, "Too many open files"), RuntimeFailure("no"), KeyboardInterrupt()])
 async def test_a_start_that_fails_leaves_neither_folder_nor_groups(
     starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: BaseException

@@ -53,6 +53,7 @@ def everything(folder: int, offset: int = 0) -> tuple[int, bytes]:
         offset = at + len(piece)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 20_000), max_size=20))
 def test_what_is_kept_is_the_end_of_what_was_written(

@@ -19,6 +19,7 @@ def output_of(script: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_orphans_come_to_who_adopts_them() -> None:
     script = """
 system_calls.adopt_orphans()

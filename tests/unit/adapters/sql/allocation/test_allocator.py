@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +76,7 @@ async def waiting(cluster: StoredCluster, *names: str) -> list[Assignment]:
     return [assignment(name, "a1") for name in names]
 
 
+@pytest.mark.slow
 async def test_a_batch_that_the_database_refuses_is_retried_one_by_one() -> None:
     async with StoredCluster.open() as cluster:
         wanted = await waiting(cluster, "s1", "refused_id", "s2")
@@ -91,6 +93,7 @@ async def test_a_batch_that_the_database_refuses_is_retried_one_by_one() -> None
         assert published_ids == {"s1", "s2"}
 
 
+@pytest.mark.slow
 async def test_an_inconsistent_store_affects_only_the_sessions_that_meet_the_inconsistency() -> None:
     async with StoredCluster.open() as cluster:
         await waiting(cluster, "s1")

@@ -49,17 +49,20 @@ async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path)
     await see(broken, busy_file)
 
 
+@pytest.mark.slow
 async def test_a_busy_cluster_satisfies_all_invariants(busy_file: Path) -> None:
     found = await findings(copied(busy_file))
     assert [finding.invariant.id for finding in found] == [invariant.id for invariant in INVARIANTS]
     assert [(finding.invariant.id, finding.rows) for finding in found if not finding.holds] == []
 
 
+@pytest.mark.slow
 async def test_an_empty_store_satisfies_all_invariants() -> None:
     async with StoredCluster.open() as cluster:
         assert all(finding.holds for finding in await audit(cluster.store))
 
 
+@pytest.mark.slow
 async def test_the_busy_cluster_has_something_in_every_status(busy_file: Path) -> None:
     async with StoredCluster.open(f"sqlite:///{copied(busy_file)}") as cluster:
 
@@ -90,6 +93,7 @@ async def test_only_the_named_invariants_are_checked(busy_file: Path) -> None:
     assert [finding.invariant.id for finding in found] == ["I1", "I7"]
 
 
+@pytest.mark.slow
 async def test_many_violations_are_counted_and_not_all_listed(busy_file: Path) -> None:
     file = copied(busy_file)
     change(
@@ -101,6 +105,7 @@ async def test_many_violations_are_counted_and_not_all_listed(busy_file: Path) -
     assert (broken.invariant.id, broken.count, len(broken.rows)) == ("I1", 250, ROWS_MAX)
 
 
+@pytest.mark.slow
 async def test_several_invariants_may_be_violated_at_once(busy_file: Path) -> None:
     file = copied(busy_file)
     for broken in (*test_history_invariants.BREAKS[:1], *test_session_invariants.BREAKS[:1]):

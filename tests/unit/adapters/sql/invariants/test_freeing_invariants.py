@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.adapters.sql.broken import Break, each, see
 
 BREAKS = [
@@ -110,6 +112,7 @@ BREAKS = [
 ]
 
 
+@pytest.mark.slow
 @each(BREAKS)
 async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path) -> None:
     await see(broken, busy_file)

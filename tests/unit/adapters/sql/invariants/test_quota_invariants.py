@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Owner
@@ -11,6 +13,8 @@ from sokovan.domain.slots import SlotLimits
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.broken import Break, each, see
+
+pytestmark = pytest.mark.slow
 
 BREAKS = [
     Break(

@@ -48,6 +48,7 @@ async def test_a_statement_without_rows_finds_nothing() -> None:
     assert (violations.count, violations.rows) == (0, [])
 
 
+@pytest.mark.slow
 async def test_rows_come_in_the_order_of_their_columns() -> None:
     violations = await found_by(no_row("wrong", table_of(("b", 1), ("a", 2), ("a", 1))))
     assert [tuple(one.row.values()) for one in violations.rows] == [("a", 1), ("a", 2), ("b", 1)]

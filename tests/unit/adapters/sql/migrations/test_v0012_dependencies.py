@@ -12,6 +12,7 @@ from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, sessio
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_a_session_that_was_stored_before_can_be_replaced(
     backend: Backend, request: pytest.FixtureRequest

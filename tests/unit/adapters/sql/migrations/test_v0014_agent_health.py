@@ -12,6 +12,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_agents_that_were_stored_before_are_healthy(backend: Backend, request: pytest.FixtureRequest) -> None:
     async with StoredCluster.open(backend.url(request)) as cluster:

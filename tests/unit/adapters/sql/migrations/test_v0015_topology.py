@@ -14,6 +14,7 @@ from tests.unit.adapters.sql.migrations.stepping import Backend, tables
 RACKS = (HyperNode("r1", 1, ("a",), "rack"), HyperNode("row1", 2, ("r1",)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_hypernodes_become_one_document_and_back(backend: Backend, request: pytest.FixtureRequest) -> None:
     assert v0015_topology.revision == "0015"
@@ -32,6 +33,7 @@ async def test_hypernodes_become_one_document_and_back(backend: Backend, request
         assert (agent.operator_labels, agent.info.labels) == ({}, {"zone": "z"})
 
 
+@pytest.mark.slow
 async def test_a_database_without_hypernodes_has_no_topology_after_the_migration() -> None:
     async with StoredCluster.open() as cluster:
         await migration.downgrade(cluster.store.database, str(v0015_topology.down_revision))

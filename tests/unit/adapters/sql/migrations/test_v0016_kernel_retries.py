@@ -11,6 +11,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_kernels_that_were_stored_before_do_not_end_alone(
     backend: Backend, request: pytest.FixtureRequest

@@ -11,6 +11,7 @@ from sokovan.testing.stored_cluster import StoredCluster, assignment
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_a_session_that_was_stored_before_has_no_domains(
     backend: Backend, request: pytest.FixtureRequest

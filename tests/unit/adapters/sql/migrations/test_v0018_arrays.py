@@ -17,6 +17,7 @@ async def test_a_reverted_migration_leaves_no_trace(backend: Backend, request: p
     await apply_and_revert(backend.url(request), v0018_arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_sessions_from_before_are_in_no_array(backend: Backend, request: pytest.FixtureRequest) -> None:
     async with StoredCluster.open(backend.url(request)) as cluster:

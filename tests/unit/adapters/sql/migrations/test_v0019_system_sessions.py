@@ -22,6 +22,7 @@ async def usage(cluster: StoredCluster) -> list[object]:
     return await cluster.store.read(work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_system_sessions_count_before_the_migration_and_not_after_it(
     backend: Backend, request: pytest.FixtureRequest

@@ -13,6 +13,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_sessions_stored_before_can_be_removed(backend: Backend, request: pytest.FixtureRequest) -> None:
     clock = VirtualClock()

@@ -12,6 +12,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend, tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", Backend)
 async def test_it_can_be_reverted_with_deployments_in_it(backend: Backend, request: pytest.FixtureRequest) -> None:
     async with StoredCluster.open(backend.url(request)) as cluster:

@@ -76,6 +76,7 @@ async def statements_to_free(cluster: StoredCluster, count: int) -> int:
     return len(statements)
 
 
+@pytest.mark.slow
 async def test_freeing_many_sessions_takes_as_many_statements_as_freeing_two() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 50}, devices=False)

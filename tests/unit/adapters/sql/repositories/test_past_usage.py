@@ -63,6 +63,7 @@ async def test_a_row_that_is_newer_than_the_transaction_does_not_go_back_in_time
         assert (amount, held, at_ms) == (11, 0, now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sessions", [1, 40])
 async def test_recording_takes_three_statements_however_many_sessions_are_freed(sessions: int) -> None:
     async with StoredCluster.open() as cluster:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
@@ -13,6 +15,7 @@ async def newest(database: Database) -> bool:
         return await connection.run_sync(is_newest)
 
 
+@pytest.mark.slow
 async def test_an_upgraded_database_is_at_the_revision_that_the_migrations_know() -> None:
     database = Database(DatabaseSettings("sqlite://"), clock=SystemClock())
     try:

@@ -87,6 +87,7 @@ async def test_the_database_itself_refuses(broken: str) -> None:
                 await connection.commit()
 
 
+@pytest.mark.slow
 async def test_what_ended_cannot_go_on() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")

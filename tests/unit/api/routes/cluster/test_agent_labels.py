@@ -11,6 +11,7 @@ from tests.unit.api.api_harness import ApiHarness
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_labels_of_operators_are_set_removed_and_recorded(api: ApiHarness) -> None:
     await api.cluster.agent("labelled", devices=False, labels={"rack": "r1"})
 
@@ -36,6 +37,7 @@ async def test_labels_of_operators_are_set_removed_and_recorded(api: ApiHarness)
     assert (await api.get("/agents/labelled")).json()["operator_labels"] == {"zone": "z"}
 
 
+@pytest.mark.slow
 async def test_taints_of_operators_are_set_removed_and_shown_apart_from_labels(api: ApiHarness) -> None:
     await api.cluster.agent("tainted", devices=False, labels={"rack": "r1"})
 

@@ -23,6 +23,7 @@ async def change(api: ApiHarness, name: str, action: str, **options: Any) -> Any
     return await api.call("PATCH", f"/agents/{name}", json=body, **options)
 
 
+@pytest.mark.slow
 async def test_every_user_sees_every_agent(api: ApiHarness) -> None:
     state = AgentState(AgentId("a1"), 1, 1, load={"load_milli": 250})
     await api.dependencies.agents.put(state, ttl_s=60)
@@ -33,6 +34,7 @@ async def test_every_user_sees_every_agent(api: ApiHarness) -> None:
         assert (view["status"], view["load"], view["connected"]) == ("alive", {"load_milli": 250}, True)
 
 
+@pytest.mark.slow
 async def test_the_identity_of_an_agent_is_shown_to_administrators_only(api: ApiHarness) -> None:
     await api.cluster.agent("trusted", devices=False, labels={"sokovan.identity": "0123", "sokovan.network": "closed"})
     for user in (NORTH, domain_admin("south")):

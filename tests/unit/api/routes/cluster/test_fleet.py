@@ -14,6 +14,7 @@ from tests.unit.api.api_harness import ApiHarness, member
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.slow
 async def test_an_image_is_found_by_its_architecture_too(api: ApiHarness) -> None:
     for architecture in ("x86_64", "aarch64"):
         body = {"name": "repo/a:1", "architecture": architecture}
@@ -27,6 +28,7 @@ async def test_an_image_is_found_by_its_architecture_too(api: ApiHarness) -> Non
     assert (await api.get("/images/repo/a:1", user=member("north"))).json()["architecture"] == "aarch64"
 
 
+@pytest.mark.slow
 async def test_an_architecture_that_contradicts_the_body_is_refused(api: ApiHarness) -> None:
     answer = await api.call("PUT", "/images/b?architecture=aarch64", json={"name": "b"})
     assert answer.status_code == 422

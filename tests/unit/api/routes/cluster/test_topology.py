@@ -17,6 +17,7 @@ async def put(api: ApiHarness, body: dict[str, Any], *, query: str = "", **optio
     return await api.call("PUT", f"/topology{query}", json=body, **options)
 
 
+@pytest.mark.slow
 async def test_every_user_sees_the_topology_and_only_administrators_change_it(api: ApiHarness) -> None:
     for user in (member("north"), domain_admin("south"), "root"):
         assert (await api.get("/topology", user=user)).status_code == 200
@@ -26,6 +27,7 @@ async def test_every_user_sees_the_topology_and_only_administrators_change_it(ap
         assert (await api.call("PATCH", "/agents/a1/labels", json={}, user=user)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_topology_is_checked_applied_and_removed(api: ApiHarness) -> None:
     await api.cluster.agent("racked", devices=False, labels={"rack": "r9"})
     checked = (await put(api, BODY, query="?dry_run=true")).json()

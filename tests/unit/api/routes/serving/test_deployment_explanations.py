@@ -12,6 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH = member("north")
 
 
+@pytest.mark.slow
 async def test_a_plan_shows_the_command_and_stores_nothing(api: ApiHarness) -> None:
     body = {"name": "planned", "revision": {**TOY, "arguments": ["--tokens", "3"]}}
     planned = (await api.call("POST", "/deployments/plan", json=body, user=NORTH)).json()
@@ -21,6 +22,7 @@ async def test_a_plan_shows_the_command_and_stores_nothing(api: ApiHarness) -> N
     assert (await api.get("/deployments/planned", user=NORTH)).status_code == 404
 
 
+@pytest.mark.slow
 async def test_why_says_that_replicas_are_on_their_way(api: ApiHarness) -> None:
     await create(api, "waits", replicas_min=2)
     why = (await api.get("/deployments/waits/why", user=NORTH)).json()

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH = member("north")
 
 
+@pytest.mark.slow
 async def test_a_view_names_the_gateway_and_what_is_stored(api: ApiHarness) -> None:
     await create(api, "viewed", access="project", model_names=["a", "b"])
     view = (await api.get("/deployments/viewed", user=NORTH)).json()

@@ -19,6 +19,7 @@ async def create(api: ApiHarness, name: str, user: str = NORTH, **fields: Any) -
     return await api.call("POST", "/deployments", json=body, user=user)
 
 
+@pytest.mark.slow
 async def test_a_deployment_is_created_shown_listed_and_deleted(api: ApiHarness) -> None:
     created = await create(api, "first", replicas_min=2)
     view = created.json()
@@ -31,6 +32,7 @@ async def test_a_deployment_is_created_shown_listed_and_deleted(api: ApiHarness)
     assert (ended.status_code, ended.json()["status"]) == (202, "destroying")
 
 
+@pytest.mark.slow
 async def test_the_same_key_and_body_give_the_same_deployment(api: ApiHarness) -> None:
     body = {"name": "once", "revision": TOY}
     headers = {"Idempotency-Key": "k-once"}
@@ -96,6 +98,7 @@ async def test_bounds_are_set_and_checked(api: ApiHarness) -> None:
         assert (await api.call("POST", path, json={"replicas_min": wrong}, user=NORTH)).status_code == 422
 
 
+@pytest.mark.slow
 async def test_deployments_are_listed_in_pages(api: ApiHarness) -> None:
     for name in ("page-1", "page-2", "page-3"):
         await create(api, name)

@@ -18,6 +18,7 @@ async def make(api: ApiHarness, deployment: str, user: str = NORTH, **fields: An
     return await api.call("POST", f"/deployments/{deployment}/tokens", json=fields, user=user)
 
 
+@pytest.mark.slow
 async def test_a_token_is_shown_once_listed_without_its_secret_and_revoked(api: ApiHarness) -> None:
     await create(api, "keyed")
     created = await make(api, "keyed", name="ci", requests_per_minute=60)
@@ -34,6 +35,7 @@ async def test_a_token_is_shown_once_listed_without_its_secret_and_revoked(api: 
     assert (await api.get("/deployments/keyed/tokens", user=NORTH)).json()["items"] == []
 
 
+@pytest.mark.slow
 async def test_a_token_is_made_by_the_owner_within_limits(api: ApiHarness) -> None:
     await create(api, "limited")
     assert (await make(api, "limited", user=SOUTH)).status_code == 404

@@ -18,6 +18,7 @@ async def post(api: ApiHarness, path: str, body: Any = None, user: str = NORTH) 
     return await api.call("POST", f"/deployments/{path}", json=body, user=user)
 
 
+@pytest.mark.slow
 async def test_an_update_adds_a_revision_and_begins_a_rollout(api: ApiHarness) -> None:
     await create(api, "updated")
     body = {"revision": {**TOY, "arguments": ["--tokens", "9"]}, "rollout": {"strategy": "canary"}}
@@ -30,6 +31,7 @@ async def test_an_update_adds_a_revision_and_begins_a_rollout(api: ApiHarness) -
     assert revisions[0]["revision"]["arguments"] == ["--tokens", "9"]
 
 
+@pytest.mark.slow
 async def test_a_rollback_ends_the_rollout(api: ApiHarness) -> None:
     await create(api, "undone")
     await post(api, "undone/update", {"revision": {**TOY, "arguments": ["--tokens", "9"]}})

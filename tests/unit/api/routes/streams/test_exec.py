@@ -39,6 +39,7 @@ async def refused(api: ApiHarness, path: str, user: str) -> tuple[int, str]:
         return start["status"], json.loads(body["body"])["code"]
 
 
+@pytest.mark.slow
 async def test_input_goes_in_output_comes_out_and_the_exit_code_is_last(api: ApiHarness) -> None:
     await api.run("shell", NORTH)
     async with api.socket("/sessions/shell/kernels/0/exec", user=NORTH) as socket:
@@ -54,6 +55,7 @@ async def test_input_goes_in_output_comes_out_and_the_exit_code_is_last(api: Api
     assert (NORTH, "session.exec", "shell.0", "done") in await api.audited()
 
 
+@pytest.mark.slow
 async def test_a_terminal_has_a_size_and_may_change_it(api: ApiHarness) -> None:
     await api.run("terminal", NORTH)
     async with api.socket("/sessions/terminal/kernels/0/exec", user=NORTH) as socket:
@@ -157,6 +159,7 @@ async def test_a_revoked_key_ends_the_command(api: ApiHarness) -> None:
     assert api.agents.executions[-1].ended
 
 
+@pytest.mark.slow
 async def test_a_server_that_stops_ends_the_command() -> None:
     async with api_harness() as api:
         await api.run("stopped", NORTH)

@@ -49,6 +49,7 @@ async def files(api: ApiHarness, session: str, below: str, *, user: str = NORTH,
     return await api.get(f"/sessions/{session}/kernels/0/files{below}", params=query, user=user)
 
 
+@pytest.mark.slow
 async def test_files_of_a_running_kernel_are_listed_and_read(api: ApiHarness) -> None:
     await api.run("reading", NORTH)
     await kernel_of(api, "reading")
@@ -61,6 +62,7 @@ async def test_files_of_a_running_kernel_are_listed_and_read(api: ApiHarness) ->
     assert (base64.b64decode(part["data"]), part["size"]) == (b"ork", 4)
 
 
+@pytest.mark.slow
 async def test_refusals_have_their_status_and_code(api: ApiHarness) -> None:
     await api.run("refusing", NORTH)
     await kernel_of(api, "refusing")
@@ -76,6 +78,7 @@ async def test_refusals_have_their_status_and_code(api: ApiHarness) -> None:
     assert (await api.get("/sessions/refusing/kernels/7/files", user=NORTH)).status_code == 404
 
 
+@pytest.mark.slow
 async def test_an_upload_of_the_caller_is_copied_and_audited(api: ApiHarness) -> None:
     await api.run("taking", NORTH)
     work = await kernel_of(api, "taking")
@@ -90,6 +93,7 @@ async def test_an_upload_of_the_caller_is_copied_and_audited(api: ApiHarness) ->
         assert (await api.call("POST", path, json=body, user=NORTH)).status_code == 422
 
 
+@pytest.mark.slow
 async def test_another_tenant_does_not_find_the_session(api: ApiHarness) -> None:
     await api.run("private", NORTH)
     await kernel_of(api, "private")
@@ -124,6 +128,7 @@ async def test_a_session_that_waits_has_no_files(api: ApiHarness) -> None:
     assert "no files" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="function")
 async def test_copies_are_limited_by_files_and_bytes() -> None:
     async with api_harness(copies=CopyLimits(files_max=1, bytes_max=3)) as api:

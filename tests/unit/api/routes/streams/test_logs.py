@@ -16,6 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NORTH, SOUTH = member("north"), member("south")
 
 
+@pytest.mark.slow
 async def test_a_piece_is_given_with_its_place(api: ApiHarness) -> None:
     await api.run("piece", NORTH)
     api.agents.says("piece.0", b"hello world")
@@ -29,6 +30,7 @@ async def test_a_piece_is_given_with_its_place(api: ApiHarness) -> None:
     }
 
 
+@pytest.mark.slow
 async def test_the_last_lines_are_given_on_request(api: ApiHarness) -> None:
     await api.run("lines", NORTH)
     api.agents.says("lines.0", b"1\n2\n3\n", ends=True)

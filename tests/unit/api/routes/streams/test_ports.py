@@ -48,12 +48,14 @@ async def test_a_kernel_without_ports_says_how_to_request_one() -> None:
     assert "--port" in str(raised.value.hint)
 
 
+@pytest.mark.slow
 async def test_a_port_of_another_user_and_one_that_is_not_leased_are_not_found(api: ApiHarness) -> None:
     await api.run("served", NORTH)
     for user in (SOUTH, NORTH):
         assert await refused(api, "/sessions/served/kernels/0/ports/web", user) == (404, "not-found")
 
 
+@pytest.mark.slow
 async def test_bytes_travel_in_both_directions_and_it_is_audited(api: ApiHarness) -> None:
     await api.run("page", NORTH, ports=(ServicePort("web"),))
     async with api.socket("/sessions/page/kernels/0/ports/web", user=NORTH) as socket:

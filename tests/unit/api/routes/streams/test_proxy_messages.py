@@ -43,6 +43,7 @@ async def publish(api: ApiHarness) -> str:
     return key
 
 
+@pytest.mark.slow
 async def test_only_the_credential_of_proxies_opens_their_paths(api: ApiHarness) -> None:
     for headers in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic proxy-token"}):
         for method, path in (("GET", "/serving/table"), ("POST", "/serving/reports")):
@@ -51,6 +52,7 @@ async def test_only_the_credential_of_proxies_opens_their_paths(api: ApiHarness)
     assert (await api.call("GET", "/sessions", user=None, headers=PROXY)).status_code == 401
 
 
+@pytest.mark.slow
 async def test_a_proxy_gets_the_whole_table_and_then_changes(api: ApiHarness) -> None:
     first = await publish(api)
     whole = await table(api, version=0)

@@ -52,6 +52,7 @@ async def connected(stream: Stream) -> None:
     assert await stream.block() == ": connected"
 
 
+@pytest.mark.slow
 async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: ApiHarness) -> None:
     await api.submit("watched", NORTH)
     async with api.stream("/sessions/watched/events", user=NORTH) as stream:
@@ -72,6 +73,7 @@ async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: Api
         assert [(view["status"], view["exit_code"]) for _, view in rest] == [("terminated", 0)]
 
 
+@pytest.mark.slow
 async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: ApiHarness) -> None:
     await api.submit("hopeless", NORTH)
     book = VerdictCache(BatchWriter(api.cluster.store), VirtualClock())
@@ -140,6 +142,7 @@ async def test_events_that_were_lost_make_a_watcher_look_again(api: ApiHarness) 
     await api.flush()
 
 
+@pytest.mark.slow
 async def test_without_any_event_a_watcher_looks_from_time_to_time() -> None:
     async with api_harness(streams=quick(reread_s=0.05)) as api:
         await api.submit("unheard", NORTH)

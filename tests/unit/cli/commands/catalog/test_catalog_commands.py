@@ -21,6 +21,7 @@ def test_there_are_no_other_commands(name: str) -> None:
         getattr(catalog_commands, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noun", CATALOG_NOUNS)
 def test_every_noun_is_listed_shown_and_removed_with_yes(server: CannedServer, sokovan: Sokovan, noun: str) -> None:
     path, body = PATHS.get(noun, f"{noun}s"), {"name": "a", **BODIES.get(noun, {})}
@@ -85,6 +86,7 @@ def test_scheduler_options_are_merged(server: CannedServer, sokovan: Sokovan) ->
     assert server.body("PUT scaling-groups/gpu") == {"name": "gpu", "scheduler_opts": {"a": 1, "b": {"c": [1]}}}
 
 
+@pytest.mark.slow
 def test_an_invalid_scheduler_option_or_timeout_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("scaling-group", "set", "gpu", "--option", "a")[0] == 2
     assert sokovan("scaling-group", "set", "gpu", "--pending-timeout", "long")[0] == 2
@@ -191,6 +193,7 @@ def test_a_user_is_created_with_role_and_groups(server: CannedServer, sokovan: S
     }
 
 
+@pytest.mark.slow
 def test_an_unknown_role_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
     status, _, err = sokovan("user", "set", "ada", "--role", "king")
     assert (status, server.asked) == (2, [])
@@ -209,6 +212,7 @@ def test_limits_of_pending_sessions_are_set_and_shown(server: CannedServer, soko
     assert "pending_slots  mem=1Gi" in sokovan("quota", "show", "students")[1]
 
 
+@pytest.mark.slow
 def test_empty_values_clear_settings(server: CannedServer, sokovan: Sokovan) -> None:
     stored = {"name": "q", "parent": "research", "weight": 3, "capability": {"cpu": "1", "mem": "1Gi"}}
     server.says("GET queues/q", stored)

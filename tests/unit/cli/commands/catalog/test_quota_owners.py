@@ -20,6 +20,7 @@ def test_an_owner_gets_a_quota_of_its_own(server: CannedServer, sokovan: Sokovan
     assert server.body(f"PUT {path}/nlp")["policy"] == f"{kind}.nlp"
 
 
+@pytest.mark.slow
 def test_the_owners_of_a_quota_are_shown(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET policies/big", {"name": "big"})
     server.says("GET domains", {"items": [{"name": "physics", "policy": "small"}]})

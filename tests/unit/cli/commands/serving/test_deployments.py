@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from sokovan.wire.api.deployments import (
     DeploymentWhyView,
     EngineView,
@@ -23,6 +25,7 @@ ROLLOUT = RolloutView(
 )
 
 
+@pytest.mark.slow
 def test_deployments_are_listed(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET deployments", {"items": [DEPLOYMENT]})
     line = sokovan("deployment", "ls")[1].splitlines()[1]
@@ -43,6 +46,7 @@ def test_a_deployment_is_shown_with_its_replicas(server: CannedServer, sokovan: 
     ]
 
 
+@pytest.mark.slow
 def test_the_number_of_replicas_is_fixed_or_follows_demand(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST deployments/qwen/scale", READY)
     assert sokovan("deployment", "scale", "qwen", "3") == (0, "", "qwen scales to 3 replicas\n")
@@ -54,6 +58,7 @@ def test_the_number_of_replicas_is_fixed_or_follows_demand(server: CannedServer,
     assert sokovan("deployment", "scale", "qwen", "3", "--target", "32")[0] == 2
 
 
+@pytest.mark.slow
 def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET deployments/qwen", DEPLOYMENT)
     server.says("POST deployments/d-1/update", replace(DEPLOYMENT, rollout=ROLLOUT))
@@ -73,6 +78,7 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer
     }
 
 
+@pytest.mark.slow
 def test_an_update_that_changes_nothing_is_refused(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET deployments/qwen", DEPLOYMENT)
     status, _, err = sokovan("deployment", "update", "qwen")
@@ -116,6 +122,7 @@ def test_why_names_each_replica_that_waits(server: CannedServer, sokovan: Sokova
     assert "replica 1 (attempt 2)  STARTING  its session waits for room" in out
 
 
+@pytest.mark.slow
 def test_a_plan_prints_the_command_and_creates_nothing(server: CannedServer, sokovan: Sokovan) -> None:
     planned = EngineView(
         engine="max",

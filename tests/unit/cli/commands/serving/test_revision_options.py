@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sokovan.sdk.machine import machine_mark
 from tests.unit.cli.canned_server import CALLER, CannedServer, Sokovan
 from tests.unit.cli.commands.serving.test_serve import READY, answering
@@ -49,6 +51,7 @@ def test_a_server_elsewhere_gets_the_path_alone(server: CannedServer, sokovan: S
     assert revision(server) == {"engine": "llama-cpp", "model": "/m/tiny.gguf"}
 
 
+@pytest.mark.slow
 def test_a_model_definition_gives_command_and_check(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
     answering(server, READY)
     file = tmp_path / "model-definition.yaml"
@@ -63,6 +66,7 @@ def test_a_model_definition_gives_command_and_check(server: CannedServer, sokova
     }
 
 
+@pytest.mark.slow
 def test_a_wrong_option_is_reported_before_anything_is_sent(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("serve", "toy", "--env", "NOVALUE")[0] == 2
     assert sokovan("serve", "toy", "--mount", "nowhere")[0] == 2

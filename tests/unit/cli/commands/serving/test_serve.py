@@ -51,6 +51,7 @@ def test_the_toy_engine_needs_no_model(server: CannedServer, sokovan: Sokovan) -
     }
 
 
+@pytest.mark.slow
 def test_the_words_after_custom_are_its_command(server: CannedServer, sokovan: Sokovan) -> None:
     answering(server, READY)
     words = ("--engine", "custom", "--health-path", "/up", "--", "python", "server.py", "--port", "{port}")
@@ -66,6 +67,7 @@ def test_json_has_the_deployment_and_the_key(server: CannedServer, sokovan: Soko
     assert (found["key"], found["deployment"]["name"]) == ("ske_secret", "qwen")
 
 
+@pytest.mark.slow
 def test_it_gives_up_waiting_but_not_serving_after_the_timeout(server: CannedServer, sokovan: Sokovan) -> None:
     answering(server, PENDING)
     status, _, err = sokovan("serve", "toy", "--timeout", "1s")
@@ -73,6 +75,7 @@ def test_it_gives_up_waiting_but_not_serving_after_the_timeout(server: CannedSer
     assert "sokovan deployment why" in err
 
 
+@pytest.mark.slow
 def test_replicas_that_fail_again_and_again_are_an_error(server: CannedServer, sokovan: Sokovan) -> None:
     failed = ReplicaView(
         id="r", revision=1, ordinal=0, attempt=3, status="failed", since=NOON, reason_code="crash-loop", reason="exit 3"
@@ -90,6 +93,7 @@ def test_the_name_comes_from_the_model(model: str, name: str) -> None:
     assert name_for(model) == name
 
 
+@pytest.mark.slow
 def test_a_model_without_a_name_needs_one(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("serve", "///")[0] == 2
     assert server.lines == []

@@ -30,6 +30,7 @@ def ends_with(server: CannedServer, exit_code: int, *, size: int = 1, **changes:
     server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True), *silent)
 
 
+@pytest.mark.slow
 def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0)
     status, out, err = sokovan("run", "--", "python")
@@ -42,6 +43,7 @@ def test_output_and_states_are_printed(server: CannedServer, sokovan: Sokovan) -
     ]
 
 
+@pytest.mark.slow
 def test_a_session_that_ends_before_it_is_seen_running_says_where_it_ran(
     server: CannedServer, sokovan: Sokovan
 ) -> None:
@@ -67,6 +69,7 @@ def failed_start(attempt: int, agent: str) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_failed_attempt_and_the_place_of_the_next_one_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     first, second = failed_start(1, "a1"), failed_start(2, "a2")
     server.says("POST sessions", pending(), status=201)
@@ -101,12 +104,14 @@ def test_the_failure_of_an_only_attempt_is_printed_once(server: CannedServer, so
     assert sokovan("run", "--", "x")[2].count("no space left") == 1
 
 
+@pytest.mark.slow
 def test_the_slots_of_each_kernel_are_printed(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0, size=2)
     err = sokovan("run", "--size", "2", "--mem", "1GiB", "--", "python")[2]
     assert "ddp  RUNNING  a1, cpu 1, mem 1GiB per kernel\n" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exit_code", "status"), [(7, 7), (137, 137), (255, 255), (-1, 1), (256, 1)])
 def test_the_exit_code_of_the_command_is_returned(
     server: CannedServer, sokovan: Sokovan, exit_code: int, status: int
@@ -115,18 +120,21 @@ def test_the_exit_code_of_the_command_is_returned(
     assert sokovan("run", "--", "python")[0] == status
 
 
+@pytest.mark.slow
 def test_out_of_memory_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 137, reason="out-of-memory", reason_detail="kernel 0 ran out of memory: its limit was 1GiB")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
     assert last == "ddp  finished, exit 137, 4.0 s: kernel 0 ran out of memory: its limit was 1GiB"
 
 
+@pytest.mark.slow
 def test_an_exceeded_time_limit_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 143, reason="time-limit", reason_detail="it ran for 60 s")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
     assert last == "ddp  finished, exit 143, 4.0 s: time limit exceeded; it ran for 60 s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "detail", "status"),
     [
@@ -146,11 +154,13 @@ def test_the_exit_code_depends_on_why_it_never_ran(
     assert detail in err
 
 
+@pytest.mark.slow
 def test_the_lines_of_a_gang_begin_with_their_rank(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0, size=4)
     assert sokovan("run", "--size", "4", "--", "python")[1] == "[0] hello\n"
 
 
+@pytest.mark.slow
 def test_a_session_pending_at_the_timeout_is_cancelled(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending()))
@@ -161,6 +171,7 @@ def test_a_session_pending_at_the_timeout_is_cancelled(server: CannedServer, sok
     assert server.lines[-1] == "DELETE sessions/s-1"
 
 
+@pytest.mark.slow
 def test_an_unschedulable_session_fails_at_once(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending(reason="NEVER_FITS", reason_detail="too big")))
@@ -171,6 +182,7 @@ def test_an_unschedulable_session_fails_at_once(server: CannedServer, sokovan: S
     assert "[never-fits]" in err
 
 
+@pytest.mark.slow
 def test_an_unsupported_mount_fails_with_a_hint(server: CannedServer, sokovan: Sokovan) -> None:
     message = "none of 1 agents has the labels sokovan.mounts=anywhere"
     server.says("POST sessions", pending())
@@ -182,6 +194,7 @@ def test_an_unsupported_mount_fails_with_a_hint(server: CannedServer, sokovan: S
     assert "mount it at its own path (SOURCE:SOURCE), or install bubblewrap" in err
 
 
+@pytest.mark.slow
 def test_pull_progress_is_printed_beside_the_state(server: CannedServer, sokovan: Sokovan) -> None:
     pulling = {"status": "pulling", "reason": "pulling"}
     server.says("POST sessions", pending())
@@ -204,6 +217,7 @@ def waits_for_a_quota(server: CannedServer, verdict: str) -> None:
     server.says("DELETE sessions/s-1", pending(status="cancelled"))
 
 
+@pytest.mark.slow
 def test_a_request_above_the_quota_fails_at_once(server: CannedServer, sokovan: Sokovan) -> None:
     waits_for_a_quota(server, "CHANGE")
     status, _, err = sokovan("run", "--", "python")
@@ -212,6 +226,7 @@ def test_a_request_above_the_quota_fails_at_once(server: CannedServer, sokovan: 
     assert "ask an administrator to raise the quota [never-fits]" in err
 
 
+@pytest.mark.slow
 def test_a_quota_in_use_is_waited_for(server: CannedServer, sokovan: Sokovan) -> None:
     waits_for_a_quota(server, "WAIT")
     status, _, err = sokovan("run", "--timeout", "0.1", "--", "python")
@@ -220,6 +235,7 @@ def test_a_quota_in_use_is_waited_for(server: CannedServer, sokovan: Sokovan) ->
     assert server.lines.count("GET sessions/s-1/why") == 1
 
 
+@pytest.mark.slow
 def test_a_session_that_never_ran_is_a_client_failure(server: CannedServer, sokovan: Sokovan) -> None:
     failed = pending(status="terminated", reason="image-unavailable", reason_detail="no such venv", version=7)
     server.says("POST sessions", pending())
@@ -293,6 +309,7 @@ def test_ctrl_c_at_the_prompt_detaches(
     assert "DELETE sessions/s-1" not in server.lines
 
 
+@pytest.mark.slow
 def test_ctrl_c_without_a_terminal_stops_the_session(
     server: CannedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

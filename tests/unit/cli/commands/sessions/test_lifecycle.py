@@ -24,6 +24,7 @@ def test_a_session_is_one_json_object(server: CannedServer, sokovan: Sokovan) ->
     assert json.loads(sokovan("session", "show", "ddp", "--json")[1])["hypernode"] is None
 
 
+@pytest.mark.slow
 def test_a_session_is_watched_until_it_reaches_a_state(server: CannedServer, sokovan: Sokovan) -> None:
     server.streams("GET sessions/ddp/events", ("session", pending()), ("session", session()), ("session", ended()))
     status, out, _ = sokovan("session", "show", "ddp", "--until", "running", "-o", "jsonl")
@@ -40,6 +41,7 @@ def test_a_session_that_never_reaches_the_state_is_a_failure(server: CannedServe
     assert "[never-reached]" in err
 
 
+@pytest.mark.slow
 def test_the_first_kernels_of_a_large_session_are_shown_and_all_on_request(
     server: CannedServer, sokovan: Sokovan
 ) -> None:
@@ -89,6 +91,7 @@ def test_the_result_is_printed_as_json(
     assert (status, json.loads(out)["name"], err) == (0, "a", "")
 
 
+@pytest.mark.slow
 def test_a_timeout_is_6_and_an_unreached_state_is_1(server: CannedServer, sokovan: Sokovan) -> None:
     server.streams("GET sessions/a/events", ("session", pending(id="a", name="a")))
     status, _, err = sokovan("wait", "a", "--timeout", "0.2")
@@ -152,6 +155,7 @@ def test_no_session_name_is_a_usage_error(server: CannedServer, sokovan: Sokovan
     assert server.asked == []
 
 
+@pytest.mark.slow
 def test_the_name_of_an_array_stands_for_all_of_its_sessions(server: CannedServer, sokovan: Sokovan) -> None:
     refused = (
         "GET sessions/sweep",

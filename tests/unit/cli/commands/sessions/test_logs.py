@@ -61,6 +61,7 @@ def test_an_unreachable_agent_is_reported_with_the_message_of_the_server(
     assert sokovan("logs", "ddp") == (1, "", "error: agent a1: it has no link\n  hint: fix it [agent-unreachable]\n")
 
 
+@pytest.mark.slow
 def test_following_an_unreachable_agent_is_reported_once(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions/ddp", session())
     server.refuses("GET sessions/ddp/log", 503, "agent-unreachable", detail="agent a1: it has no link")

@@ -50,6 +50,7 @@ def test_long_placements_are_cut_and_failed_checks_are_shown() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("when", "status"), [("now", 0), ("waits", 0), ("never", 6)])
 def test_only_an_unschedulable_session_is_a_failure(
     server: CannedServer, sokovan: Sokovan, when: str, status: int
@@ -59,6 +60,7 @@ def test_only_an_unschedulable_session_is_a_failure(
     assert server.body("POST sessions/plan") == {"command": ["x"], "size": 2}
 
 
+@pytest.mark.slow
 def test_json_prints_the_object(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions/plan", planned())
     assert json.loads(sokovan("plan", "--json", "--", "x")[1])["code"] == "PLACED"

@@ -41,6 +41,7 @@ def test_sessions_that_have_not_ended_are_listed(server: CannedServer, sokovan: 
     assert server.lines[1] == f"GET arrays?status={ALIVE}&limit=100"
 
 
+@pytest.mark.slow
 def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
@@ -60,6 +61,7 @@ def test_a_list_is_filtered_by_labels(server: CannedServer, sokovan: Sokovan) ->
     assert of_sessions(server) == ["GET sessions?label=team%3Dvision%2Cnightly&limit=100"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "json", "name", "csv"])
 def test_a_list_that_is_cut_says_so_and_how_to_see_more(server: CannedServer, sokovan: Sokovan, form: str) -> None:
     server.says("GET sessions", {"items": [session(name=f"s{number}") for number in range(3)], "next": "c"})
@@ -74,6 +76,7 @@ def test_a_list_without_limit_reads_every_page(server: CannedServer, sokovan: So
     assert of_sessions(server) == [f"GET sessions?status={ALIVE}&limit=100"]
 
 
+@pytest.mark.slow
 def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     assert sokovan("ps", "--json") == (0, "[]\n", "")
@@ -88,6 +91,7 @@ def test_invalid_filters_are_a_usage_error(server: CannedServer, sokovan: Sokova
     assert "hint:" in err
 
 
+@pytest.mark.slow
 def test_watching_until_a_state_prints_a_line_for_every_change(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [pending(id="s-1"), session(id="s-2", name="old")]})
     server.streams("GET events", ("resync", {}), change("s-9"), change("s-1"), change("s-1"))
@@ -130,6 +134,7 @@ def test_an_empty_label_is_rejected(sokovan: Sokovan) -> None:
     assert (status, "--label is empty" in errors) == (2, True)
 
 
+@pytest.mark.slow
 def test_an_array_is_one_line_with_its_counts(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session(submitted_at="2031-01-01T00:00:00.000Z")]})
     server.says("GET arrays", {"items": [ARRAY]})

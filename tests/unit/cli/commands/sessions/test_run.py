@@ -20,12 +20,14 @@ PLAN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_detached_run_prints_its_name(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", session(name="brave-heron-7"), status=201)
     assert sokovan("run", "-d", "--gpus", "8", "--", "python", "-c", "x --y") == (0, "brave-heron-7\n", "")
     assert server.body("POST sessions") == {"command": ["python", "-c", "x --y"], "resources": {"cuda.device": "8"}}
 
 
+@pytest.mark.slow
 def test_a_detached_run_for_programs_is_the_session_itself(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", session(name="a"), status=201)
     status, out, _ = sokovan("run", "-d", "--json", "--", "x")
@@ -34,6 +36,7 @@ def test_a_detached_run_for_programs_is_the_session_itself(server: CannedServer,
     assert (status, json.loads(err)["code"]) == (2, "invalid-setting")
 
 
+@pytest.mark.slow
 def test_several_sessions_of_a_file_are_started_detached_only(
     server: CannedServer, sokovan: Sokovan, tmp_path: Path
 ) -> None:
@@ -46,6 +49,7 @@ def test_several_sessions_of_a_file_are_started_detached_only(
     assert sokovan("run", "-d", "-f", "f.yaml") == (0, "a\nb\n", "")
 
 
+@pytest.mark.slow
 def test_nothing_of_a_file_is_submitted_if_one_session_of_it_cannot_be(
     server: CannedServer, sokovan: Sokovan, tmp_path: Path
 ) -> None:
@@ -56,6 +60,7 @@ def test_nothing_of_a_file_is_submitted_if_one_session_of_it_cannot_be(
     assert err.startswith("error: f.yaml:")
 
 
+@pytest.mark.slow
 def test_a_session_may_depend_on_an_earlier_one_of_its_file(
     server: CannedServer, sokovan: Sokovan, tmp_path: Path
 ) -> None:
@@ -68,6 +73,7 @@ def test_a_session_may_depend_on_an_earlier_one_of_its_file(
     assert asked == [None, ["old"], None, ["a", "old"]]
 
 
+@pytest.mark.slow
 def test_a_late_failure_names_the_sessions_already_submitted(
     server: CannedServer, sokovan: Sokovan, tmp_path: Path
 ) -> None:
@@ -82,6 +88,7 @@ def test_a_late_failure_names_the_sessions_already_submitted(
     assert "a had been submitted; this session and those after it were not" in err
 
 
+@pytest.mark.slow
 def test_two_sessions_of_a_file_have_two_names(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text(f"{SPEC.format(name='a')}---\n{SPEC.format(name='a')}", encoding="utf-8")
     server.says("POST sessions/plan", PLAN)
@@ -90,12 +97,14 @@ def test_two_sessions_of_a_file_have_two_names(server: CannedServer, sokovan: So
     assert "two sessions have the name a" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-d",)])
 def test_a_name_that_is_taken_is_a_conflict(server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]) -> None:
     server.refuses("POST sessions", 409, "name-taken")
     assert sokovan("run", *words, "-n", "a", "--", "x")[0] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -117,6 +126,7 @@ def test_invalid_options_are_a_usage_error_and_nothing_is_sent(
     assert "hint:" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), [(500, "internal"), (401, "unauthenticated"), (409, "conflict")])
 def test_a_client_failure_exits_with_125(server: CannedServer, sokovan: Sokovan, status: int, code: str) -> None:
     server.refuses("POST sessions", status, code)
@@ -125,6 +135,7 @@ def test_a_client_failure_exits_with_125(server: CannedServer, sokovan: Sokovan,
     assert f"[{code}]" in err
 
 
+@pytest.mark.slow
 def test_a_request_that_the_server_rejects_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
     server.refuses("POST sessions", 422, "invalid-request")
     found, out, err = sokovan("run", "--size", "0", "--", "x")
@@ -140,6 +151,7 @@ def test_a_detached_run_fails_like_every_other_command(
     assert sokovan("run", "-d", "--", "x")[0] == exit_code
 
 
+@pytest.mark.slow
 def test_an_array_is_waited_for_or_named_with_detach(server: CannedServer, sokovan: Sokovan) -> None:
     member = ArrayMemberView(id="a-1", name="sweep", index=0, size=10)
     server.says("POST sessions", session(name="sweep[0]", array=member), status=201)

@@ -26,6 +26,7 @@ class Recorded:
         yield
 
 
+@pytest.mark.slow
 def test_a_session_of_its_own_is_started_and_ended_with_the_shell(
     server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_session_that_runs_is_left_running(
     assert server.asked == []
 
 
+@pytest.mark.slow
 def test_a_session_that_never_runs_is_ended_too(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", pending())
     server.streams("GET sessions/s-1/events", ("session", pending(status="cancelled", version=2)))
@@ -58,6 +60,7 @@ def test_a_session_that_never_runs_is_ended_too(server: CannedServer, sokovan: S
     assert server.lines[-1] == "DELETE sessions/s-1"
 
 
+@pytest.mark.slow
 def test_a_file_is_not_for_a_shell(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("shell", "-f", "x.yaml")[0] == 2
     assert server.asked == []

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import EndpointTokenId
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.domain.serving.token import EndpointTokenSpec
 from sokovan.testing.served_cluster import ServedCluster, revision_of
 from sokovan.testing.stored_cluster import BY_USER
+
+pytestmark = pytest.mark.slow
 
 
 async def delete(cluster: ServedCluster) -> None:

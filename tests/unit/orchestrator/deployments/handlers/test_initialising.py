@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.testing.served_cluster import ServedCluster
 
 
+@pytest.mark.slow
 async def test_a_pending_deployment_is_provisioned_with_a_route() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -16,6 +19,7 @@ async def test_a_pending_deployment_is_provisioned_with_a_route() -> None:
         assert route.spec.deployment_id == "d-chat"
 
 
+@pytest.mark.slow
 async def test_a_deployment_without_replicas_runs_at_once() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.ids import ReplicaId
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.testing.served_cluster import OWNER, ServedCluster, define_plainly, revision_of
 from sokovan.testing.stored_cluster import BY_COORDINATOR
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_replica_that_stays_unhealthy_is_replaced_at_once() -> None:

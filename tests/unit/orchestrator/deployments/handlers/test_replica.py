@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.orchestrator.deployments.handlers.replica import CRASH_LOOP
 from sokovan.testing.served_cluster import ServedCluster, revision_of
+
+pytestmark = pytest.mark.slow
 
 
 async def codes(cluster: ServedCluster) -> list[str]:

@@ -14,6 +14,8 @@ from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
 from sokovan.testing.served_cluster import ServedCluster, define_plainly, revision_of
 from sokovan.testing.stored_cluster import BY_USER
 
+pytestmark = pytest.mark.slow
+
 
 async def update(cluster: ServedCluster, **options: Any) -> RolloutRecord:
     """Add a revision, and begin the rollout to it."""

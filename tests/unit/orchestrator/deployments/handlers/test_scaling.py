@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.serving.records import RouteDemand
 from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy
 from sokovan.testing.served_cluster import ServedCluster
+
+pytestmark = pytest.mark.slow
 
 
 async def test_the_number_follows_the_bounds() -> None:

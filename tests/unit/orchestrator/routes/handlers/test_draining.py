@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.testing.served_cluster import ScriptedProxy, ServedCluster, revision_of
+
+pytestmark = pytest.mark.slow
 
 
 async def draining(cluster: ServedCluster) -> str:

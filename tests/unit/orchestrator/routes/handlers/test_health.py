@@ -53,6 +53,7 @@ def test_any_proxy_that_finds_it_healthy_is_enough(
     assert (None if move is None else move.trigger.value) == trigger
 
 
+@pytest.mark.slow
 async def test_a_route_without_any_healthy_endpoint_is_in_error_until_one_recovers() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()
@@ -70,6 +71,7 @@ async def test_a_route_without_any_healthy_endpoint_is_in_error_until_one_recove
         assert route.status == "running"
 
 
+@pytest.mark.slow
 async def test_without_a_proxy_nothing_changes() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

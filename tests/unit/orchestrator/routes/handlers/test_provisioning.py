@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest, UnknownEngine
 from sokovan.testing.served_cluster import ServedCluster, define_plainly
 
 
+@pytest.mark.slow
 async def test_a_route_that_cannot_be_configured_is_in_error_and_recovers() -> None:
     async with ServedCluster.serve() as cluster:
 
@@ -23,6 +26,7 @@ async def test_a_route_that_cannot_be_configured_is_in_error_and_recovers() -> N
         cluster.define = define_plainly
 
 
+@pytest.mark.slow
 async def test_a_route_without_a_healthy_endpoint_fails_after_an_hour() -> None:
     async with ServedCluster.serve() as cluster:
         cluster.proxy.health = lambda _endpoint: None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.testing.served_cluster import ServedCluster
 
 
+@pytest.mark.slow
 async def test_an_entry_is_published_once_per_change() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(replicas=1)
@@ -19,6 +22,7 @@ async def test_an_entry_is_published_once_per_change() -> None:
         assert len(cluster.proxy.entries["d-chat"].endpoints) == 2
 
 
+@pytest.mark.slow
 async def test_an_entry_has_the_endpoint_with_its_secret_and_model() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy(model_names=("llama",))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.testing.served_cluster import ScriptedProxy, ServedCluster
 
 
+@pytest.mark.slow
 async def test_a_proxy_is_forgotten_after_a_month() -> None:
     async with ServedCluster.serve() as cluster:
         await ScriptedProxy(cluster.store, "gone").report()

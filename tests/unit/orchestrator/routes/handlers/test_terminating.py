@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.testing.served_cluster import ScriptedProxy, ServedCluster
 from tests.unit.orchestrator.deployments.handlers.test_destroying import delete
 
 
+@pytest.mark.slow
 async def test_a_proxy_that_does_not_acknowledge_delays_the_end_by_two_minutes() -> None:
     async with ServedCluster.serve() as cluster:
         stuck = ScriptedProxy(cluster.store, "stuck")

@@ -44,6 +44,7 @@ async def planned(harness: ControllerHarness, **options: Any) -> PlannedSession:
     return await harness.controller.plan(session_request(**options), ALICE)
 
 
+@pytest.mark.slow
 async def test_what_fits_would_start_now(harness: ControllerHarness) -> None:
     answer = await planned(harness, resources=GPUS)
 
@@ -51,6 +52,7 @@ async def test_what_fits_would_start_now(harness: ControllerHarness) -> None:
     assert answer.placements == ((0, AgentId("a1")),)
 
 
+@pytest.mark.slow
 async def test_what_has_no_room_now_would_wait_behind_those_who_came_first(harness: ControllerHarness) -> None:
     await harness.submit(resources=GPUS, name="first")
     await harness.submit(resources=GPUS, name="second")
@@ -84,6 +86,7 @@ async def test_what_no_agent_could_hold_would_never_start(
     assert answer.summary
 
 
+@pytest.mark.slow
 async def test_what_is_more_than_the_owner_may_ever_use_would_never_start(harness: ControllerHarness) -> None:
     await harness.cluster.put(
         ResourcePolicy("two", slots_max=SlotLimits({"cuda.device": 2})),
@@ -96,6 +99,7 @@ async def test_what_is_more_than_the_owner_may_ever_use_would_never_start(harnes
     assert ("user-resource-limit", "never") in [(check.name, check.result) for check in too_much.checks]
 
 
+@pytest.mark.slow
 async def test_a_limit_that_is_only_full_now_is_waited_for(harness: ControllerHarness) -> None:
     await harness.cluster.put(
         ResourcePolicy("two", slots_max=SlotLimits({"cuda.device": 2})),
@@ -125,6 +129,7 @@ async def test_the_dry_run_sees_what_was_written_just_before(harness: Controller
     assert (await planned(harness, resources=GPUS)).would_start is When.WAITS
 
 
+@pytest.mark.slow
 async def test_a_session_is_tried_as_it_might_be_in_the_place_it_has(harness: ControllerHarness) -> None:
     blocked = await harness.submit(resources={"gpu": 5})
     runs = DryRuns(SqlSnapshots(harness.store))
@@ -146,6 +151,7 @@ async def test_a_session_that_no_longer_waits_is_not_tried(harness: ControllerHa
     assert await runs.of_changed(session, [workload_of(session.spec, submitted=session.place)]) == []
 
 
+@pytest.mark.slow
 async def test_many_dry_runs_at_a_time_share_one_source(harness: ControllerHarness) -> None:
     seen: list[int] = []
 
@@ -185,6 +191,7 @@ class Slow:
         return await decide_in_thread(snapshot, profile)
 
 
+@pytest.mark.slow
 async def test_few_are_tried_at_a_time_and_not_too_many_wait_for_that(harness: ControllerHarness) -> None:
     session, slow = await harness.submit(), Slow()
     runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(concurrent_max=2, waiting_max=3))
@@ -201,6 +208,7 @@ async def test_few_are_tried_at_a_time_and_not_too_many_wait_for_that(harness: C
     assert (await runs.of_new(another(harness, session.spec))).when is When.NOW
 
 
+@pytest.mark.slow
 async def test_a_user_has_few_dry_runs_under_way_whatever_the_key(harness: ControllerHarness) -> None:
     session, slow = await harness.submit(), Slow()
     runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(waiting_max=9, per_user_max=2))
@@ -219,6 +227,7 @@ async def test_a_user_has_few_dry_runs_under_way_whatever_the_key(harness: Contr
     assert await answered(runs, another(harness, session.spec)) is When.NOW
 
 
+@pytest.mark.slow
 async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_done(harness: ControllerHarness) -> None:
     session, slow = await harness.submit(), Slow()
     snapshots = SqlSnapshots(harness.store)

@@ -142,6 +142,7 @@ def test_against_a_limit_only_time_helps(code: Code) -> None:
     assert suggestions(session, verdict(code, shortfall=ResourceSlot({"cpu": 1}))) == []
 
 
+@pytest.mark.slow
 @given(
     code=st.sampled_from(list(Code)),
     requested=st.lists(st.dictionaries(st.sampled_from(["cpu", "mem"]), st.integers(1, 10**6)), min_size=1, max_size=4),

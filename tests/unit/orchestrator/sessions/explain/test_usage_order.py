@@ -21,6 +21,7 @@ async def harness() -> AsyncIterator[ControllerHarness]:
         yield controller
 
 
+@pytest.mark.slow
 async def test_a_pending_session_shows_the_usage_of_its_group_and_user(harness: ControllerHarness) -> None:
     await harness.cluster.put(ScalingGroup(DEFAULT_GROUP, scheduler="fair-share"))
     session = await harness.submit(resources={"gpu": 9})

@@ -53,6 +53,7 @@ async def test_suggestions_for_a_session_that_is_too_large(harness: ControllerHa
     assert {check.name for check in answer.checks} >= {"user-resource-limit", "room"}
 
 
+@pytest.mark.slow
 async def test_a_gang_gets_the_number_of_kernels_that_could_start(harness: ControllerHarness) -> None:
     session = await harness.submit(resources={"gpu": 1}, size=5)
     await harness.cycle()
@@ -73,6 +74,7 @@ async def test_the_verdict_is_explained_while_dry_runs_are_busy(harness: Control
     assert (answer.code, answer.would_start) == ("NEVER_FITS", ())
 
 
+@pytest.mark.slow
 async def test_without_a_view_of_the_cluster_nothing_is_tried(harness: ControllerHarness) -> None:
     session = await harness.submit(resources={"gpu": 8})
     await harness.cycle()
@@ -82,6 +84,7 @@ async def test_without_a_view_of_the_cluster_nothing_is_tried(harness: Controlle
     assert (answer.code, answer.would_start) == ("NEVER_FITS", ())
 
 
+@pytest.mark.slow
 async def test_a_limit_below_the_request_needs_another_request_and_a_full_one_does_not(
     harness: ControllerHarness,
 ) -> None:
@@ -103,6 +106,7 @@ async def test_a_limit_below_the_request_needs_another_request_and_a_full_one_do
     assert later.summary.endswith("1 cuda.device with 2 of 2 in use")
 
 
+@pytest.mark.slow
 async def test_a_session_that_may_start_is_told_when_it_times_out(harness: ControllerHarness) -> None:
     group = await harness.store.read(lambda unit: unit.catalog.get(ScalingGroup, "default"))
     await harness.cluster.put(replace(group, pending_timeout_s=60))
@@ -117,6 +121,7 @@ async def test_a_session_that_may_start_is_told_when_it_times_out(harness: Contr
     assert held.times_out_ms is None
 
 
+@pytest.mark.slow
 async def test_dependencies_are_named(harness: ControllerHarness) -> None:
     first = await harness.submit(name="first")
     second = await harness.submit(depends_on=(first.session_id,))
@@ -128,6 +133,7 @@ async def test_dependencies_are_named(harness: ControllerHarness) -> None:
     assert answer.summary.startswith(f"first ({first.session_id}) must end first")
 
 
+@pytest.mark.slow
 async def test_the_sessions_ahead_are_listed(harness: ControllerHarness) -> None:
     running = await harness.submit(resources={"gpu": 4})
     await harness.place(running.session_id, "a1")
@@ -167,6 +173,7 @@ async def test_an_image_that_is_made_ready_is_waited_for(harness: ControllerHarn
     assert (await harness.controller.why(session.session_id)).code == "IMAGE_PULLING"
 
 
+@pytest.mark.slow
 async def test_a_scheduler_failure_takes_precedence_over_the_last_verdict(harness: ControllerHarness) -> None:
     session = await harness.submit(resources={"gpu": 8})
     await harness.cycle()
@@ -197,6 +204,7 @@ async def test_an_unknown_session_is_not_there(harness: ControllerHarness) -> No
     await refusal(harness.controller.why(SessionId("s-missing")), ObjectNotFound)
 
 
+@pytest.mark.slow
 async def test_pending_sessions_are_grouped_by_code(
     harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +231,7 @@ async def test_pending_sessions_are_grouped_by_code(
     assert all(one.meaning for one in answer)
 
 
+@pytest.mark.slow
 async def test_what_waits_is_counted_for_whom_it_is_asked(harness: ControllerHarness) -> None:
     await harness.submit(ALICE)
     await harness.submit(BOB)

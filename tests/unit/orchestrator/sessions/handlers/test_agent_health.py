@@ -7,6 +7,8 @@ from sokovan.domain.ids import AgentId, SessionId
 from sokovan.testing.acting_agents import ActingAgent, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 FAILURE = AgentFailure(SessionId("s"), "eve", "creation-refused", "no space", 1)
 FAILING = AgentHealth((FAILURE,), failing_ms=1, rounds=1)
 
@@ -52,7 +54,6 @@ async def test_a_probe_that_hangs_has_failed_and_is_stopped(cluster: Orchestrate
     assert (agent.running(), cluster.telemetry.counted("orphans_total")) == ([], 1)
 
 
-@pytest.mark.slow
 async def test_an_agent_that_does_not_answer_is_asked_again_without_counting(cluster: OrchestratedCluster) -> None:
     agent = await failing_agent(cluster, create=Fault.REQUEST_LOST)
     await cluster.pass_time(25)

@@ -28,6 +28,7 @@ async def verdict(cluster: OrchestratedCluster, name: str) -> str | None:
     return None if stored is None else stored.code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "seconds", "cause"),
     [
@@ -56,6 +57,7 @@ async def test_a_state_that_lasts_too_long_ends_the_session(
     assert (session.status.value, session.cause) == ("terminated", cause)
 
 
+@pytest.mark.slow
 async def test_a_long_pull_is_given_an_hour(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
@@ -67,6 +69,7 @@ async def test_a_long_pull_is_given_an_hour(cluster: OrchestratedCluster) -> Non
     assert (await cluster.session("s")).cause == "pulling-timeout"
 
 
+@pytest.mark.slow
 async def test_only_the_groups_that_have_a_limit_withdraw_those_who_wait(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     await cluster.pass_time(100, step_s=10)
@@ -121,6 +124,7 @@ async def test_an_end_is_late_only_after_the_grace_that_was_asked_for(cluster: O
     assert (session.status.value, session.goal) == ("terminated", Goal.FORCE)
 
 
+@pytest.mark.slow
 async def test_who_runs_and_would_grow_may_wait_for_that(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=60))
     await cluster.agent("a1", slots={"cpu": 1000, "mem": 8 << 30})
@@ -179,6 +183,7 @@ async def test_the_pending_time_out_starts_anew_when_a_quota_has_held_the_sessio
     assert len(agent.running()) == 1
 
 
+@pytest.mark.slow
 async def test_a_session_runs_no_longer_than_its_scaling_group_allows(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
@@ -197,6 +202,7 @@ async def test_a_session_runs_no_longer_than_its_scaling_group_allows(cluster: O
     assert session.cause_detail == "it ran for 90 s, the most in scaling group default"
 
 
+@pytest.mark.slow
 async def test_a_session_whose_kernels_are_all_idle_ends_after_its_idle_timeout(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", kernels=2, idle_timeout_s=60)
@@ -219,6 +225,7 @@ async def test_a_session_whose_kernels_are_all_idle_ends_after_its_idle_timeout(
     assert await cluster.status("other") == "running"
 
 
+@pytest.mark.slow
 async def test_a_kernel_that_waits_for_room_does_not_keep_a_session_from_being_idle(
     cluster: OrchestratedCluster,
 ) -> None:

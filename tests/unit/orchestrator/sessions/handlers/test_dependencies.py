@@ -19,6 +19,8 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
 
+pytestmark = pytest.mark.slow
+
 # More than any agent has, so that it stays pending.
 HUGE = {"cpu": 10**9}
 

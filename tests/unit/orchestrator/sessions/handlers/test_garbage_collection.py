@@ -8,6 +8,8 @@ from sokovan.orchestrator.sessions.config import Retention, Timing
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def test_only_the_newest_ended_kernels_are_kept() -> None:
     async with OrchestratedCluster.open(timing=Timing(retention=Retention(kernels_max=2))) as cluster:
@@ -32,7 +34,6 @@ async def test_a_kernel_that_waits_for_the_others_of_its_session_is_not_forgotte
         assert agent.machine == {}
 
 
-@pytest.mark.slow
 async def test_a_forced_session_whose_kernel_lingers_is_no_orphan(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
@@ -47,7 +48,6 @@ async def test_a_forced_session_whose_kernel_lingers_is_no_orphan(cluster: Orche
     assert await cluster.used("a1") == {}
 
 
-@pytest.mark.slow
 async def test_ended_kernels_are_forgotten_at_the_rate_of_their_arrival() -> None:
     timing = Timing(retention=Retention(kernels_max=5))
     async with OrchestratedCluster.open(timing=timing) as cluster:

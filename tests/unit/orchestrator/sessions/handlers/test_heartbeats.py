@@ -8,6 +8,8 @@ from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
 from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def status(cluster: OrchestratedCluster, name: str = "a1") -> AgentStatus:
     return (await cluster.store.read(lambda unit: unit.fleet.get(AgentId(name)))).info.status
@@ -23,7 +25,6 @@ async def test_the_time_of_day_may_jump_without_harm(cluster: OrchestratedCluste
     assert await status(cluster) is AgentStatus.ALIVE
 
 
-@pytest.mark.slow
 async def test_an_agent_without_any_report_becomes_suspect(cluster: OrchestratedCluster) -> None:
     await cluster.stored.agent("ghost")
     await cluster.pass_time(17)
@@ -91,7 +92,6 @@ async def test_a_heartbeat_that_came_during_a_cycle_counts_in_it(cluster: Orches
     assert await status(cluster) is AgentStatus.ALIVE
 
 
-@pytest.mark.slow
 async def test_flapping_makes_a_suspect_and_never_a_loss(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

@@ -1,5 +1,6 @@
 """Housekeeping: gauges, and pruning of commit marks."""
 
+import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.schema.tables import COMMITS
@@ -7,6 +8,7 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
+@pytest.mark.slow
 async def test_a_long_cycle_publishes_gauges(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("running")
@@ -22,6 +24,7 @@ async def test_a_long_cycle_publishes_gauges(cluster: OrchestratedCluster) -> No
     assert telemetry.gauged("requests_under_way") == 0
 
 
+@pytest.mark.slow
 async def test_marks_of_old_commits_are_thrown_away(cluster: OrchestratedCluster) -> None:
     async def marks(unit: SqlUnitOfWork) -> int:
         row = await unit.transaction.first(sa.select(sa.func.count()).select_from(COMMITS))

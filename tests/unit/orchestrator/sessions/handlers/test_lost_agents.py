@@ -15,6 +15,8 @@ from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER
 
+pytestmark = pytest.mark.slow
+
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 QUICK = Timing(heartbeats=HeartbeatTimeouts(suspect_s=3, lost_s=3), session_lost_s=4)
 
@@ -87,7 +89,6 @@ async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
         assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
 
 
-@pytest.mark.slow
 async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were() -> None:
     timing = Timing(heartbeats=QUICK.heartbeats, session_lost_s=4, mass_failures=MassFailureGuard(hold_s=120))
     async with OrchestratedCluster.open(timing=timing) as cluster:
@@ -189,7 +190,6 @@ async def session_on(cluster: OrchestratedCluster, agent: str) -> SessionRecord:
     return await cluster.session(kernel.session_id)
 
 
-@pytest.mark.slow
 async def test_sessions_of_a_removed_agent_end_at_once_even_in_a_mass_loss() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         await all_lost(cluster)

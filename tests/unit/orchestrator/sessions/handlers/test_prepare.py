@@ -1,8 +1,12 @@
 """Images are made ready once, and kernels move as they are."""
 
+import pytest
+
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+pytestmark = pytest.mark.slow
 
 ONCE = RetryPolicy(attempts=1)
 

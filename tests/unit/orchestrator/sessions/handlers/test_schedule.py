@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, User
@@ -16,6 +18,8 @@ from sokovan.scheduling.trace import Advice, Code, Verdict
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 from tests.unit.adapters.sql.statements import recorded_statements
+
+pytestmark = pytest.mark.slow
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 

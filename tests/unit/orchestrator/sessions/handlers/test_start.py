@@ -63,6 +63,7 @@ def test_no_kernel_starts_before_the_one_where_all_meet() -> None:
     assert creation_step(ranked(K.TERMINATING, K.PREPARED)).kernels == ("s.1",)
 
 
+@pytest.mark.slow
 async def test_creation_is_recorded_before_it_is_requested(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     seen: list[tuple[str, bool]] = []
@@ -79,6 +80,7 @@ async def test_creation_is_recorded_before_it_is_requested(cluster: Orchestrated
     assert seen == [("creating", True)]
 
 
+@pytest.mark.slow
 async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.faults["create"] = Fault.ANSWER_LOST
@@ -95,6 +97,7 @@ async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: Orches
     assert agent.requests["create"] == before
 
 
+@pytest.mark.slow
 async def test_a_full_disk_on_the_agent_ends_the_session_with_its_message(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.apply(ObstacleObserved("the disk is full"))
@@ -105,6 +108,7 @@ async def test_a_full_disk_on_the_agent_ends_the_session_with_its_message(cluste
     assert "the disk is full" in (session.cause_detail or "")
 
 
+@pytest.mark.slow
 async def test_an_agent_that_believes_it_is_drained_is_asked_again(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     create, refusals = cluster.agents.create_kernel, ["draining"]
@@ -120,6 +124,7 @@ async def test_an_agent_that_believes_it_is_drained_is_asked_again(cluster: Orch
     assert await cluster.status("s") == "running"
 
 
+@pytest.mark.slow
 async def test_kernels_find_each_other_by_the_addresses_of_their_agents(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +145,7 @@ async def test_kernels_find_each_other_by_the_addresses_of_their_agents(
     assert {AgentId("a1"): "10.0.0.7"} in given
 
 
+@pytest.mark.slow
 async def test_folders_of_the_only_user_are_closed_once_there_is_another(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.stored.put(Domain("d"), User("first", "d"))

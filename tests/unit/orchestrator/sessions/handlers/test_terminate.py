@@ -8,6 +8,8 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.ledger_rows import ledger_rows
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def proofs(cluster: OrchestratedCluster, kernel_id: str) -> set[FreeProof | None]:
     lines = await ledger_rows(cluster.store, kernel_id)
@@ -50,7 +52,6 @@ async def test_a_new_incarnation_that_does_not_know_it_is_a_proof(cluster: Orche
     assert await proofs(cluster, "s.0") == {FreeProof.INCARNATION_FENCED}
 
 
-@pytest.mark.slow
 async def test_a_missing_heartbeat_proves_nothing(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")

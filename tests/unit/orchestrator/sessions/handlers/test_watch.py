@@ -9,6 +9,8 @@ from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_kernel_that_is_starting_has_not_begun(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
@@ -86,7 +88,6 @@ async def test_a_late_report_of_an_earlier_incarnation_moves_nothing(cluster: Or
     assert await cluster.status("s") == "running"
 
 
-@pytest.mark.slow
 async def test_ended_kernels_are_noted_once_per_count(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", kernels=3, ends_with=EndPolicy.ALL)

@@ -49,6 +49,7 @@ async def test_memory_is_in_proportion_to_accelerators_else_to_cpus(resources: d
         assert await given(on, resources=resources) == memory
 
 
+@pytest.mark.slow
 async def test_one_session_per_device_fits_on_an_agent_and_leaves_room() -> None:
     async with controller_harness() as on:
         await on.cluster.agent("a1", slots=BIG)
@@ -60,6 +61,7 @@ async def test_one_session_per_device_fits_on_an_agent_and_leaves_room() -> None
         assert (await on.cluster.session(beside.session_id)).kernels[0].agent_id == "a1"
 
 
+@pytest.mark.slow
 async def test_the_agent_with_the_least_memory_per_device_counts_if_it_has_enough_devices() -> None:
     async with controller_harness() as on:
         await on.cluster.agent("a1", slots=BIG)
@@ -87,6 +89,7 @@ async def test_a_scaling_group_may_set_the_memory_per_device_and_per_cpu() -> No
         assert await given(on, resources={"cpu": 1}) == GIB
 
 
+@pytest.mark.slow
 async def test_memory_per_device_never_exceeds_the_agents() -> None:
     async with controller_harness() as on:
         await on.cluster.agent("a1", slots=BIG)
@@ -152,6 +155,7 @@ async def test_each_kernel_group_gets_its_own_default() -> None:
     assert [kernel.slots["mem"] for kernel in kernels] == [8 * GIB, 24 * GIB]
 
 
+@pytest.mark.slow
 async def test_many_submissions_read_the_agents_once() -> None:
     async with controller_harness() as on:
         await on.cluster.agent("a1", slots=BIG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from sokovan.domain.ids import checked_name
 from sokovan.orchestrator.sessions.intake.names import COUNT, name_of
 
 
+@pytest.mark.slow
 @given(st.integers(-(2**70), 2**70))
 def test_every_number_has_a_name_that_is_one(number: int) -> None:
     name = name_of(number)
@@ -20,6 +22,7 @@ def test_every_number_has_a_name_that_is_one(number: int) -> None:
     assert len(name) <= 20
 
 
+@pytest.mark.slow
 def test_numbers_near_each_other_have_different_names() -> None:
     names = {name_of(number) for number in range(50_000)}
 

@@ -91,6 +91,7 @@ async def test_a_new_agent_is_seen_by_requests_that_need_its_slots(cluster: Stor
     assert (await known.current("default", ["cuda.device"]))["default"].slots == {"cpu", "cuda.device"}
 
 
+@pytest.mark.slow
 async def test_room_is_read_only_where_a_group_must_be_chosen(cluster: StoredCluster) -> None:
     known, request = pools(cluster), SessionRequest()
     await cluster.put(ScalingGroup(ScalingGroupName("small")))

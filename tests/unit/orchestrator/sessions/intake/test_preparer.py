@@ -178,6 +178,7 @@ def test_an_error_of_a_domain_constructor_is_a_problem_of_the_request() -> None:
     assert refused.value.problems
 
 
+@pytest.mark.slow
 @given(
     size=st.integers(-2, 6),
     minimum=st.none() | st.integers(-2, 7),

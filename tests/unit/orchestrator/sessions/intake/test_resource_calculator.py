@@ -117,6 +117,7 @@ def test_memory_and_shared_memory_together_have_a_limit() -> None:
     assert [one.where for one in problems({"mem": AMOUNT_MAX, "shm": 1})] == ["resources/shm"]
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["cpu", "mem", "gpu", "memory", "shm", "cuda.device", "x y"]) | st.text(max_size=5),

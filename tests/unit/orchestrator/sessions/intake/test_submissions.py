@@ -65,6 +65,7 @@ async def test_when_no_name_can_be_made_up_the_conflict_is_reported() -> None:
         assert await on.stored() == 1
 
 
+@pytest.mark.slow
 async def test_a_user_stores_as_many_pending_sessions_as_its_quota_allows() -> None:
     async with controller_harness() as on:
         await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
@@ -87,6 +88,7 @@ async def test_a_user_stores_as_many_pending_sessions_as_its_quota_allows() -> N
         assert (await on.submit(key="k")).status == "pending"
 
 
+@pytest.mark.slow
 async def test_sessions_that_are_stored_together_do_not_pass_the_limit_together() -> None:
     async with controller_harness() as on:
         await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
@@ -97,6 +99,7 @@ async def test_sessions_that_are_stored_together_do_not_pass_the_limit_together(
         assert await on.stored() == 3
 
 
+@pytest.mark.slow
 async def test_pending_sessions_are_not_counted_for_each_request() -> None:
     async with controller_harness() as on:
         await on.submit()
@@ -112,6 +115,7 @@ def test_the_least_limit_of_the_policies_holds() -> None:
     assert stored_pending_limit(policies[1:]) == (STORED_PENDING_DEFAULT, "the limit without a quota")
 
 
+@pytest.mark.slow
 async def test_an_equal_request_that_races_itself_makes_one_session() -> None:
     async with controller_harness() as on:
         work = [on.controller.submit(session_request(name="train"), ALICE, key="k") for _ in range(8)]
@@ -122,6 +126,7 @@ async def test_an_equal_request_that_races_itself_makes_one_session() -> None:
         assert await on.stored() == 1
 
 
+@pytest.mark.slow
 async def test_a_repeated_request_gives_its_session_even_after_that_has_ended() -> None:
     async with controller_harness() as on:
         first = await on.submit(name="train", key="k")
@@ -140,6 +145,7 @@ async def test_a_repeated_request_is_known_though_it_would_be_refused_now() -> N
         assert (await on.submit(left, name="train", group="vision", key="k")).session_id == first.session_id
 
 
+@pytest.mark.slow
 async def test_what_comes_together_is_judged_apart_and_stored_in_few_transactions() -> None:
     async with controller_harness() as on:
         await on.cluster.agent("a1")
@@ -182,6 +188,7 @@ async def test_a_session_that_names_no_processor_gets_the_usual_one_of_its_agent
     assert session.spec.kernels[0].architecture == "aarch64"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 3])
 async def test_preparing_stores_nothing_however_often(times: int) -> None:
     async with controller_harness() as on:
@@ -249,6 +256,7 @@ async def test_an_array_is_stored_as_a_whole_with_a_session_per_index() -> None:
     assert (entry.action, entry.target, entry.detail["size"]) == ("array.enqueue", array.array_id, "3")
 
 
+@pytest.mark.slow
 async def test_a_repeated_array_is_stored_once() -> None:
     async with controller_harness() as on:
         array = read_array("0-4")
@@ -264,6 +272,7 @@ async def test_a_repeated_array_is_stored_once() -> None:
     assert stored == 10
 
 
+@pytest.mark.slow
 async def test_of_an_array_whose_name_is_taken_nothing_is_stored() -> None:
     async with controller_harness(names=iter(["calm-otter-2", "calm-otter-2", "brave-heron-7"])) as on:
         await on.submit(name="sweep", array=read_array("0-2"))
@@ -277,6 +286,7 @@ async def test_of_an_array_whose_name_is_taken_nothing_is_stored() -> None:
         assert names == ["calm-otter-2[0]", "brave-heron-7[0]"]
 
 
+@pytest.mark.slow
 async def test_an_array_beyond_a_limit_is_refused() -> None:
     async with controller_harness() as on:
         assert "10001 sessions are more than 10000" in (await on.problems(array=read_array("0-10000")))["array"]
@@ -293,6 +303,7 @@ async def test_an_array_beyond_a_limit_is_refused() -> None:
         assert await on.stored() == 0
 
 
+@pytest.mark.slow
 async def test_a_request_may_depend_on_an_array_and_on_one_of_its_sessions() -> None:
     async with controller_harness() as on:
         first = await on.submit(name="sweep", array=read_array("0-1"))
@@ -306,6 +317,7 @@ async def test_a_request_may_depend_on_an_array_and_on_one_of_its_sessions() -> 
         assert "has a session that failed" in (await on.problems(depends_on=("sweep",)))["depends_on/0"]
 
 
+@pytest.mark.slow
 async def test_many_requests_are_judged_each_for_itself_in_one_transaction() -> None:
     async with controller_harness() as on:
         await on.submit(name="taken")
@@ -348,6 +360,7 @@ async def test_large_sessions_of_a_batch_are_stored_in_several_transactions(monk
     assert together == [8, 3, 12, 1]
 
 
+@pytest.mark.slow
 async def test_secrets_are_stored_sealed_and_a_repeated_request_is_recognized() -> None:
     async with controller_harness() as on:
         first = await on.submit(key="k", secrets={"TOKEN": "known"})

@@ -143,6 +143,7 @@ async def test_images_are_read_for_the_processors_there_are(harness: ControllerH
     assert len(missing.images["torch"]) == 3
 
 
+@pytest.mark.slow
 async def test_a_namesake_is_the_users_own_and_has_not_ended(harness: ControllerHarness) -> None:
     await harness.submit(BOB, name="train")
     assert (await facts(harness, name="train")).namesake is None
@@ -165,6 +166,7 @@ async def test_dependencies_are_found_by_id_name_or_beginning(harness: Controlle
     ] * 3 + [[]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("caller", "found"),
     [
@@ -188,6 +190,7 @@ async def test_a_session_is_built_on_by_those_who_see_it(
     assert [text for text in texts if dependencies[text]] == found
 
 
+@pytest.mark.slow
 async def test_a_failed_session_is_hidden_from_callers_who_may_not_see_it(harness: ControllerHarness) -> None:
     nap = await harness.submit(name="nap")
     await harness.controller.cancel(nap.session_id, ALICE)
@@ -246,6 +249,7 @@ def test_who_may_submit_to_a_group(caller: Caller, group: Group | None, member: 
     assert is_member(caller, group) is member
 
 
+@pytest.mark.slow
 async def test_a_few_texts_that_mean_nothing_end_the_search(harness: ControllerHarness) -> None:
     known = await harness.submit(name="train")
     texts = ["train", *(f"missing-{number}" for number in range(100)), known.session_id]

@@ -304,6 +304,7 @@ async def test_what_is_allowed_is_taken(harness: ControllerHarness, caller: Call
     await harness.controller.cancel(session.session_id, caller)
 
 
+@pytest.mark.slow
 def test_every_validator_has_something_against_some_request() -> None:
     """Every validator rejects something in the table above."""
     unused = {

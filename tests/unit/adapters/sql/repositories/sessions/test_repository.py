@@ -109,6 +109,7 @@ async def statements_to_move(cluster: StoredCluster, count: int) -> int:
     return len(statements)
 
 
+@pytest.mark.slow
 async def test_moving_many_sessions_takes_as_many_statements_as_moving_two() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 50}, devices=False)

@@ -26,6 +26,8 @@ from sokovan.ports.storage import StoreRetention
 from sokovan.testing.contracts.repositories.arrays import array, end_member
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
+pytestmark = pytest.mark.slow
+
 DAY_S = 24 * 3600
 MONTH = StoreRetention(sessions_s=30 * DAY_S, sessions_per_user_max=0, audit_s=0)
 ALICE = Owner(user="alice")
@@ -145,7 +147,6 @@ async def test_a_session_stays_while_its_request_may_be_repeated(cluster: Orches
     assert await left(cluster) == set()
 
 
-@pytest.mark.slow
 async def test_of_a_user_with_too_many_sessions_the_oldest_are_removed(cluster: OrchestratedCluster) -> None:
     few = StoreRetention(sessions_s=0, sessions_per_user_max=2, audit_s=0)
     await cluster.submit("lives", owner=ALICE, slots={"cpu": 10})
