@@ -24,8 +24,8 @@ from sokovan.scheduling.engine.pending_session import NO_GROUP, PendingReason, P
 from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.starts.earliest_start import EarliestStart
 from sokovan.scheduling.engine.statement import Statement
-from sokovan.scheduling.engine.timing.earliest_start import EarliestStart
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Eviction, Placement
