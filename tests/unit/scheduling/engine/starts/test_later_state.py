@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sokovan.scheduling.engine.timing.later_state import room_later, usage_later
+from sokovan.scheduling.engine.starts.later_state import room_later, usage_later
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
 from tests.unit.scheduling.little_cluster import session
 

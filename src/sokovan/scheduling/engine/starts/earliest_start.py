@@ -18,9 +18,9 @@ from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingSession, TentativeKernel
 from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.starts.later_state import room_later, usage_later
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.timing.calendar import Calendar
-from sokovan.scheduling.engine.timing.later_state import room_later, usage_later
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.workspace import Ints
 from sokovan.scheduling.snapshot import NEVER_MS

@@ -124,6 +124,5 @@ def test_a_session_that_only_its_queue_stops_holds_nothing() -> None:
 
 def test_many_times_are_searched_by_halves() -> None:
     running = [runs(f"r{index:02}", f"a{index:02}", time_limit_ms=100 + index) for index in range(30)]
-    groups = {"group_minimums": {"": 25}}
-    plan = planned(*running, session("gang", *["cpu=1"] * 25, **groups))
+    plan = planned(*running, session("gang", *["cpu=1"] * 25, group_minimums={"": 25}))
     assert starts(plan)["gang"][0] == 124
