@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.scheduling.cycle_validators import CycleValidators
@@ -23,6 +23,7 @@ from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, WaitingSessions
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.timing.back_off import back_off
 from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
@@ -153,9 +154,11 @@ class SchedulingCycle:
             placements=tuple(outcome.placements),
             reservations=self._reservations(outcome),
             evictions=tuple(outcome.evictions),
+            moves=tuple(outcome.moves),
             cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
             domains={SessionId(name): domain for name, domain in outcome.domains.items()},
             group_domains={SessionId(name): groups for name, groups in outcome.group_domains.items()},
+            loans={SessionId(name): QueueName(lender) for name, lender in outcome.loans.items()},
             verdicts=trace.verdicts,
         )
 
@@ -198,12 +201,12 @@ class SchedulingCycle:
                     waits = True
                 elif not kernel.releasing:
                     # A kernel being released no longer counts as usage of its queue.
-                    used[session.queue, self._table.of(kernel)] += 1
+                    used[session.charged, self._table.of(kernel)] += 1
             if waits:
                 pending = self._pending_session(session, batching)
                 sessions[session.session_id] = pending
                 # Sessions that cannot run request no share of the cluster.
-                if pending.reason is None and (session.array_limit is None or self._arrays.may_request(session)):
+                if _requests(pending) and (session.array_limit is None or self._arrays.may_request(session)):
                     for batch in pending.batches:
                         requested[session.queue, batch.shape] += len(batch.kernels)
         self._settle_queues(requested, used)
@@ -227,7 +230,7 @@ class SchedulingCycle:
                 pending.reason = pending.reason or PendingReason(Code.PLUGIN_FAILED, str(failed))
 
     def _pending_session(self, session: SessionWorkload, batching: BatchingContext) -> PendingSession:
-        node = self._queue_usage.node(session.queue)
+        node = self._queue_usage.node(session.charged)
         if session.gates:
             pending = PendingSession(session, node, BatchingContext(batching.table))
             pending.reason = PendingReason(Code.HELD, f"held by {', '.join(session.gates)}, until it is released")
@@ -244,6 +247,7 @@ class SchedulingCycle:
         calendar = self._context.calendar
         booked = None if calendar is None else calendar.objection(session)
         pending.reason = self._unfit_queues[node.name] or booked or self._admission.unschedulable(pending)
+        pending.reason = pending.reason or back_off(session, self._snapshot.now_ms)
         if pending.reason is not None:
             self._backlogs.remove(session)
         return pending
@@ -318,6 +322,11 @@ class SchedulingCycle:
     def _capacity(self) -> ResourceSlot:
         workspace = self._workspace
         return ResourceSlot(dict(zip(workspace.slots, workspace.total(), strict=True)))
+
+
+def _requests(pending: PendingSession) -> bool:
+    """Whether a session counts as demand; an eviction does not change that."""
+    return pending.reason is None or pending.reason.code is Code.BACKING_OFF
 
 
 def _refuse_duplicates(snapshot: SystemSnapshot) -> None:

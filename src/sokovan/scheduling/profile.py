@@ -17,7 +17,7 @@ from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 # Actions that evict. The core decides them; a scaling group cannot name them yet, because nothing applies an eviction.
-EVICTING_ACTIONS = ("preempt", "reclaim")
+EVICTING_ACTIONS = ("preempt", "reclaim", "consolidate")
 # Every time at which room is held costs a column per slot and agent.
 RESERVE_DEPTH_MAX = 64
 SHARD_MODES = ("none", "soft", "hard")

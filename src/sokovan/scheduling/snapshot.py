@@ -68,7 +68,10 @@ class SessionWorkload:
     considered. `running_since_ms` and `checkpoint_ms` (the last one that it reported) say how
     much work an eviction would lose; None for nothing, and for never. It runs for
     `time_limit_ms` and `grace_ms` at most. It should have ended at `deadline_ms`. It runs on
-    the agents of `booking`, if it names one.
+    the agents of `booking`, if it names one. With `borrow` it may run on what a queue is
+    guaranteed and does not use; `loan` is the queue that lends it that. It is not evicted
+    while it is `starting`; `evictions_ms` are the times of its evictions of the last day.
+    With `migratable` it may be moved; `moved_ms` is the last time.
     """
 
     session_id: SessionId
@@ -96,6 +99,17 @@ class SessionWorkload:
     grace_ms: int = 0
     deadline_ms: int | None = None
     booking: str = ""
+    borrow: bool = False
+    loan: QueueName | None = None
+    starting: bool = False
+    evictions_ms: tuple[int, ...] = ()
+    migratable: bool = False
+    moved_ms: int | None = None
+
+    @property
+    def charged(self) -> QueueName:
+        """The queue that its usage counts for: the lender's, if it runs on a loan."""
+        return self.queue if self.loan is None else self.loan
 
     def ends_by(self, started_ms: int) -> int:
         """The time by which it has ended if it starts at a time; NEVER without a limit."""
@@ -195,7 +209,8 @@ class SystemSnapshot:
     `outcomes` says of ended sessions whether they succeeded. `usage` and `limits`
     are per scope (keypair, user, group, domain) and name.
     `pending_elsewhere` are waiting sessions in other scaling groups, of owners with a
-    limit on waiting sessions.
+    limit on waiting sessions. `gave_ms` is the last time at which another queue reclaimed
+    from a queue, `evicted_lately` how many kernels of a user were evicted in the last hour.
     """
 
     agents: tuple[AgentInfo, ...]
@@ -213,6 +228,8 @@ class SystemSnapshot:
     reservations: tuple[Reservation, ...] = ()
     cursors: Mapping[str, AgentId] = field(default_factory=dict)
     bookings: tuple[Booking, ...] = ()
+    gave_ms: Mapping[str, int] = field(default_factory=dict)
+    evicted_lately: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def tree(self) -> HyperNodeTree:

@@ -70,6 +70,7 @@ class Code(StrEnum):
     ALLOCATION_REFUSED = "ALLOCATION_REFUSED"
     VICTIMS_PROTECTED = "VICTIMS_PROTECTED"
     EVICTED = "EVICTED"
+    BACKING_OFF = "BACKING_OFF"
 
 
 # The advice and meaning of each code; the reference page is generated from this table.
@@ -135,6 +136,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.ALLOCATION_REFUSED: (Advice.WAIT, "it was placed, but what the decision relied on had changed at the commit"),
     Code.VICTIMS_PROTECTED: (Advice.WAIT, "it lacks room, and no running session may be evicted for it"),
     Code.EVICTED: (Advice.WAIT, "kernels of it were evicted in this cycle for another session"),
+    Code.BACKING_OFF: (Advice.WAIT, "it was evicted lately, and is tried again after a while"),
 }
 
 

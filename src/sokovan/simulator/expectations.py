@@ -82,6 +82,13 @@ def _reserved(state: SimulationState, expected: Mapping[str, list[str]] | None) 
             yield f"{session} holds {held.get(session, 'no reservation')}, expected {sorted(agents or [])}"
 
 
+def _moved(state: SimulationState, expected: Mapping[str, str] | None) -> Iterable[str]:
+    got, wanted = {str(move.kernel_id): str(move.agent_id) for move in state.moves}, expected or {}
+    for kernel in sorted({*got, *wanted}):
+        if got.get(kernel) != wanted.get(kernel):
+            yield f"{kernel} moves to {got.get(kernel, 'no agent')}, expected {wanted.get(kernel, 'no move')}"
+
+
 def _starts_at(state: SimulationState, expected: Mapping[str, int] | None) -> Iterable[str]:
     got = {str(one.session_id): one.starts_ms for one in state.plan.reservations if one.starts_ms is not None}
     for session, at in (expected or {}).items():
@@ -130,4 +137,5 @@ CHECKS: dict[str, Check] = {
     "reason": _reasons,
     "lost": _lost,
     "starts_at": _starts_at,
+    "moved": _moved,
 }

@@ -34,12 +34,23 @@ _TOP = (
     "limits", "now", "cycle_s", "history", "fair_share", "outcomes", "cursor", "bookings",
 )  # fmt: skip
 _AGENT = ("slots", "labels", "taints", "arch", "max_kernels", "status", "shard", "images")
-_QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", "deserved", "guarantee")
+_QUEUE = (
+    "weight",
+    "priority",
+    "state",
+    "parent",
+    "reclaimable",
+    "capability",
+    "deserved",
+    "guarantee",
+    "min_runtime",
+    "return_s",
+)
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
     "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "gates", "kernels",
     "labels", "where", "tolerations", "affinity", "anti_affinity", "runs_for", "checkpoint",
-    "time_limit", "grace", "deadline", "booking",
+    "time_limit", "grace", "deadline", "booking", "borrow", "loan", "migratable",
 )  # fmt: skip
 _KERNEL = (
     "group", "slots", "require", "labels", "arch", "at", "nominated", "priority", "preemptible", "releasing", "image",
@@ -48,7 +59,7 @@ _BOOKING = ("kind", "from", "to", "agents", "hypernode", "users", "groups", "que
 _LIMIT = ("slots", "sessions", "pending", "pending_slots")
 _EXPECT = (
     "placed", "placed_count", "placed_in", "placed_within", "same_hypernode_tier", "evicted", "reserved", "pending",
-    "reason", "lost", "starts_at",
+    "reason", "lost", "starts_at", "moved",
 )  # fmt: skip
 
 
@@ -210,6 +221,9 @@ class _Reader:
             grace_ms=_ms(given.get("grace")) or 0,
             deadline_ms=_ms(given.get("deadline")),
             booking=given["booking"].text() if "booking" in given else "",
+            borrow=given["borrow"].flag() if "borrow" in given else False,
+            loan=QueueName(given["loan"].text()) if "loan" in given else None,
+            migratable=given["migratable"].flag() if "migratable" in given else False,
         )
 
     def _booking(self, name: str, value: ScenarioValue) -> Booking:
@@ -292,7 +306,8 @@ class _Reader:
         for key in ("placed_count", "same_hypernode_tier"):
             if key in given:
                 given[key].number(least=0)
-        for kernel, value in (*_mapping_at(given, "placed").items(), *_mapping_at(given, "placed_in").items()):
+        named = [item for key in ("placed", "placed_in", "moved") for item in _mapping_at(given, key).items()]
+        for kernel, value in named:
             if kernel not in self._kernels:
                 raise value.location.error(f"there is no kernel {kernel!r}")
         for value in _list_at(given, "evicted"):
@@ -302,18 +317,18 @@ class _Reader:
             for value in _mapping_at(given, key).values():
                 value.number(least=0)
         self._check_names(given)
-        named = [(item.text(), item) for item in _list_at(given, "pending")]
+        waiting = [(item.text(), item) for item in _list_at(given, "pending")]
         keyed = [
             item for key in ("reserved", "reason", "lost", "starts_at") for item in _mapping_at(given, key).items()
         ]
-        for session, value in (*keyed, *named):
+        for session, value in (*keyed, *waiting):
             if session not in sessions:
                 raise value.location.error(f"there is no session {session!r}")
         return {key: value.plain() for key, value in given.items()}
 
     def _check_names(self, given: Mapping[str, ScenarioValue]) -> None:
         """Check that the expected agents and hypernodes exist and reasons are strings."""
-        for value in _mapping_at(given, "placed").values():
+        for value in (*_mapping_at(given, "placed").values(), *_mapping_at(given, "moved").values()):
             self._agent_name(value)
         for key in ("placed_in", "reserved"):
             for value in _mapping_at(given, key).values():
@@ -357,6 +372,8 @@ def _queue(name: str, value: ScenarioValue) -> Queue:
             capability=_slot_limits(given.get("capability")),
             deserved=_slot_limits(given.get("deserved")),
             guarantee=_slots(given.get("guarantee")),
+            min_runtime_s=given["min_runtime"].number(least=0) if "min_runtime" in given else None,
+            return_s=given["return_s"].number(least=0) if "return_s" in given else None,
         ),
     )
 

@@ -28,10 +28,12 @@ from sokovan.scheduling.engine.starts.earliest_start import EarliestStart
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.extensions import PluginFailed
-from sokovan.scheduling.plan import Eviction, Placement
+from sokovan.scheduling.plan import Eviction, Move, Placement
 from sokovan.scheduling.trace import Code
 
 KernelOnAgent = tuple[str, str]
+
+_REFUSED_BY_QUEUE = frozenset({Code.QUEUE_LIMIT, Code.QUEUE_OVER_SHARE})
 
 # The extension points that the single-kernel path does not call.
 _GENERAL_PATH_POINTS = ("allocatable", "pre_predicate", "session_ready", "session_pipelined")
@@ -44,8 +46,10 @@ class AllocateOutcome:
     placements: list[Placement] = field(default_factory=list)
     reserved: dict[str, list[KernelOnAgent]] = field(default_factory=dict)
     evictions: list[Eviction] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
     domains: dict[str, str] = field(default_factory=dict)
     group_domains: dict[str, dict[str, str]] = field(default_factory=dict)
+    loans: dict[str, str] = field(default_factory=dict)
 
 
 class Allocate:
@@ -86,6 +90,23 @@ class Allocate:
                 rest.append(holder)
         self._serve(rest)
         self._lend([*first, *sessions])
+        for pending in sessions:
+            if pending.session.borrow and pending.reason is not None and pending.reason.code in _REFUSED_BY_QUEUE:
+                self._borrow(pending)
+
+    def _borrow(self, pending: PendingSession) -> None:
+        """Start a session on what a queue is guaranteed and does not use, if it returns it in time."""
+        if pending.placed or pending.reserved or pending.agents:
+            return
+        home, reason = pending.node, pending.reason
+        for lender in self._context.queue_usage.lenders(home, pending.session.grace_ms, _asked(pending)):
+            pending.node = lender
+            self._serve_session(pending, may_reserve=False)
+            if pending.started:
+                pending.loan_s = lender.queue.return_s
+                self._outcome.loans[pending.session.session_id] = lender.name
+                return
+        pending.node, pending.reason = home, reason
 
     def _lend(self, sessions: Iterable[PendingSession]) -> None:
         """Let queues exceed their deserved share by one session each, if agents would stay idle otherwise.
@@ -328,6 +349,18 @@ class Allocate:
     def _domain_of(self, agents: Sequence[int]) -> str | None:
         workspace = self._context.workspace
         return workspace.tree.domain_of(workspace.ids[agent] for agent in agents if agent >= 0)
+
+
+def _asked(pending: PendingSession) -> dict[int, int]:
+    """The amounts that a session needs to start, by column."""
+    asked: dict[int, int] = {}
+    need = pending.need()
+    for batch in pending.batches:
+        count = min(need, len(batch.kernels))
+        for column, amount in batch.shape.slot_pairs:
+            asked[column] = asked.get(column, 0) + amount * count
+        need -= count
+    return asked
 
 
 def _advance(pending: PendingSession, statement: Statement) -> None:

@@ -64,6 +64,8 @@ class Explainer:
         else:
             agents = len(set(pending.agents[-pending.placed :]))
             summary = f"{pending.placed} of {kernels} kernels placed on {agents} agents"
+        if pending.loan_s is not None:
+            summary += f", on loan from queue {pending.node.name}, which has it back within {pending.loan_s} s"
         if pending.batches and pending.reason is not None:
             summary += f", {pending.waiting} wait: {self._cause(pending, pending.reason)[1]}"
         return Verdict(

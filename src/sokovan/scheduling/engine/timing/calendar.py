@@ -15,7 +15,7 @@ import numpy as np
 
 from sokovan.domain.cluster.booking import Booking
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession, TentativeKernel
-from sokovan.scheduling.engine.timing.end_times import EndTimes
+from sokovan.scheduling.engine.timing.end_times import EndTimes, end_of
 from sokovan.scheduling.engine.workspace import Ints, Workspace
 from sokovan.scheduling.snapshot import NEVER_MS, Reservation, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
@@ -130,6 +130,11 @@ class Calendar:
             if at_ms < ends_ms and own == inside:
                 bits |= 1 << number
         return bits
+
+    def blocks_of_running(self, session: SessionWorkload) -> int:
+        """The blocks of holds in which a running session counts, as bits."""
+        ends_ms = end_of(session, self.now_ms)
+        return sum(1 << i for i, block in enumerate(self.blocks) if block.booking is None and block.at_ms < ends_ms)
 
     def may_hold(self, pending: PendingSession) -> bool:
         """Whether a session is the first of its queue to hold room."""

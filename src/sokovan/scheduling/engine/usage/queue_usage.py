@@ -11,7 +11,7 @@ with an invalid parent runs nothing and affects no other queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -208,6 +208,15 @@ class QueueUsage:
                         code, above.name, self.slots[column], amount * times, used, bounds[column], held
                     )
         return None
+
+    def lenders(self, borrower: QueueNode, grace_ms: int, asked: Mapping[int, int]) -> Iterator[QueueNode]:
+        """The queues with so much of their guarantee unused, if it comes back in time."""
+        for node in self.nodes.values():
+            return_s = node.queue.return_s
+            if node is borrower or node.children or return_s is None or grace_ms > return_s * 1000:
+                continue
+            if all(node.allocated[column] + amount <= node.guarantee[column] for column, amount in asked.items()):
+                yield node
 
     def contended(self, node: QueueNode, pairs: Pairs) -> bool:
         """Whether a queue (or one above) is limited in one of these slots.
