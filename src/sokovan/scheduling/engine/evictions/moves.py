@@ -1,4 +1,4 @@
-"""MoveTrial: proves that a session fits if others move, and that all of these fit as well.
+"""MoveTrial: proves that a session fits if others move, and these as well.
 
 Takes a session and the rows of running kernels. One Statement takes these off their agents
 and places the session; further ones place every kernel that moves again, without victims.
@@ -18,7 +18,7 @@ from sokovan.scheduling.engine.pending_session import BatchingContext, PendingSe
 from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.workspace import Workspace
-from sokovan.scheduling.plan import Move
+from sokovan.scheduling.plan import KernelMove
 
 
 class MoveTrial:
@@ -28,19 +28,19 @@ class MoveTrial:
         self._engine, self._table, self._context = engine, table, engine.context
 
     def fits(self, pending: PendingSession, rows: Sequence[int]) -> Proof | None:
-        """Whether the session and all that move have places; everything is as before afterwards."""
+        """Whether the session and all that move have places; nothing changes."""
         return Proof(0, idle=False) if self._run(pending, rows, keep=False) is not None else None
 
-    def commit(self, pending: PendingSession, rows: Sequence[int]) -> list[Move]:
+    def commit(self, pending: PendingSession, rows: Sequence[int]) -> list[KernelMove]:
         """Reserve the places of the session and of all that move."""
         return self._run(pending, rows, keep=True) or []
 
-    def _run(self, pending: PendingSession, rows: Sequence[int], *, keep: bool) -> list[Move] | None:
+    def _run(self, pending: PendingSession, rows: Sequence[int], *, keep: bool) -> list[KernelMove] | None:
         context = self._context
         before = (pending.reason, pending.kernels_fit, context.workspace.releases)
         cache, context.fit_error_cache = context.fit_error_cache, None
         statements = [Statement(context.workspace, context.choice)]
-        moves: list[Move] | None = None
+        moves: list[KernelMove] | None = None
         try:
             if self._place(pending, rows, statements[0]):
                 moves = self._placed_again(pending, rows, statements)
@@ -68,9 +68,9 @@ class MoveTrial:
 
     def _placed_again(
         self, pending: PendingSession, rows: Sequence[int], statements: list[Statement]
-    ) -> list[Move] | None:
+    ) -> list[KernelMove] | None:
         """Places for all that move; None if one has none, or would stay."""
-        context, table, moves = self._context, self._table, list[Move]()
+        context, table, moves = self._context, self._table, list[KernelMove]()
         for number, part in table.by_session(rows).items():
             mover = self._mover(number, part)
             usage = UsageTakenOff(context, self._engine.ledger, table, part)
@@ -100,19 +100,19 @@ class MoveTrial:
 
     def _moves(
         self, pending: PendingSession, mover: PendingSession, part: Sequence[int], statement: Statement
-    ) -> Iterator[Move]:
+    ) -> Iterator[KernelMove]:
         table, ids = self._table, self._context.workspace.ids
         row_of = {table.kernels[row].kernel_id: row for row in part}
         for _, kernel, agent in statement.kernels:
             row = row_of[kernel.kernel_id]
-            yield Move(
+            yield KernelMove(
                 kernel.kernel_id, mover.session.session_id, AgentId(str(table.kernels[row].agent)),
                 AgentId(ids[agent]), pending.session.session_id, table.losses[row] // 1_000_000,
             )  # fmt: skip
 
 
 def has_scattered_room(workspace: Workspace, pending: PendingSession) -> bool:
-    """Whether the agents together have what the session needs, though not in one piece."""
+    """Whether the agents together have what the session needs."""
     asked = [0] * workspace.slot_count
     for shape, count in demand_of(pending):
         for column, amount in shape.slot_pairs:
