@@ -13,6 +13,7 @@ import pytest
 
 from sokovan.adapters.process.files.output_collection import OutputCollector
 from sokovan.adapters.process.files.process_files import ProcessFiles
+from sokovan.adapters.process.isolation.accounts import _free_place
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
@@ -25,6 +26,9 @@ from tests.unit.adapters.process.files.kernels import Uploads
 pytestmark = [needs_root, needs_sandbox]
 
 NUMBERS = range(300_000, 300_100)
+# That of ada on any agent with this range.
+ADA = NUMBERS[_free_place("ada", set(), len(NUMBERS))]
+OTHER = ADA + 1
 LOOKS = """
 import json, os
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
@@ -58,13 +62,13 @@ async def test_a_kernel_has_the_number_of_its_user_and_nothing_of_root(runtime: 
     await runtime.create(of("ada", "k", LOOKS, files={"note": "x"}))
     assert (await ended(runtime, "k")).exit_code == 0, await output(runtime, "k")
     found = json.loads(await output(runtime, "k"))
-    assert found["numbers"] == [300_001, 300_001, []]
+    assert found["numbers"] == [ADA, ADA, []]
     assert found["capabilities"] == "0" * 16
-    assert found["accounts"] == ["300001", "300001", "1"]
+    assert found["accounts"] == [str(ADA), str(ADA), "1"]
     assert found["files"] == 4
     assert found["hostfile"]
     made = [place(root, "k") / "work" / "made", *(root / "outputs").rglob("kept")]
-    assert [path.stat().st_uid for path in made] == [300_001] * 2
+    assert [path.stat().st_uid for path in made] == [ADA] * 2
     records = [place(root, "k"), place(root, "k") / "state.json", root / "kernels", root / "accounts.json"]
     assert [path.stat().st_uid for path in records] == [0] * 4
 
@@ -76,7 +80,8 @@ async def test_an_account_is_the_same_for_ever_and_of_one_user_only(root: Path) 
             await runtime.create(of(user, f"k{len(numbers)}", "import os; print(os.getuid())"))
             await ended(runtime, f"k{len(numbers)}")
             numbers.append(int(await output(runtime, f"k{len(numbers)}")))
-    assert numbers == [300_001, 300_002, 300_001]
+    assert numbers[0] == numbers[2] != numbers[1]
+    assert {*numbers} < {*NUMBERS[1:]}
 
 
 async def test_kernels_of_two_users_can_neither_read_nor_signal_one_another(
@@ -96,7 +101,7 @@ async def test_kernels_of_two_users_can_neither_read_nor_signal_one_another(
 import os
 for trick in (
     lambda: open('/shared/secret').read(), lambda: os.unlink('/shared/secret'), lambda: open({str(work)!r}).read(),
-    lambda: os.kill({os.getpid()}, 0), lambda: os.setuid(300_001), lambda: os.setuid(0),
+    lambda: os.kill({os.getpid()}, 0), lambda: os.setuid({ADA}), lambda: os.setuid(0),
     lambda: os.chown('/shared', os.getuid(), -1),
 ):
     try:
@@ -119,7 +124,7 @@ async def test_a_further_command_has_the_account_of_its_kernel(runtime: ProcessR
     script = "import os; print(os.getresuid(), os.getresgid(), os.getgroups()); print(open('/proc/self/status').read())"
     async with runtime.execute(KernelId("k"), 1, (sys.executable, "-c", script), terminal=False) as command:
         text = b"".join([piece async for piece in command.output()]).decode()
-    assert text.startswith("(300001, 300001, 300001) (300001, 300001, 300001) []")
+    assert text.startswith(f"({ADA}, {ADA}, {ADA}) ({ADA}, {ADA}, {ADA}) []")
     assert "CapEff:\t0000000000000000" in text
 
 
@@ -148,7 +153,7 @@ async def test_what_the_account_may_not_enter_is_not_mounted_for_it(runtime: Pro
     theirs = open_path / "bob"
     (theirs / "data").mkdir(parents=True)
     (theirs / "data").chmod(0o777)
-    os.chown(theirs, 300_002, 300_002)
+    os.chown(theirs, OTHER, OTHER)
     theirs.chmod(0o700)
     for source in (theirs, theirs / "data"):
         mounts = (MountEntry(str(source), "/data", read_only=False),)
@@ -169,7 +174,7 @@ async def test_files_are_copied_with_the_rights_of_the_account(
     (shared / "theirs").mkdir()
     secret.write_text("known to bob")
     secret.chmod(0o600)
-    os.chown(secret, 300_002, 300_002)
+    os.chown(secret, OTHER, OTHER)
     await runtime.create(
         of("ada", "k", SLEEP, mounts=(MountEntry(str(shared), "/data", read_only=False),), files={"own": "mine"})
     )
@@ -189,8 +194,8 @@ async def test_files_are_copied_with_the_rights_of_the_account(
         await files.put(KernelPath(KernelId("k"), 1, "/data/theirs/"), upload)
     shared.chmod(0o1777)
     placed = await files.put(KernelPath(KernelId("k"), 1, "/data/"), upload)
-    assert (placed.done, (shared / "new").read_bytes(), (shared / "new").stat().st_uid) == (True, b"brought", 300_001)
+    assert (placed.done, (shared / "new").read_bytes(), (shared / "new").stat().st_uid) == (True, b"brought", ADA)
     placed = await files.put(KernelPath(KernelId("k"), 1, "./"), upload)
-    assert (place(root, "k") / "work" / "new").stat().st_uid == 300_001
+    assert (place(root, "k") / "work" / "new").stat().st_uid == ADA
     assert os.geteuid() == 0
     assert secret.read_text() == "known to bob", "the rights of the agent are back"

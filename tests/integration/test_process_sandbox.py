@@ -325,6 +325,19 @@ async def test_a_link_that_appears_after_the_agent_has_checked_is_refused_by_the
     os.close(lock)
 
 
+async def test_a_link_in_a_folder_of_the_user_does_not_choose_where_folders_are_created(
+    runtime: ProcessRuntime, tmp_path: Path
+) -> None:
+    own, victim = tmp_path / "own", tmp_path / "victim"
+    own.mkdir()
+    victim.mkdir()
+    (own / "link").symlink_to(f"/oldroot{victim}")  # where the sandbox has the machine's root while it begins
+    mounts = (MountEntry(str(own), "/data", read_only=False), MountEntry(str(own), "/data/link/created"))
+    with pytest.raises(PathUnavailable, match="another folder of the kernel"):
+        await runtime.create(launch("k", "pass", mounts=mounts))
+    assert list(victim.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "source", ["/var/run", "/etc", "/root/.ssh", "LINK", "LINK/ssl", "HIDDEN", "HIDDEN/..", "DATA"]
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
@@ -30,6 +31,8 @@ BINARY_MEDIA = "application/octet-stream"
 BODY = "sokovan.body"
 # Errors that any operation may return.
 ALWAYS = (401, 403, 413, 422, 429, 500, 503)
+# Items that are encoded before other tasks run.
+_ENCODED = 100
 _READS = frozenset({"GET", "HEAD"})
 
 Denied: TypeAlias = Callable[[Request, SokovanError], Awaitable[None]]
@@ -145,6 +148,17 @@ def body_of(request: Request, kind: type[B]) -> B:
 def json_response(content: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A wire object as a JSON response, encoded by msgspec."""
     return Response(msgspec.json.encode(content), status_code=status, media_type=JSON_MEDIA, headers=headers)
+
+
+async def page_response(items: Sequence[object], following: str | None) -> Response:
+    """A page as a JSON response; other tasks run while a long one is encoded."""
+    parts: list[bytes] = []
+    for item in items:
+        parts.append(msgspec.json.encode(item))
+        if len(parts) % _ENCODED == 0:
+            await asyncio.sleep(0)  # noqa: TID251  # yields, so that a long page does not block the event loop
+    body = b'{"items":[%s],"next":%s}' % (b",".join(parts), msgspec.json.encode(following))
+    return Response(body, media_type=JSON_MEDIA)
 
 
 def _names_of(parameter: Any) -> list[str]:

@@ -10,7 +10,7 @@ from sokovan.api.mapping.sessions import session_view
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import SessionSummary
 from sokovan.orchestrator.sessions.explain.reasons import with_names
 from sokovan.orchestrator.sessions.session_cache import PAGE
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -25,11 +25,8 @@ PROGRESS_MAX = 20
 _CHUNK = 25
 
 
-async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
-    """Views of sessions; waiting ones with their last reason and their timeout.
-
-    The sessions may have been read without all of their kernels.
-    """
+async def session_views(unit: UnitOfWork, sessions: Sequence[SessionSummary]) -> list[SessionView]:
+    """Views of sessions; waiting ones with their last reason and their timeout."""
     counts_of = await unit.sessions.kernel_counts([one.session_id for one in sessions])
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
     reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
@@ -53,7 +50,7 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> 
 
 
 async def _named_dependencies(
-    unit: UnitOfWork, sessions: Sequence[SessionRecord], reasons: Mapping[SessionId, StoredVerdict]
+    unit: UnitOfWork, sessions: Sequence[SessionSummary], reasons: Mapping[SessionId, StoredVerdict]
 ) -> dict[SessionId, StoredVerdict]:
     """The reasons of sessions that wait for others, with names beside the ids of those.
 
@@ -65,7 +62,7 @@ async def _named_dependencies(
         if one.session_id in reasons and reasons[one.session_id].code == Code.DEPENDENCY and one.spec.dependencies
     ]
     wanted = tuple(dict.fromkeys(name for one in waiting for name in one.spec.dependencies))[:PAGE]
-    found = await unit.sessions.page(SessionFilter(ids=wanted), limit=len(wanted)) if wanted else ()
+    found = await unit.sessions.summaries(SessionFilter(ids=wanted), limit=len(wanted)) if wanted else ()
     names: dict[str, dict[str, str]] = {}
     for other in found:
         if other.spec.name:

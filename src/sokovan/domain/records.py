@@ -7,19 +7,24 @@ Every record carries the version it was read at. A write names that version
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum, auto
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
+from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, ArrayId, KernelId, SessionId
+from sokovan.domain.ids import AgentId, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.session import SessionSpec, SessionType
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.session import EndPolicy, KernelSpec, SessionOptions, SessionSpec, SessionType
+from sokovan.domain.slots import ResourceSlot, total
+
+S = TypeVar("S")
 
 DETAIL_MAX = 2_000
 
@@ -125,8 +130,73 @@ class FailedStart:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRecord:
-    """One session with its kernels, in the order of their index.
+class KernelRun:
+    """Consecutive kernels of a session that differ in nothing but their id."""
+
+    kernel: KernelSpec
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecSummary(SessionOptions):
+    """The part of a spec that lists show.
+
+    Its size does not grow with the number of equal kernels.
+    """
+
+    session_id: SessionId
+    owner: Owner
+    scaling_group: ScalingGroupName
+    queue: QueueName
+    gang_size: int
+    group_minimums: Mapping[str, int] = field(default_factory=dict)
+    dependencies: tuple[SessionId, ...] = ()
+    awaited: tuple[str, ...] = ()
+    ends_with: EndPolicy
+    array: ArrayMember | None = None
+    secrets: tuple[str, ...] = ()
+    runs: tuple[KernelRun, ...]
+
+    @classmethod
+    def of(cls, spec: SessionSpec) -> SpecSummary:
+        """The summary of a spec."""
+        runs: list[KernelRun] = []
+        last: Any = None
+        for kernel in spec.kernels:
+            if (kind := _kind_of(kernel)) == last:
+                runs[-1] = KernelRun(runs[-1].kernel, runs[-1].count + 1)
+            else:
+                runs.append(KernelRun(kernel, 1))
+            last = kind
+        return cls(**{name: getattr(spec, name) for name in _SUMMARIZED}, runs=tuple(runs))
+
+    @property
+    def size(self) -> int:
+        """The number of kernels."""
+        return sum(run.count for run in self.runs)
+
+    def requested_slots(self) -> ResourceSlot:
+        """The sum over all kernels."""
+        return total(run.kernel.slots * run.count for run in self.runs)
+
+    def kernels(self, indexes: Iterable[int]) -> Iterator[KernelSpec]:
+        """The kernels at ascending indexes, each as the first one of its run."""
+        runs, end = iter(self.runs), 0
+        run = self.runs[0]
+        for index in indexes:
+            while index >= end:
+                run = next(runs)
+                end += run.count
+            yield run.kernel
+
+
+_SUMMARIZED = tuple(one.name for one in fields(SpecSummary) if one.name != "runs")
+_kind_of = attrgetter(*(one.name for one in fields(KernelSpec) if one.name != "kernel_id"))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession(Generic[S]):
+    """One session with kernels, in the order of their index.
 
     `place` is its position in submission order, used for pagination; `since_ms` is
     when it entered its status. `group_domains` are the HyperNodes of its kernel groups, by
@@ -135,7 +205,7 @@ class SessionRecord:
     """
 
     session_id: SessionId
-    spec: SessionSpec
+    spec: S
     status: SessionStatus
     version: int
     goal: Goal
@@ -152,6 +222,16 @@ class SessionRecord:
     failed_starts: tuple[FailedStart, ...] = ()
     group_domains: Mapping[str, str] = field(default_factory=dict)
     sealed: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary(StoredSession[SpecSummary]):
+    """One session as lists show it, with its first kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord(StoredSession[SessionSpec]):
+    """One session with its whole spec and all of its kernels."""
 
     @property
     def attempt(self) -> int:

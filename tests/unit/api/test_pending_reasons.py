@@ -12,7 +12,9 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GROUP, StoredCluster
 from sokovan.wire.api.sessions import SessionView
 
@@ -28,8 +30,12 @@ async def pulling(cluster: StoredCluster, name: str) -> None:
 
 
 async def views(cluster: StoredCluster, *names: str) -> list[SessionView]:
-    sessions = [await cluster.session(name) for name in names]
-    return await cluster.store.read(lambda unit: session_views(unit, sessions))
+    wanted = SessionFilter(ids=[SessionId(name) for name in names])
+
+    async def work(unit: UnitOfWork) -> list[SessionView]:
+        return await session_views(unit, await unit.sessions.summaries(wanted, limit=len(names), kernels_max=1))
+
+    return await cluster.store.read(work)
 
 
 @pytest.mark.slow

@@ -1,13 +1,24 @@
 """Objects as the store has them."""
 
+from dataclasses import replace
+
 import pytest
 
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import DETAIL_MAX, Change, Device, SessionResult, ended_by_user, result_of
+from sokovan.domain.records import (
+    DETAIL_MAX,
+    Change,
+    Device,
+    SessionResult,
+    SpecSummary,
+    ended_by_user,
+    result_of,
+)
 from sokovan.domain.session import SessionType
+from sokovan.testing.stored_cluster import session_spec
 
 _T = KernelTrigger
 
@@ -66,3 +77,15 @@ def test_a_device_is_exclusive_by_default() -> None:
 
 def test_a_detail_keeps_no_nul_which_no_database_would_keep() -> None:
     assert Change("agent", Cause.AGENT_REPORT, detail="core\0dumped").detail == "core\ufffddumped"
+
+
+def test_a_summary_has_one_kernel_of_each_run_and_gives_it_for_every_index() -> None:
+    spec = session_spec("s", kernels=6)
+    red = [replace(one, labels={"colour": "red"}) for one in spec.kernels[2:5]]
+    mixed = replace(spec, kernels=(*spec.kernels[:2], *red, spec.kernels[5]), min_kernels=3)
+    summary = SpecSummary.of(mixed)
+    assert [run.count for run in summary.runs] == [2, 3, 1]
+    assert (summary.size, summary.gang_size) == (6, 3)
+    assert summary.requested_slots() == mixed.requested_slots()
+    assert [one.labels for one in summary.kernels(range(6))] == [one.labels for one in mixed.kernels]
+    assert [one.labels for one in summary.kernels([1, 4])] == [{}, {"colour": "red"}]

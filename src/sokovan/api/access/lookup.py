@@ -21,7 +21,7 @@ from sokovan.domain.owners.access import (
     session_scope,
 )
 from sokovan.domain.owners.tenancy import Owner, Role
-from sokovan.domain.records import AgentRecord, ArrayRecord, KernelRecord, SessionRecord
+from sokovan.domain.records import AgentRecord, ArrayRecord, KernelRecord, SessionRecord, SessionSummary
 from sokovan.orchestrator.sessions.intake.validation_context import is_alone
 from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -71,8 +71,8 @@ async def require_known(unit: UnitOfWork, wanted: SessionFilter) -> None:
 
 
 async def session_named(
-    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int | None = None
-) -> SessionRecord:
+    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int = 0
+) -> SessionSummary:
     """The session that a reference means to the caller; own sessions first.
 
     It has its first `kernels_max` kernels only. Raises ObjectNotFound, AmbiguousName,
@@ -98,8 +98,8 @@ async def array_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrinci
 
 
 async def _referred(
-    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int | None
-) -> SessionRecord | ArrayRecord | None:
+    unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int
+) -> SessionSummary | ArrayRecord | None:
     scopes = [visible_filter(principal)]
     if principal.subject.role is not Role.USER:
         scopes.insert(0, visible_filter(principal, SessionFilter(user=principal.user)))
@@ -107,7 +107,7 @@ async def _referred(
         if scope is None:
             continue
         sessions, arrays = await sessions_or_arrays(unit, ref, scope, kernels_max=kernels_max)
-        found: list[SessionRecord | ArrayRecord] = [*sessions, *arrays]
+        found: list[SessionSummary | ArrayRecord] = [*sessions, *arrays]
         if len(found) > 1:
             named = [(one.session_id, one.spec.name) for one in sessions] + [(one.array_id, one.name) for one in arrays]
             names = ", ".join(f"{one} ({name})" for one, name in named[:2])
@@ -119,11 +119,18 @@ async def _referred(
     return None
 
 
-async def read_session(
-    store: Store, ref: str, principal: AuthenticatedPrincipal, *, kernels_max: int | None = None
-) -> SessionRecord:
+async def read_summary(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionSummary:
     """Like `session_named`, in its own read transaction."""
-    return await store.read(lambda unit: session_named(unit, ref, principal, kernels_max=kernels_max))
+    return await store.read(lambda unit: session_named(unit, ref, principal))
+
+
+async def read_session(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
+    """Like `read_summary`, with the whole spec and all kernels."""
+
+    async def work(unit: UnitOfWork) -> SessionRecord:
+        return await unit.sessions.get((await session_named(unit, ref, principal)).session_id)
+
+    return await store.read(work)
 
 
 async def agent_named(unit: UnitOfWork, name: str) -> AgentRecord:

@@ -18,6 +18,8 @@ from sokovan.domain.records import (
     KernelSummary,
     SessionRecord,
     SessionResult,
+    SessionSummary,
+    SpecSummary,
 )
 from sokovan.domain.session import (
     MASTER_LEASE,
@@ -26,7 +28,6 @@ from sokovan.domain.session import (
     KernelSpec,
     Partition,
     SessionOptions,
-    SessionSpec,
 )
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import (
@@ -76,7 +77,7 @@ _TEXTS = ("where", "tolerations", "affinity", "anti_affinity", "gates", "secrets
 
 
 def session_view(
-    record: SessionRecord,
+    record: SessionRecord | SessionSummary,
     verdict: StoredVerdict | None = None,
     *,
     counts: KernelSummary | None = None,
@@ -86,14 +87,14 @@ def session_view(
 
     Without `counts`, the record has all of its kernels.
     """
-    spec, first, kernels = record.spec, record.spec.kernels[0], counts or KernelSummary.of(record.kernels)
+    spec = SpecSummary.of(record.spec) if isinstance(record, SessionRecord) else record.spec
+    first, kernels = spec.runs[0].kernel, counts or KernelSummary.of(record.kernels)
     waits = verdict if record.status in WAITING else None
     return SessionView(
         **{name: getattr(spec, name) for name in _SAME},
         **_texts(spec),
         partitions=[_partition_view(one) for one in spec.partitions],
         group_minimums=dict(spec.group_minimums),
-        preemption=spec.preemption.value,
         environment=sorted(first.environment),
         mounts=[f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in spec.mounts],
         require=dict(first.require),
@@ -114,9 +115,9 @@ def session_view(
         image=first.image,
         command=list(first.command),
         slots=dict(spec.requested_slots()),
-        size=len(spec.kernels),
+        size=spec.size,
         minimum=spec.gang_size,
-        kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels[:KERNELS_SHOWN]],
+        kernels=kernel_views(record.kernels[:KERNELS_SHOWN], spec),
         kernel_counts={status.value: count for status, count in kernels.statuses.items()},
         agents=kernels.agents,
         exited=kernels.exited,
@@ -141,11 +142,12 @@ def session_view(
     )
 
 
-def _texts(spec: SessionSpec) -> dict[str, Any]:
-    return {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
+def _texts(spec: SpecSummary) -> dict[str, Any]:
+    texts = {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
+    return {**texts, "preemption": spec.preemption.value}
 
 
-def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
+def _member_view(spec: SpecSummary) -> ArrayMemberView | None:
     array = spec.array
     if array is None:
         return None
@@ -153,15 +155,20 @@ def _member_view(spec: SessionSpec) -> ArrayMemberView | None:
     return ArrayMemberView(id=array.array_id, name=name, index=array.index, size=array.size, limit=array.at_once)
 
 
-def _result_text(record: SessionRecord) -> str | None:
+def _result_text(record: SessionRecord | SessionSummary) -> str | None:
     """How it ended; a session that a user ended has not failed, although dependents do not start."""
     if record.result is SessionResult.FAILURE and record.cause in ENDED_BY_USER:
         return CANCELLED
     return None if record.result is None else record.result.value
 
 
-def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
-    """The view of a kernel."""
+def kernel_views(kernels: Sequence[KernelRecord], spec: SpecSummary) -> list[KernelView]:
+    """The views of kernels of a session, in the order of their index."""
+    specs = spec.kernels(one.index for one in kernels)
+    return [_kernel_view(one, kernel) for one, kernel in zip(kernels, specs, strict=True)]
+
+
+def _kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
     return KernelView(
         id=record.kernel_id,
         index=record.index,
@@ -204,12 +211,12 @@ def _failed_start_view(failed: FailedStart) -> FailedStartView:
     )
 
 
-def is_final(record: SessionRecord) -> bool:
+def is_final(record: SessionRecord | SessionSummary) -> bool:
     """Whether the session has ended."""
     return record.status in SESSION.terminal
 
 
-def exit_code_of(record: SessionRecord, counts: KernelSummary | None = None) -> int | None:
+def exit_code_of(record: SessionRecord | SessionSummary, counts: KernelSummary | None = None) -> int | None:
     """The exit code of a session; None until it has ended.
 
     It agrees with the result: a success is 0, whatever other kernels ended with.
@@ -229,7 +236,7 @@ def exit_code_of(record: SessionRecord, counts: KernelSummary | None = None) -> 
     return next((code for code in failed if code not in _STOPPED), failed[0] if failed else 0)
 
 
-def history_view(record: SessionRecord, entries: Sequence[tuple[str, HistoryEntry]]) -> HistoryView:
+def history_view(record: SessionRecord | SessionSummary, entries: Sequence[tuple[str, HistoryEntry]]) -> HistoryView:
     """The history of a session and of its kernels."""
     return HistoryView(session=record.session_id, lines=[history_line(subject, entry) for subject, entry in entries])
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import read_session, require_known, session_named, visible_filter
+from sokovan.api.access.lookup import read_summary, require_known, session_named, visible_filter
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
@@ -64,7 +64,7 @@ class ExplanationRoutes:
     async def why(self, request: Request, ref: Ref) -> Response:
         """Explain the status of a session, and what would let it start."""
         principal = principal_of(request.scope)
-        record = await read_session(self._store, ref, principal)
+        record = await read_summary(self._store, ref, principal)
         return json_response(why_view(await self._controller.why(record.session_id, visible_filter(principal))))
 
     async def history(self, request: Request, ref: Ref) -> Response:

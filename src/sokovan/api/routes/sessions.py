@@ -10,17 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import array_named, read_session, require_known, session_named, visible_listing
+from sokovan.api.access.lookup import array_named, read_summary, require_known, session_named, visible_listing
 from sokovan.api.access.uploads import require_upload
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
-from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_view, session_view
-from sokovan.api.operations import ApiOperation, body_of, json_response
+from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_views, session_view
+from sokovan.api.operations import ApiOperation, body_of, json_response, page_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, IdempotencyKey, Ref, SessionQuery
-from sokovan.domain.records import ArrayRecord, SessionRecord
+from sokovan.domain.records import ArrayRecord, SessionSummary
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.arrays import ArrayPage, ArrayView
 from sokovan.wire.api.sessions import KernelPage, SessionBody, SessionPage, SessionView
@@ -92,23 +92,20 @@ class SessionRoutes:
         scope = visible_listing(principal, query.filter(), mine=query.mine)
         after = number_of(query.cursor)
         if scope is None:
-            return json_response(SessionPage(items=[]))
+            return await page_response([], None)
 
-        async def work(unit: UnitOfWork) -> SessionPage:
+        async def work(unit: UnitOfWork) -> tuple[list[SessionView], str | None]:
             array = "" if query.array is None else (await array_named(unit, query.array, principal)).array_id
             chosen = replace(scope, array_id=array)
-            found = await unit.sessions.page(
+            found = await unit.sessions.summaries(
                 chosen, limit=query.limit + 1, after=after, newest=not array, kernels_max=KERNELS_LISTED
             )
             if not found:
                 await require_known(unit, chosen)
             page = found[: query.limit]
-            return SessionPage(
-                items=await session_views(unit, page),
-                next=cursor_of(page[-1].place) if len(found) > query.limit else None,
-            )
+            return await session_views(unit, page), cursor_of(page[-1].place) if len(found) > query.limit else None
 
-        return json_response(await self._store.read(work))
+        return await page_response(*await self._store.read(work))
 
     async def show(self, request: Request, ref: Ref) -> Response:
         """Show a session."""
@@ -159,19 +156,19 @@ class SessionRoutes:
         principal, after = principal_of(request.scope), number_of(cursor)
 
         async def work(unit: UnitOfWork) -> KernelPage:
-            record = await session_named(unit, ref, principal, kernels_max=0)
+            record = await session_named(unit, ref, principal)
             first = -1 if after is None else min(after, INDEX_MAX)
             found = await unit.sessions.kernels(record.session_id, limit=limit + 1, after=first)
             page = found[:limit]
             return KernelPage(
-                items=[kernel_view(one, record.spec.kernels[one.index]) for one in page],
+                items=kernel_views(page, record.spec),
                 next=cursor_of(page[-1].index) if len(found) > limit else None,
             )
 
         return json_response(await self._store.read(work))
 
-    async def _found(self, request: Request, ref: str) -> SessionRecord:
-        return await read_session(self._store, ref, principal_of(request.scope), kernels_max=0)
+    async def _found(self, request: Request, ref: str) -> SessionSummary:
+        return await read_summary(self._store, ref, principal_of(request.scope))
 
 
 class ArrayRoutes:

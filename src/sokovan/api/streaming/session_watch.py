@@ -11,7 +11,7 @@ from sokovan.api.streaming.batch_reader import BatchReader
 from sokovan.api.streaming.event_streams import sse
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import SessionId
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import SessionSummary
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
@@ -49,8 +49,8 @@ class WatchedSessions:
         return found
 
     async def _read(self, ids: Sequence[SessionId]) -> dict[SessionId, WatchedSession]:
-        async def work(unit: UnitOfWork) -> list[tuple[SessionRecord, SessionView]]:
-            records = await unit.sessions.page(SessionFilter(ids=ids), limit=len(ids), kernels_max=KERNELS_SHOWN)
+        async def work(unit: UnitOfWork) -> list[tuple[SessionSummary, SessionView]]:
+            records = await unit.sessions.summaries(SessionFilter(ids=ids), limit=len(ids), kernels_max=KERNELS_SHOWN)
             return list(zip(records, await session_views(unit, records), strict=True))
 
         began_ms = self._clock.monotonic_ms()

@@ -41,7 +41,7 @@ class SessionOwners:
 
     async def _read(self, ids: Sequence[SessionId]) -> dict[SessionId, Ownership]:
         wanted = SessionFilter(ids=ids)
-        found = await self._store.read(lambda unit: unit.sessions.page(wanted, limit=len(ids), kernels_max=0))
+        found = await self._store.read(lambda unit: unit.sessions.summaries(wanted, limit=len(ids)))
         return {one.session_id: Ownership(user=one.spec.owner.user, domain=one.spec.owner.domain) for one in found}
 
 

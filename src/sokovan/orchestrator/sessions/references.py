@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from sokovan.domain.arrays import is_session_name
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.records import ArrayRecord, SessionRecord
+from sokovan.domain.records import ArrayRecord, SessionSummary
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
 
 async def sessions_or_arrays(
-    unit: UnitOfWork, text: str, scope: SessionFilter, *, kernels_max: int | None = None
-) -> tuple[Sequence[SessionRecord], Sequence[ArrayRecord]]:
+    unit: UnitOfWork, text: str, scope: SessionFilter, *, kernels_max: int = 0
+) -> tuple[Sequence[SessionSummary], Sequence[ArrayRecord]]:
     """The sessions or arrays that a text refers to; several if ambiguous.
 
     A full id or name is preferred to a prefix, one that has not ended to one that has,
@@ -36,9 +36,9 @@ async def sessions_or_arrays(
     return ((), arrays) if is_exact and is_older else (sessions, ())
 
 
-def _exact(sessions: Sequence[SessionRecord], text: str) -> bool:
+def _exact(sessions: Sequence[SessionSummary], text: str) -> bool:
     return sessions[0].spec.name == text
 
 
-def _lives(session: SessionRecord) -> bool:
+def _lives(session: SessionSummary) -> bool:
     return session.status not in SESSION.terminal

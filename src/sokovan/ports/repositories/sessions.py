@@ -10,7 +10,15 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.records import Change, HistoryEntry, KernelMove, KernelRecord, KernelSummary, SessionRecord
+from sokovan.domain.records import (
+    Change,
+    HistoryEntry,
+    KernelMove,
+    KernelRecord,
+    KernelSummary,
+    SessionRecord,
+    SessionSummary,
+)
 from sokovan.domain.session import SessionSpec
 
 
@@ -81,26 +89,29 @@ class SessionRepository(Protocol):
     async def requested(self, request: RequestKey) -> SessionRecord | None:
         """The session that the same request created before. Raises IdempotencyConflict."""
 
-    async def get(self, session_id: SessionId, *, kernels_max: int | None = None) -> SessionRecord:
-        """One session, with its first `kernels_max` kernels. Raises ObjectNotFound."""
+    async def get(self, session_id: SessionId) -> SessionRecord:
+        """One session. Raises ObjectNotFound."""
 
     async def page(
+        self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
+    ) -> Sequence[SessionRecord]:
+        """At most `limit` sessions after the position `after`, oldest or newest first."""
+
+    async def summaries(
         self,
         wanted: SessionFilter,
         *,
         limit: int,
         after: int | None = None,
         newest: bool = False,
-        kernels_max: int | None = None,
-    ) -> Sequence[SessionRecord]:
-        """At most `limit` sessions after the position `after`, oldest or newest first.
+        kernels_max: int = 0,
+    ) -> Sequence[SessionSummary]:
+        """Like `page`, with the first `kernels_max` kernels of each session.
 
-        Each has its first `kernels_max` kernels only.
+        The cost does not grow with the number of equal kernels.
         """
 
-    async def named(
-        self, text: str, wanted: SessionFilter, *, kernels_max: int | None = None
-    ) -> Sequence[SessionRecord]:
+    async def named(self, text: str, wanted: SessionFilter, *, kernels_max: int = 0) -> Sequence[SessionSummary]:
         """The matching sessions that `text` refers to; at most two, if ambiguous.
 
         An id; else the name of sessions that have not ended, unique per user; else the

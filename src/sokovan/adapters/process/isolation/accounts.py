@@ -7,6 +7,7 @@ entry of /etc/passwd and are never used for another user again.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import select
 import subprocess
@@ -91,18 +92,29 @@ class Accounts:
         with opened(self.root) as folder:
             known = _known(folder)
             if owner not in known:
-                place = len(known) + 1
-                if place >= len(self.numbers):
+                if len(known) + 1 >= len(self.numbers):
                     raise RuntimeFailure(
                         f"all {len(self.numbers)} accounts of this agent are in use",
                         hint="set a larger range as agent.accounts",
                     )
                 # Recorded before it is used: a number is never given twice.
-                known[owner] = place
+                known[owner] = _free_place(owner, set(known.values()), len(self.numbers))
                 write_record(folder, RECORD, known)
         if known[owner] >= len(self.numbers):
             raise RuntimeFailure("the range of accounts is smaller than before", hint="set agent.accounts as it was")
         return self.numbers[known[owner]]
+
+
+def _free_place(owner: str, taken: set[int], count: int) -> int:
+    """The place of a user in a range of `count` numbers, or the next one that is free.
+
+    It follows from the name, so that agents with equal ranges agree unless two names meet.
+    """
+    digest = hashlib.sha256(owner.encode()).digest()
+    place = int.from_bytes(digest[:8]) % (count - 1)
+    while place + 1 in taken:
+        place = (place + 1) % (count - 1)
+    return place + 1
 
 
 def _known(folder: int) -> dict[str, int]:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
-from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
+from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
@@ -66,6 +66,8 @@ class Sandbox:
     user_namespace: bool = True
     # Whether the program can bind an open folder; older ones bind what is at its path at that time.
     binds_descriptors: bool = False
+    # Whether abstract sockets of the machine, which are no files, are out of reach.
+    separates: bool = False
     # Numbers of accounts for kernels, where the agent is root and they work.
     accounts: range = NO_ACCOUNTS
     # Why kernels have the agent's account although it is root.
@@ -125,7 +127,8 @@ class Sandbox:
             filtered = "" if system_call_filter() else ", system calls not filtered"
             bound = "" if self.binds_descriptors else ", folders bound by path"
             accounts = ", an account per user" if self.accounts else self.account_problem
-            return f"sandbox by bubblewrap, network shared{accounts}{filtered}{bound}"
+            sockets = "" if self.separates else ", abstract sockets shared"
+            return f"sandbox by bubblewrap, network shared{accounts}{filtered}{bound}{sockets}"
         return f"no sandbox: {self.absence}, and folders can be mounted only at their own path; for one user only"
 
 
@@ -143,7 +146,12 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, account
             continue
         for user_namespace in (True, False) if os.geteuid() == 0 else (True,):
             sandbox = Sandbox(
-                found, "", _outermost(hidden), user_namespace, binds_descriptors=_binds_descriptors(found)
+                found,
+                "",
+                _outermost(hidden),
+                user_namespace,
+                binds_descriptors=_binds_descriptors(found),
+                separates=separates(found),
             )
             kernels = next(iter(hidden), None)
             absence = _problem(sandbox, kernels)

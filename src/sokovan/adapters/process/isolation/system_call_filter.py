@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import errno
 import platform
+import stat
 import struct
 from dataclasses import dataclass
+from pathlib import Path
+
+from sokovan.adapters.process.shim.system_calls import can_separate
 
 # Numbers by system call: x86_64, aarch64.
 DENIED = {
@@ -79,6 +83,14 @@ def system_call_filter(machine: str = "") -> bytes:
     """The filter of this machine as instructions; empty for an unknown architecture."""
     known = _MACHINES.get(machine or platform.machine())
     return b"" if known is None else b"".join(_instructions(known))
+
+
+def separates(program: str) -> bool:
+    """Whether the shims of this sandbox program can use Landlock.
+
+    A program that gains rights could then not start.
+    """
+    return can_separate() and not Path(program).stat().st_mode & stat.S_ISUID
 
 
 def _instructions(machine: _Machine) -> list[bytes]:

@@ -18,6 +18,7 @@ from sokovan.adapters.process.launch.work_files import (
     parts_below,
     require_in_place,
     require_not_hidden,
+    require_targets,
     require_workdir,
     write_files,
 )
@@ -68,6 +69,8 @@ def plan_of(
         require_in_place(launch.mounts)
         _require_network(launch)
     require_not_hidden(launch.mounts, sandbox.hidden)
+    if sandbox.program:
+        require_targets(launch, [work.parents[2], *sandbox.hidden])
     require_workdir(launch.workdir, sandbox.hidden)
     _check_program(launch, environment, folder)
     shown = [image for image in [images.folder(launch.image)] if image is not None]
@@ -84,6 +87,7 @@ def plan_of(
         "folders": folders_of(launch) if sandbox.binds_descriptors else [],
         "environment": {"PATH": os.defpath, **marks},
         "filter": system_call_filter().hex(),
+        "separate": sandbox.separates,
     }
     return {
         "place": str(place),

@@ -13,12 +13,13 @@ from sokovan.domain.cluster.mount_roots import SYSTEM_FOLDERS, closed_folder
 from sokovan.domain.commands import SCRATCH_FOLDERS, is_plain_path
 from sokovan.domain.errors import quoted
 from sokovan.ports.runtime import PathUnavailable, RuntimeFailure
-from sokovan.wire.frames import MountEntry
+from sokovan.wire.frames import CreateKernel, MountEntry
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
 # Replacing these would change what the sandbox runs. In scratch folders, mounts may keep their path.
 SYSTEM = SYSTEM_FOLDERS | SCRATCH_FOLDERS
+_TARGET_HINT = "use a target of its own, such as /data"
 
 
 def parts_below(path: str, *, what: str) -> tuple[str, ...]:
@@ -103,6 +104,31 @@ def require_not_hidden(mounts: Sequence[MountEntry], hidden: Sequence[Path]) -> 
             raise PathUnavailable(
                 f"{quoted(mount.source)} contains a folder that is hidden from kernels",
                 hint="mount the folder with your data, not one above it",
+            )
+
+
+def require_targets(launch: CreateKernel, own: Sequence[Path]) -> None:
+    """Raise PathUnavailable for a mount target where a user could have put a link.
+
+    The sandbox creates what is missing of a target with the rights of the agent, and follows
+    links there: in a folder that the kernels of its user write, they could lead anywhere. The
+    only user of a system has these rights already. `own` are folders of the agent: there
+    are the work folders, and nothing is mounted on them.
+    """
+    targets = [PurePosixPath(mount.target) for mount in launch.mounts]
+    written = [PurePosixPath(launch.workdir)] if launch.workdir.startswith("/") else []
+    for index, target in enumerate(targets):
+        place = Path(target)
+        if any(folder in (place, *place.parents) or place in folder.parents for folder in own):
+            raise PathUnavailable(
+                f"mount target {quoted(str(target))} is in a folder of the agent, or above one", hint=_TARGET_HINT
+            )
+        others = [] if launch.owns_folders else [*written, *targets[:index], *targets[index + 1 :]]
+        inside = next((other for other in others if other in target.parents), None)
+        if inside is not None:
+            raise PathUnavailable(
+                f"mount target {quoted(str(target))} is inside {inside}, another folder of the kernel",
+                hint=_TARGET_HINT,
             )
 
 

@@ -59,6 +59,11 @@ class Child:
         shim = os.getpid()
         number = self.account["number"] if self.account else None
         folders = _opened((self.sandbox or {}).get("folders", ()), number)
+        # Opened before the processes of others are out of reach.
+        namespaces = [os.open(path, os.O_RDONLY) for path in (self.account["namespaces"] if self.account else ())]
+        if self.sandbox and self.sandbox["separate"]:
+            # This process too: its kernel and further commands must reach the sockets of one another.
+            system_calls.separate()
 
         def become() -> None:
             _reset_signals()
@@ -73,12 +78,12 @@ class Child:
             _use_streams((nothing, output, output))
             if self.sandbox is None:
                 self._run(self.arguments, self.environment)
-            self._run_in_sandbox(self.sandbox, folders)
+            self._run_in_sandbox(self.sandbox, folders, namespaces)
 
         try:
             return _forked(become)
         finally:
-            for handle in folders:
+            for handle in (*folders, *namespaces):
                 os.close(handle)
             if self.sandbox is not None:
                 os.close(self._status_end)
@@ -126,7 +131,7 @@ class Child:
             system_calls.filter_calls(self.filter)
         _execute_program(arguments, environment)
 
-    def _run_in_sandbox(self, sandbox: dict[str, Any], folders: list[int]) -> NoReturn:
+    def _run_in_sandbox(self, sandbox: dict[str, Any], folders: list[int], namespaces: list[int]) -> NoReturn:
         """Pass the variables to the sandbox in an anonymous file.
 
         As arguments every user could read them; as its environment they would affect the
@@ -134,15 +139,12 @@ class Child:
         """
         # A number stands for an open folder: what was checked is what is bound.
         options = [str(folders[one]) if isinstance(one, int) else one for one in sandbox["options"]]
-        for handle in folders:
+        for handle in (*folders, *namespaces):
             os.set_inheritable(handle, True)  # noqa: FBT003  # the standard library's own signature
         for name, value in self.environment.items():
             options += ["--setenv", name, value]
         if self.account:
-            handles = [os.open(path, os.O_RDONLY) for path in self.account["namespaces"]]
-            for handle in handles:
-                os.set_inheritable(handle, True)  # noqa: FBT003  # the standard library's own signature
-            options = [*account_options(self.account["number"], handles), *options]
+            options = [*account_options(self.account["number"], namespaces), *options]
         if self.filter:
             options += ["--seccomp", str(_anonymous_file(self.filter))]
         os.set_inheritable(self._status_end, True)  # noqa: FBT003  # the standard library's own signature

@@ -178,6 +178,8 @@ SESSIONS = sa.Table(
     # Its secret variables, encrypted; empty without any, and after its end.
     sa.Column("sealed", sa.Text, nullable=False, server_default=""),
     _body(),
+    # What lists show of the spec; empty if the spec is short, and in rows from before.
+    sa.Column("summary", sa.Text, nullable=False, server_default=""),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
     sa.CheckConstraint("required >= 1", name="required"),
     status_check("session_type", SessionType),

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
-from sokovan.api.access.lookup import read_session
+from sokovan.api.access.lookup import read_summary
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.operations import EVENT_STREAM, ApiOperation
@@ -58,7 +58,7 @@ class WatchRoutes:
         Server-sent events `session`; after an error the last event is a `problem`.
         """
         principal = principal_of(request.scope)
-        record = await read_session(self._store, ref, principal, kernels_max=0)
+        record = await read_summary(self._store, ref, principal)
         session_id = record.session_id
         return self._streams.response(principal, lambda ear: self._changes(ear, session_id), session_id=session_id)
 

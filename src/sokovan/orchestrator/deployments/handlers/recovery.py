@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.replica import ENDING, REPLICA, ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import SessionSummary
 from sokovan.domain.serving.records import ReplicaRecord
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
@@ -73,13 +73,13 @@ async def _orphans(unit: UnitOfWork, known: Mapping[ReplicaPlace, ReplicaRecord]
     wanted = SessionFilter(statuses=_LIVE, session_type=SessionType.INFERENCE.value)
     orphans: list[SessionId] = []
     after: int | None = None
-    while sessions := await unit.sessions.page(wanted, limit=_PAGE, after=after, kernels_max=0):
+    while sessions := await unit.sessions.summaries(wanted, limit=_PAGE, after=after):
         orphans += [one.session_id for one in sessions if _is_orphan(one, known)]
         after = sessions[-1].place
     return orphans
 
 
-def _is_orphan(session: SessionRecord, known: Mapping[ReplicaPlace, ReplicaRecord]) -> bool:
+def _is_orphan(session: SessionSummary, known: Mapping[ReplicaPlace, ReplicaRecord]) -> bool:
     if session.goal is not Goal.RUN:
         return False
     replica = None if session.spec.replica is None else known.get(session.spec.replica)

@@ -11,7 +11,7 @@ from sokovan.domain.ids import DEFAULT_QUEUE
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem
-from sokovan.domain.records import ArrayRecord, SessionRecord, SessionResult
+from sokovan.domain.records import ArrayRecord, SessionResult, SessionSummary
 from sokovan.orchestrator.sessions.intake.validation_context import AwaitedArray, IntakeQuery, group_of, is_member
 
 # Narrower than other names: a session's name is used in URLs and as a host name.
@@ -107,16 +107,16 @@ def dependencies(query: IntakeQuery) -> Iterator[Problem]:
             yield Problem(where, f"{quoted(text)} has {_ending(found[0])}, so this session would never start")
 
 
-def has_failed(session: SessionRecord | AwaitedArray) -> bool:
+def has_failed(session: SessionSummary | AwaitedArray) -> bool:
     """Whether a session has ended without success, or a session of an array has."""
     if isinstance(session, AwaitedArray):
         return session.succeeded is False
     return session.status in SESSION.terminal and session.result is not SessionResult.SUCCESS
 
 
-def _id_of(found: SessionRecord | ArrayRecord | AwaitedArray) -> str:
+def _id_of(found: SessionSummary | ArrayRecord | AwaitedArray) -> str:
     match found:
-        case SessionRecord():
+        case SessionSummary():
             return found.session_id
         case ArrayRecord():
             return found.array_id
@@ -124,7 +124,7 @@ def _id_of(found: SessionRecord | ArrayRecord | AwaitedArray) -> str:
             return found.array.array_id
 
 
-def _ending(session: SessionRecord | AwaitedArray) -> str:
+def _ending(session: SessionSummary | AwaitedArray) -> str:
     if isinstance(session, AwaitedArray):
         return "a session that failed"
     how = "been cancelled" if session.status == "cancelled" else "failed"

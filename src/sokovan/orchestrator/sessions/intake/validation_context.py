@@ -14,7 +14,7 @@ from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
 from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
-from sokovan.domain.records import ArrayRecord, SessionRecord
+from sokovan.domain.records import ArrayRecord, SessionSummary
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
@@ -35,7 +35,7 @@ ARCHITECTURES_MAX = 8
 COUNT_USED_MS = 10_000
 USERS_COUNTED_MAX = 10_000
 # The sessions and arrays that each name or id may refer to.
-Dependencies: TypeAlias = Mapping[str, tuple["SessionRecord | AwaitedArray", ...]]
+Dependencies: TypeAlias = Mapping[str, tuple["SessionSummary | AwaitedArray", ...]]
 # Summary of the agents by scaling group.
 Pools: TypeAlias = Mapping[str, Pool]
 
@@ -67,7 +67,7 @@ class IntakeContext:
     policies: tuple[tuple[str, ResourcePolicy], ...] = ()
     group: Group | None = None
     dependencies: Dependencies = field(default_factory=dict)
-    namesake: SessionRecord | ArrayRecord | None = None
+    namesake: SessionSummary | ArrayRecord | None = None
     is_alone: bool = False
 
 
@@ -97,7 +97,7 @@ def owner_of(query: IntakeQuery) -> Owner:
 def session_dependencies(query: IntakeQuery) -> tuple[SessionId, ...]:
     """The sessions that a valid request depends on, each once."""
     found = (query.context.dependencies[text][0] for text in query.request.depends_on)
-    return tuple(dict.fromkeys(one.session_id for one in found if isinstance(one, SessionRecord)))
+    return tuple(dict.fromkeys(one.session_id for one in found if isinstance(one, SessionSummary)))
 
 
 def array_dependencies(query: IntakeQuery) -> tuple[ArrayId, ...]:
@@ -159,7 +159,7 @@ async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Call
     Unknown names are the most expensive to look up, and a few are enough to refuse the
     request, so the search stops after UNKNOWN_MAX of them.
     """
-    found: dict[str, tuple[SessionRecord | AwaitedArray, ...]] = {}
+    found: dict[str, tuple[SessionSummary | AwaitedArray, ...]] = {}
     for text in dict.fromkeys(texts[:LOOKED_UP_MAX]):
         found[text] = await _visible(unit, text, caller)
         if sum(not some for some in found.values()) >= UNKNOWN_MAX:
@@ -167,13 +167,13 @@ async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Call
     return found
 
 
-async def _visible(unit: UnitOfWork, text: str, caller: Caller) -> tuple[SessionRecord | AwaitedArray, ...]:
+async def _visible(unit: UnitOfWork, text: str, caller: Caller) -> tuple[SessionSummary | AwaitedArray, ...]:
     """The sessions or arrays that a name may refer to; the caller's own take precedence."""
     for scope in visible_to(caller):
-        sessions, arrays = await sessions_or_arrays(unit, text, scope, kernels_max=0)
+        sessions, arrays = await sessions_or_arrays(unit, text, scope)
         outcomes = await unit.arrays.outcomes([one.array_id for one in arrays]) if arrays else {}
         awaited = (AwaitedArray(one, outcomes.get(one.array_id)) for one in arrays)
-        found: tuple[SessionRecord | AwaitedArray, ...] = (*sessions, *awaited)
+        found: tuple[SessionSummary | AwaitedArray, ...] = (*sessions, *awaited)
         if found:
             return found
     return ()
@@ -326,11 +326,11 @@ async def _policies(
     return tuple((whose, policy) for whose, policy in policies if policy is not None)
 
 
-async def _namesake(unit: UnitOfWork, name: str, user: str) -> SessionRecord | ArrayRecord | None:
+async def _namesake(unit: UnitOfWork, name: str, user: str) -> SessionSummary | ArrayRecord | None:
     """The user's session or array of this name that has not ended."""
     if not is_name(name):
         return None
     live = SessionFilter(statuses=NOT_ENDED, user=user)
-    sessions = await unit.sessions.page(replace(live, name=name), limit=1)
-    found: Sequence[SessionRecord | ArrayRecord] = sessions or await unit.arrays.page(live, limit=1, name=name)
+    sessions = await unit.sessions.summaries(replace(live, name=name), limit=1)
+    found: Sequence[SessionSummary | ArrayRecord] = sessions or await unit.arrays.page(live, limit=1, name=name)
     return found[0] if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,13 @@ from sokovan.adapters.process.launch.work_files import (
     parts_below,
     require_in_place,
     require_not_hidden,
+    require_targets,
     require_workdir,
     write_files,
 )
+from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import PathUnavailable, RuntimeFailure
-from sokovan.wire.frames import MountEntry
+from sokovan.wire.frames import CreateKernel, MountEntry
 
 
 def test_files_are_written_with_the_folders_they_need(tmp_path: Path) -> None:
@@ -101,6 +104,31 @@ def test_what_is_hidden_cannot_be_mounted_from_below_above_or_around(tmp_path: P
             require_not_hidden([MountEntry(str(source), "/work")], [hidden])
     with pytest.raises(PathUnavailable, match="symbolic link"):
         check_mounts([MountEntry(str(tmp_path / "around"), "/work")])
+
+
+def launched(*targets: str, **options: Any) -> CreateKernel:
+    mounts = tuple(MountEntry("/srv/data", target) for target in targets)
+    return CreateKernel(KernelId("k"), 1, SessionId("s"), "host", ("true",), mounts=mounts, **options)
+
+
+@pytest.mark.parametrize("target", ["/home/agent/kernels/k/work/data", "/home/agent", "/home", "/home/keys/x"])
+def test_nothing_is_mounted_on_folders_of_the_agent(target: str) -> None:
+    with pytest.raises(PathUnavailable, match="folder of the agent"):
+        require_targets(launched(target, owns_folders=True), [Path("/home/agent"), Path("/home/keys")])
+
+
+@pytest.mark.parametrize(
+    ("targets", "workdir"),
+    [(("/data", "/data/deep"), ""), (("/data/deep", "/data"), ""), (("/project/data",), "/project")],
+)
+def test_nothing_is_mounted_where_a_user_could_have_put_a_link(targets: tuple[str, ...], workdir: str) -> None:
+    with pytest.raises(PathUnavailable, match="another folder of the kernel"):
+        require_targets(launched(*targets, workdir=workdir), [])
+    require_targets(launched(*targets, workdir=workdir, owns_folders=True), [])
+
+
+def test_mounts_beside_one_another_are_not_inside_one_another() -> None:
+    require_targets(launched("/data", "/database", "/more/data", workdir="/project"), [Path("/home/agent")])
 
 
 def test_a_working_directory_exists_and_is_neither_hidden_nor_of_the_system(tmp_path: Path) -> None:

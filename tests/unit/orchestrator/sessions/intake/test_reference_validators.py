@@ -10,7 +10,7 @@ from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.tenancy import Role
-from sokovan.domain.records import SessionRecord, SessionResult
+from sokovan.domain.records import SessionResult, SessionSummary, SpecSummary
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.reference_validators import (
     dependencies,
@@ -28,8 +28,9 @@ def queue(name: str, **options: object) -> Queue:
     return Queue(QueueName(name), **options)  # type: ignore[arg-type]  # options of a queue
 
 
-def ended(status: SessionStatus, result: SessionResult | None) -> SessionRecord:
-    return SessionRecord(SessionId("s1"), session_spec("s1"), status, 1, Goal.RUN, 0, (), result=result)
+def ended(status: SessionStatus, result: SessionResult | None) -> SessionSummary:
+    spec = SpecSummary.of(session_spec("s1"))
+    return SessionSummary(SessionId("s1"), spec, status, 1, Goal.RUN, 0, (), result=result)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import SessionSummary
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.validation_context import (
@@ -149,7 +149,9 @@ async def test_a_namesake_is_the_users_own_and_has_not_ended(harness: Controller
     assert (await facts(harness, name="train")).namesake is None
 
     mine = await harness.submit(ALICE, name="train")
-    assert (await facts(harness, name="train")).namesake == mine
+    namesake = (await facts(harness, name="train")).namesake
+    assert isinstance(namesake, SessionSummary)
+    assert namesake.session_id == mine.session_id
 
     await harness.controller.cancel(mine.session_id, ALICE)
     assert (await facts(harness, name="train")).namesake is None
@@ -161,7 +163,7 @@ async def test_dependencies_are_found_by_id_name_or_beginning(harness: Controlle
 
     found = (await facts(harness, depends_on=texts)).dependencies
 
-    assert [[one.session_id for one in found[text] if isinstance(one, SessionRecord)] for text in texts] == [
+    assert [[one.session_id for one in found[text] if isinstance(one, SessionSummary)] for text in texts] == [
         [session.session_id]
     ] * 3 + [[]]
 
@@ -208,7 +210,7 @@ async def test_ones_own_session_is_meant_before_that_of_another(harness: Control
 
     (found,) = (await facts(harness, ROOT, depends_on=("train",))).dependencies["train"]
 
-    assert isinstance(found, SessionRecord)
+    assert isinstance(found, SessionSummary)
     assert found.session_id == mine.session_id
 
 
@@ -255,6 +257,6 @@ async def test_a_few_texts_that_mean_nothing_end_the_search(harness: ControllerH
     texts = ["train", *(f"missing-{number}" for number in range(100)), known.session_id]
     found = (await facts(harness, depends_on=tuple(texts))).dependencies
 
-    assert [one.session_id for one in found["train"] if isinstance(one, SessionRecord)] == [known.session_id]
+    assert [one.session_id for one in found["train"] if isinstance(one, SessionSummary)] == [known.session_id]
     assert list(found) == texts[: 1 + UNKNOWN_MAX]
     assert len(await harness.problems(depends_on=tuple(texts))) == UNKNOWN_MAX

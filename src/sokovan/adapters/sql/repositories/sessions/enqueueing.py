@@ -17,6 +17,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     slots_text,
     spec_text,
 )
+from sokovan.adapters.sql.repositories.sessions.session_summaries import summary_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
@@ -274,6 +275,7 @@ def _session_row(new: NewSession, transaction: Transaction) -> dict[str, Any]:
         "stamp": transaction.stamp,
         "array_id": None if spec.array is None else spec.array.array_id,
         "body": spec_text(spec),
+        "summary": summary_text(spec),
         "sealed": new.sealed,
     }
 

@@ -37,6 +37,7 @@ from sokovan.domain.records import (
     KernelRecord,
     KernelSummary,
     SessionRecord,
+    SessionSummary,
     ended_by_user,
 )
 from sokovan.domain.session import SessionSpec, SessionType
@@ -124,32 +125,37 @@ class SqlSessions:
         # A concurrent transaction committed after the precheck: check and insert each session again, alone.
         return [outcome for new in fresh for outcome in await self._enqueue_disjoint([new])]
 
-    async def get(self, session_id: SessionId, *, kernels_max: int | None = None) -> SessionRecord:
+    async def get(self, session_id: SessionId) -> SessionRecord:
         """See the port."""
         # Invalid names are not queried: PostgreSQL rejects some strings.
         bound = {"the_session_id": session_id}
         valid = is_name(session_id)
-        records = await read_records(self._transaction, BY_ID, bound, kernels_max=kernels_max) if valid else []
+        records = await read_records(self._transaction, BY_ID, bound) if valid else []
         if not records:
             raise ObjectNotFound(what="session", name=session_id)
         return records[0]
 
     async def page(
+        self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
+    ) -> Sequence[SessionRecord]:
+        """See the port."""
+        cut = session_lists.Cut(limit, after, newest=newest)
+        return await session_lists.page(self._transaction, wanted, cut)
+
+    async def summaries(
         self,
         wanted: SessionFilter,
         *,
         limit: int,
         after: int | None = None,
         newest: bool = False,
-        kernels_max: int | None = None,
-    ) -> Sequence[SessionRecord]:
+        kernels_max: int = 0,
+    ) -> Sequence[SessionSummary]:
         """See the port."""
-        cut = session_lists.Cut(limit, after, newest=newest, kernels_max=kernels_max)
-        return await session_lists.page(self._transaction, wanted, cut)
+        cut = session_lists.Cut(limit, after, newest=newest)
+        return await session_lists.summaries(self._transaction, wanted, cut, kernels_max=kernels_max)
 
-    async def named(
-        self, text: str, wanted: SessionFilter, *, kernels_max: int | None = None
-    ) -> Sequence[SessionRecord]:
+    async def named(self, text: str, wanted: SessionFilter, *, kernels_max: int = 0) -> Sequence[SessionSummary]:
         """See the port."""
         return await session_lists.named(self._transaction, text, wanted, kernels_max=kernels_max)
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import read_records
+from sokovan.adapters.sql.repositories.sessions.session_summaries import read_summaries
 from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.arrays import is_session_name
 from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.ids import is_name
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import SessionRecord, SessionSummary
 from sokovan.ports.repositories.sessions import SessionFilter
 
 # Two matches are enough to report an ambiguous name.
 AMBIGUOUS = 2
 # Names are ASCII and compare byte by byte: every string with a prefix sorts before the prefix and this.
 AFTER_ALL = "\x7f"
+# A statement and its parameters.
+_Selected: TypeAlias = tuple[sa.Select[Any], Mapping[str, Any] | None]
 _TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name", "array_id", "session_type")
 
 
@@ -32,24 +35,35 @@ class Cut(NamedTuple):
     limit: int
     after: int | None = None
     newest: bool = False
-    kernels_max: int | None = None
 
 
 async def page(transaction: Transaction, wanted: SessionFilter, cut: Cut) -> list[SessionRecord]:
     """A page of sessions in the order of submission, or newest first."""
-    place, after = SESSIONS.c.place, cut.after
-    where = [] if after is None else [place < after if cut.newest else place > after]
-    order = place.desc() if cut.newest else place
-    return await _found(transaction, wanted, where, order=[order], cut=cut)
+    selected = _selected(transaction, wanted, cut)
+    return [] if selected is None else await read_records(transaction, *selected)
+
+
+async def summaries(
+    transaction: Transaction, wanted: SessionFilter, cut: Cut, *, kernels_max: int
+) -> list[SessionSummary]:
+    """Like `page`, with what lists show of the sessions."""
+    return await _summaries(transaction, _selected(transaction, wanted, cut), kernels_max)
+
+
+async def _summaries(transaction: Transaction, selected: _Selected | None, kernels_max: int) -> list[SessionSummary]:
+    if selected is None:
+        return []
+    statement, parameters = selected
+    ids = await transaction.fetch(statement.with_only_columns(SESSIONS.c.session_id), parameters)
+    return await read_summaries(transaction, [row.session_id for row in ids], kernels_max=kernels_max)
 
 
 async def named(
-    transaction: Transaction, text: str, wanted: SessionFilter, *, kernels_max: int | None = None
-) -> list[SessionRecord]:
+    transaction: Transaction, text: str, wanted: SessionFilter, *, kernels_max: int
+) -> list[SessionSummary]:
     """The sessions that an id, name or prefix matches. See the port."""
     if not is_session_name(text):
         return []
-    newest_first = [SESSIONS.c.place.desc()]
     has_name = [SESSIONS.c.name == text, NAMED]
     is_live = SESSIONS.c.ended_ms.is_(None)
     matches: list[tuple[list[sa.ColumnElement[bool]], int]] = [
@@ -60,9 +74,8 @@ async def named(
         ([SESSIONS.c.session_id.in_(_with_prefix(text))], AMBIGUOUS),
     ]
     for where, limit in matches:
-        cut = Cut(limit, kernels_max=kernels_max)
-        found = await _found(transaction, wanted, where, order=newest_first, cut=cut)
-        if found:
+        selected = _selected(transaction, wanted, Cut(limit, newest=True), where)
+        if found := await _summaries(transaction, selected, kernels_max):
             return found
     return []
 
@@ -80,28 +93,25 @@ def _with_prefix(text: str) -> sa.CompoundSelect[Any]:
     )
 
 
-async def _found(
-    transaction: Transaction,
-    wanted: SessionFilter,
-    where: Sequence[sa.ColumnElement[bool]],
-    *,
-    order: Sequence[sa.ColumnElement[Any]],
-    cut: Cut,
-) -> list[SessionRecord]:
+def _selected(
+    transaction: Transaction, wanted: SessionFilter, cut: Cut, where: Sequence[sa.ColumnElement[bool]] = ()
+) -> _Selected | None:
+    """Selects the sessions of a cut of a list; None if no session can match the filter."""
     known = without_invalid(wanted)
     if known is None:
-        return []
-    if known.ids and not where and known == SessionFilter(ids=known.ids):
+        return None
+    if known.ids and not where and cut.after is None and known == SessionFilter(ids=known.ids):
         bound = {**bound_ids(transaction, list(known.ids)), "the_limit": cut.limit}
-        chosen = _by_ids(transaction.postgresql, cut.newest)
-        return await read_records(transaction, chosen, bound, kernels_max=cut.kernels_max)
+        return _by_ids(transaction.postgresql, cut.newest), bound
+    place, after = SESSIONS.c.place, cut.after
+    beyond = [] if after is None else [place < after if cut.newest else place > after]
     labels = [has_label(selector, transaction.postgresql) for selector in known.labels]
-    statement = sa.select(SESSIONS).where(*where, *conditions(known), *labels).order_by(*order).limit(cut.limit)
-    parameters: Mapping[str, Any] | None = None
-    if known.ids:
-        statement = statement.where(SESSIONS.c.session_id.in_(sa.select(ids_table(transaction.postgresql).c.id)))
-        parameters = bound_ids(transaction, list(known.ids))
-    return await read_records(transaction, statement, parameters, kernels_max=cut.kernels_max)
+    order = place.desc() if cut.newest else place
+    statement = sa.select(SESSIONS).where(*where, *beyond, *conditions(known), *labels).order_by(order).limit(cut.limit)
+    if not known.ids:
+        return statement, None
+    chosen = SESSIONS.c.session_id.in_(sa.select(ids_table(transaction.postgresql).c.id))
+    return statement.where(chosen), bound_ids(transaction, list(known.ids))
 
 
 @cache

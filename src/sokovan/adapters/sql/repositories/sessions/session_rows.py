@@ -198,17 +198,12 @@ async def read_records(
     transaction: Transaction,
     statement: sa.Select[Any],
     parameters: Mapping[str, Any] | None = None,
-    *,
-    kernels_max: int | None = None,
 ) -> list[SessionRecord]:
-    """The records of the sessions that a statement selects, in its order.
-
-    Each has its first `kernels_max` kernels only.
-    """
+    """The records of the sessions that a statement selects, in its order."""
     rows = await transaction.fetch(statement, parameters)
     found: dict[str, list[KernelRecord]] = {row.session_id: [] for row in rows}
-    bound = {**bound_ids(transaction, list(found)), "kernels_max": INDEX_END if kernels_max is None else kernels_max}
-    kernels = await transaction.fetch(_kernels_of(transaction.postgresql), bound)
+    bound = {**bound_ids(transaction, list(found)), "kernels_max": INDEX_END}
+    kernels = await transaction.fetch(kernels_of(transaction.postgresql), bound)
     for start in range(0, len(kernels), _CHUNK):
         for row in kernels[start : start + _CHUNK]:
             found[row.session_id].append(kernel_record(row))
@@ -227,8 +222,8 @@ async def _yield_after(much: bool) -> None:  # noqa: FBT001  # a condition
 
 
 @cache
-def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
-    """Selects the first kernels of sessions, in their order."""
+def kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Selects the first `kernels_max` kernels of sessions, in their order."""
     wanted = sa.select(ids_table(postgresql).c.id)
     first = KERNELS.c.index < sa.bindparam("kernels_max", type_=sa.BigInteger())
     return sa.select(*KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted), first).order_by(KERNELS.c.index)
@@ -312,19 +307,19 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _slots(_kind: type, value: Any) -> ResourceSlot:
-    """Decodes slots, the only field of a spec that is neither JSON nor a dataclass."""
+def decode_slots(_kind: type, value: Any) -> ResourceSlot:
+    """Decode slots, the only field of a spec that is neither JSON nor a dataclass."""
     return ResourceSlot(value)
 
 
 # Decoding the spec dominates reading a session; `domain.plain_values` took seven times as long.
-_SPEC_ENCODER = msgspec.json.Encoder(enc_hook=_mapping)
-_SPEC_DECODER = msgspec.json.Decoder(SessionSpec, dec_hook=_slots)
+SPEC_ENCODER = msgspec.json.Encoder(enc_hook=_mapping)
+_SPEC_DECODER = msgspec.json.Decoder(SessionSpec, dec_hook=decode_slots)
 
 
 def spec_text(spec: SessionSpec) -> str:
     """The stored form of a spec."""
-    return _SPEC_ENCODER.encode(spec).decode()
+    return SPEC_ENCODER.encode(spec).decode()
 
 
 def spec_of(text: str) -> SessionSpec:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import chosen_by_id, spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_summaries import summary_text
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.ids import SessionId
@@ -18,7 +19,12 @@ from sokovan.domain.session import SessionSpec
 _WRITE_SPEC = (
     sa.update(SESSIONS)
     .where(SESSIONS.c.session_id == sa.bindparam("of"))
-    .values(body=sa.bindparam("text"), stamp=sa.bindparam("at"), version=SESSIONS.c.version + 1)
+    .values(
+        body=sa.bindparam("text"),
+        summary=sa.bindparam("short"),
+        stamp=sa.bindparam("at"),
+        version=SESSIONS.c.version + 1,
+    )
 )
 _CHANGE_KERNELS = (
     sa.update(KERNELS).where(KERNELS.c.session_id == sa.bindparam("of")).values(version=KERNELS.c.version + 1)
@@ -32,7 +38,10 @@ async def write_specs(transaction: Transaction, specs: Sequence[SessionSpec]) ->
     """
     if not specs:
         return
-    written = [{"of": one.session_id, "text": spec_text(one), "at": transaction.stamp} for one in specs]
+    written = [
+        {"of": one.session_id, "text": spec_text(one), "short": summary_text(one), "at": transaction.stamp}
+        for one in specs
+    ]
     await transaction.execute(_WRITE_SPEC, written)
     await transaction.execute(_CHANGE_KERNELS, [{"of": one.session_id} for one in specs])
 

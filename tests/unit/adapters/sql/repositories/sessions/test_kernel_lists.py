@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from sokovan.adapters.sql.repositories.sessions import kernel_lists
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.records import KernelMove, KernelSummary
@@ -29,3 +32,22 @@ async def test_the_figures_of_a_session_are_those_of_all_its_kernels() -> None:
         }
         counts = found[SessionId("gang")]
         assert (counts.agents, counts.exited, counts.exit_codes) == (2, 3, (0, 3))
+
+
+async def test_more_kernels_than_are_counted_together_are_all_counted_and_paged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_lists, "COUNTED", 3)
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        records = [await cluster.submit(name, kernels=size) for name, size in (("five", 5), ("six", 6), ("two", 2))]
+        await cluster.place("six", *["a1"] * 6)
+        records[1] = await cluster.session("six")
+        ids = [one.session_id for one in records]
+        found = await cluster.store.read(lambda unit: unit.sessions.kernel_counts(ids))
+        assert found == {one.session_id: KernelSummary.of(one.kernels) for one in records}
+        for limit, indexes in ((4, [1, 2, 3, 4]), (99, [1, 2, 3, 4, 5])):
+            page = await cluster.store.read(
+                lambda unit, limit=limit: unit.sessions.kernels(ids[1], limit=limit, after=0)  # type: ignore[misc]  # bound to this limit
+            )
+            assert [one.index for one in page] == indexes
