@@ -26,9 +26,9 @@ from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queu
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.starts.earliest_start import EarliestStart
 from sokovan.scheduling.engine.statement import Statement
-from sokovan.scheduling.engine.usage.queue_usage import QueueNode
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, lenders
 from sokovan.scheduling.extensions import PluginFailed
-from sokovan.scheduling.plan import Eviction, Move, Placement
+from sokovan.scheduling.plan import Eviction, KernelMove, Placement
 from sokovan.scheduling.trace import Code
 
 KernelOnAgent = tuple[str, str]
@@ -46,7 +46,7 @@ class AllocateOutcome:
     placements: list[Placement] = field(default_factory=list)
     reserved: dict[str, list[KernelOnAgent]] = field(default_factory=dict)
     evictions: list[Eviction] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
+    moves: list[KernelMove] = field(default_factory=list)
     domains: dict[str, str] = field(default_factory=dict)
     group_domains: dict[str, dict[str, str]] = field(default_factory=dict)
     loans: dict[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Allocate:
         if pending.placed or pending.reserved or pending.agents:
             return
         home, reason = pending.node, pending.reason
-        for lender in self._context.queue_usage.lenders(home, pending.session.grace_ms, _asked(pending)):
+        for lender in lenders(self._context.queue_usage, home, pending.session.grace_ms, _asked(pending)):
             pending.node = lender
             self._serve_session(pending, may_reserve=False)
             if pending.started:
@@ -364,7 +364,7 @@ def _asked(pending: PendingSession) -> dict[int, int]:
 
 
 def _advance(pending: PendingSession, statement: Statement) -> None:
-    """Move committed kernels from waiting to counted."""
+    """KernelMove committed kernels from waiting to counted."""
     for batch, _, agent in statement.placed:
         pending.agents.append(agent)
         if batch.kernel_group != NO_GROUP:

@@ -16,7 +16,7 @@ from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.pending_session import NO_AGENT
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
-from sokovan.scheduling.engine.timing.calendar import Calendar
+from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of_running
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Flags, Ints
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
@@ -137,7 +137,7 @@ class VictimTable:
         rows = range(len(self.kernels), len(self.kernels) + len(running))
         self.sessions.append(VictimSession(session, queue_usage.node(session.charged), rows, running))
         lost_ms = self._unsaved_ms(session)
-        blocks = 0 if self._calendar is None else self._calendar.blocks_of_running(session)
+        blocks = 0 if self._calendar is None else blocks_of_running(self._calendar, session)
         for kernel in running:
             shape = table.of(kernel).during(blocks, table.workspace)
             number = self._shape_index.setdefault(shape, len(self.shapes))

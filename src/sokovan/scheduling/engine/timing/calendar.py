@@ -131,11 +131,6 @@ class Calendar:
                 bits |= 1 << number
         return bits
 
-    def blocks_of_running(self, session: SessionWorkload) -> int:
-        """The blocks of holds in which a running session counts, as bits."""
-        ends_ms = end_of(session, self.now_ms)
-        return sum(1 << i for i, block in enumerate(self.blocks) if block.booking is None and block.at_ms < ends_ms)
-
     def may_hold(self, pending: PendingSession) -> bool:
         """Whether a session is the first of its queue to hold room."""
         if self.closed or len(self.holds) >= self._depth or pending.node.name in self.served:
@@ -256,3 +251,9 @@ def seconds(ms: int) -> str:
 def _add(room: Ints, hold: Hold, times: int) -> None:
     for agent, amounts in hold.amounts:
         room[agent] += amounts * times
+
+
+def blocks_of_running(calendar: Calendar, session: SessionWorkload) -> int:
+    """The blocks of holds in which a running session counts, as bits."""
+    ends_ms = end_of(session, calendar.now_ms)
+    return sum(1 << i for i, block in enumerate(calendar.blocks) if block.booking is None and block.at_ms < ends_ms)
