@@ -37,7 +37,7 @@ class Eviction(NamedTuple):
     lost_s: int = 0
 
 
-class KernelMove(NamedTuple):
+class Relocation(NamedTuple):
     """A running kernel to stop and start on another agent, for another session."""
 
     kernel_id: KernelId
@@ -61,7 +61,7 @@ class SchedulingPlan:
     placements: tuple[Placement, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
-    moves: tuple[KernelMove, ...] = ()
+    moves: tuple[Relocation, ...] = ()
     cursors: Mapping[str, AgentId] = field(default_factory=dict)
     domains: Mapping[SessionId, str] = field(default_factory=dict)
     group_domains: Mapping[SessionId, Mapping[str, str]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.engine.evictions.rules import RECLAIM
 from sokovan.scheduling.pipeline import schedule
-from sokovan.scheduling.plan import Eviction, KernelMove, Placement, SchedulingPlan
+from sokovan.scheduling.plan import Eviction, Placement, Relocation, SchedulingPlan
 from sokovan.scheduling.profile import group_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, SessionWorkload, SystemSnapshot
@@ -28,7 +28,7 @@ class SimulationState:
     carried: CarriedState = field(default_factory=CarriedState)
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
-    moves: list[KernelMove] = field(default_factory=list)
+    moves: list[Relocation] = field(default_factory=list)
     plan: SchedulingPlan = field(default_factory=SchedulingPlan)
     now_ms: int = 0
     gave_ms: dict[str, int] = field(default_factory=dict)

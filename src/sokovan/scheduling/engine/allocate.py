@@ -28,7 +28,7 @@ from sokovan.scheduling.engine.starts.earliest_start import EarliestStart
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, lenders
 from sokovan.scheduling.extensions import PluginFailed
-from sokovan.scheduling.plan import Eviction, KernelMove, Placement
+from sokovan.scheduling.plan import Eviction, Placement, Relocation
 from sokovan.scheduling.trace import Code
 
 KernelOnAgent = tuple[str, str]
@@ -46,7 +46,7 @@ class AllocateOutcome:
     placements: list[Placement] = field(default_factory=list)
     reserved: dict[str, list[KernelOnAgent]] = field(default_factory=dict)
     evictions: list[Eviction] = field(default_factory=list)
-    moves: list[KernelMove] = field(default_factory=list)
+    moves: list[Relocation] = field(default_factory=list)
     domains: dict[str, str] = field(default_factory=dict)
     group_domains: dict[str, dict[str, str]] = field(default_factory=dict)
     loans: dict[str, str] = field(default_factory=dict)
@@ -364,7 +364,7 @@ def _asked(pending: PendingSession) -> dict[int, int]:
 
 
 def _advance(pending: PendingSession, statement: Statement) -> None:
-    """KernelMove committed kernels from waiting to counted."""
+    """Relocation committed kernels from waiting to counted."""
     for batch, _, agent in statement.placed:
         pending.agents.append(agent)
         if batch.kernel_group != NO_GROUP:

@@ -18,7 +18,7 @@ from sokovan.scheduling.engine.pending_session import BatchingContext, PendingSe
 from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.workspace import Workspace
-from sokovan.scheduling.plan import KernelMove
+from sokovan.scheduling.plan import Relocation
 
 
 class MoveTrial:
@@ -31,16 +31,16 @@ class MoveTrial:
         """Whether the session and all that move have places; nothing changes."""
         return Proof(0, idle=False) if self._run(pending, rows, keep=False) is not None else None
 
-    def commit(self, pending: PendingSession, rows: Sequence[int]) -> list[KernelMove]:
+    def commit(self, pending: PendingSession, rows: Sequence[int]) -> list[Relocation]:
         """Reserve the places of the session and of all that move."""
         return self._run(pending, rows, keep=True) or []
 
-    def _run(self, pending: PendingSession, rows: Sequence[int], *, keep: bool) -> list[KernelMove] | None:
+    def _run(self, pending: PendingSession, rows: Sequence[int], *, keep: bool) -> list[Relocation] | None:
         context = self._context
         before = (pending.reason, pending.kernels_fit, context.workspace.releases)
         cache, context.fit_error_cache = context.fit_error_cache, None
         statements = [Statement(context.workspace, context.choice)]
-        moves: list[KernelMove] | None = None
+        moves: list[Relocation] | None = None
         try:
             if self._place(pending, rows, statements[0]):
                 moves = self._placed_again(pending, rows, statements)
@@ -68,9 +68,9 @@ class MoveTrial:
 
     def _placed_again(
         self, pending: PendingSession, rows: Sequence[int], statements: list[Statement]
-    ) -> list[KernelMove] | None:
+    ) -> list[Relocation] | None:
         """Places for all that move; None if one has none, or would stay."""
-        context, table, moves = self._context, self._table, list[KernelMove]()
+        context, table, moves = self._context, self._table, list[Relocation]()
         for number, part in table.by_session(rows).items():
             mover = self._mover(number, part)
             usage = UsageTakenOff(context, self._engine.ledger, table, part)
@@ -100,12 +100,12 @@ class MoveTrial:
 
     def _moves(
         self, pending: PendingSession, mover: PendingSession, part: Sequence[int], statement: Statement
-    ) -> Iterator[KernelMove]:
+    ) -> Iterator[Relocation]:
         table, ids = self._table, self._context.workspace.ids
         row_of = {table.kernels[row].kernel_id: row for row in part}
         for _, kernel, agent in statement.kernels:
             row = row_of[kernel.kernel_id]
-            yield KernelMove(
+            yield Relocation(
                 kernel.kernel_id, mover.session.session_id, AgentId(str(table.kernels[row].agent)),
                 AgentId(ids[agent]), pending.session.session_id, table.losses[row] // 1_000_000,
             )  # fmt: skip
