@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from sokovan.domain.checks import require_int
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import InvalidSpec, nearest
+from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 # Actions that evict. A scaling group runs them only if it names them.
-EVICTING_ACTIONS = ("preempt", "reclaim")
+EVICTING_ACTIONS = ("preempt", "reclaim", "consolidate")
+# Actions of simulations: nothing in a cluster applies a move of a kernel yet.
+SIMULATED_ACTIONS = ("consolidate",)
+APPLIED_EVICTIONS = tuple(action for action in EVICTING_ACTIONS if action not in SIMULATED_ACTIONS)
+# Every time at which room is held costs a column per slot and agent.
+RESERVE_DEPTH_MAX = 64
 SHARD_MODES = ("none", "soft", "hard")
 
 VALIDATORS_DEFAULT = (
@@ -32,6 +38,13 @@ VALIDATORS_DEFAULT = (
 )
 
 
+class UnsupportedAction(InvalidInput):
+    """A scaling group names an action that only simulations run."""
+
+    code = "unsupported-action"
+    hint = f"remove it; a scaling group runs {listed((*ACTIONS, *APPLIED_EVICTIONS))}"
+
+
 EVICTION_OPTIONS = tuple(one.name for one in fields(EvictionOptions))
 
 
@@ -42,7 +55,8 @@ class SchedulingProfile:
     `shard` is the scheduler's own shard; `shard_mode` says whether agents of other
     shards come second (soft), not at all (hard), or are equal (none). With
     `prefer_lower_tier` a session waits for released room in a low tier rather than start
-    in a higher one. `eviction_options` are those of the actions that evict.
+    in a higher one. Room is held in time for the first waiting sessions of at most
+    `reserve_depth` queues. `eviction_options` are those of the actions that evict.
     """
 
     sequencer: str = "fifo"
@@ -56,11 +70,13 @@ class SchedulingProfile:
     shard_mode: str = "none"
     fit_error_cache: bool = True
     prefer_lower_tier: bool = False
+    reserve_depth: int = 8
     eviction_options: EvictionOptions = field(default_factory=EvictionOptions)
 
     def __post_init__(self) -> None:
         _require_one_of("queue_policy", self.queue_policy, POLICIES)
         _require_one_of("shard_mode", self.shard_mode, SHARD_MODES)
+        require_int(self.reserve_depth, what="profile", field="reserve_depth", least=0, most=RESERVE_DEPTH_MAX)
         for action in self.actions:
             if action not in EVICTING_ACTIONS:
                 _require_one_of("actions", action, ACTIONS)
@@ -106,6 +122,7 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
         "shard_mode",
         "fit_error_cache",
         "prefer_lower_tier",
+        "reserve_depth",
     ):
         value = getattr(profile, name)
         if value != getattr(default, name):
@@ -136,6 +153,13 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
     rest = EvictionOptions(**{key: value for key, value in values.items() if key in EVICTION_OPTIONS})  # type: ignore[arg-type]  # it checks them
     return SchedulingProfile(**settings, eviction_options=rest)  # type: ignore[arg-type]  # each was checked above
+
+
+def require_applicable(profile: SchedulingProfile) -> None:
+    """Raise UnsupportedAction for a policy whose decisions nothing would apply."""
+    for action in profile.actions:
+        if action in SIMULATED_ACTIONS:
+            raise UnsupportedAction(f"the action {action} runs in sokovan simulate only")
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:

@@ -15,9 +15,11 @@ from sokovan.scheduling.profile import (
     EVICTING_ACTIONS,
     VALIDATORS_DEFAULT,
     SchedulingProfile,
+    UnsupportedAction,
     group_of,
     profile_from,
     profile_of,
+    require_applicable,
 )
 from sokovan.scheduling.registry import BUILT_IN
 
@@ -105,6 +107,13 @@ def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str
         profile_from(given)
     assert refused.value.field == field
     assert said in str(refused.value)
+
+
+def test_actions_of_simulations_are_refused_in_a_scaling_group() -> None:
+    require_applicable(profile_from({"actions": [*ACTIONS, "preempt", "reclaim"]}))
+    with pytest.raises(UnsupportedAction, match="the action consolidate runs in sokovan simulate only") as refused:
+        require_applicable(profile_from({"actions": [*ACTIONS, "consolidate"]}))
+    assert refused.value.hint == "remove it; a scaling group runs allocate, backfill, enqueue, preempt, reclaim"
 
 
 def test_actions_that_evict_run_only_where_they_are_named() -> None:

@@ -20,7 +20,7 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.profile import SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import RESERVE_DEPTH_MAX, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 _DEFAULT = SchedulingProfile()
@@ -147,6 +147,12 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("true or false", "Whether a session waits for a lower tier rather than start in a higher one now."),
         _DEFAULT.prefer_lower_tier,
     ),
+    "reserve_depth": (
+        SettingInfo(
+            "whole number", "So many queues hold room in time for a waiting session.", least=0, most=RESERVE_DEPTH_MAX
+        ),
+        _DEFAULT.reserve_depth,
+    ),
     "ancestor_reclaim_level": (
         SettingInfo("number", "How many queues above a victim's must use more than they deserve, too (reclaim)."),
         _DEFAULT.eviction_options.ancestor_reclaim_level,
@@ -158,6 +164,22 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
     "assumed_checkpoint": (
         SettingInfo("seconds", "A session that reports no checkpoints counts as saved this long ago."),
         _DEFAULT.eviction_options.assumed_checkpoint,
+    ),
+    "cool_down": (
+        SettingInfo("seconds", "A queue that gave room so recently takes within its share only (simulations only)."),
+        _DEFAULT.eviction_options.cool_down,
+    ),
+    "owner_budget": (
+        SettingInfo("per cent", "The most of a user's running kernels that are evicted in an hour (simulations only)."),
+        _DEFAULT.eviction_options.owner_budget,
+    ),
+    "move_cost_max": (
+        SettingInfo("slot seconds", "The most that moves of kernels may cost (consolidate, simulations only)."),
+        _DEFAULT.eviction_options.move_cost_max,
+    ),
+    "restart_cost": (
+        SettingInfo("seconds", "The cost of a restart, for each slot (consolidate, simulations only)."),
+        _DEFAULT.eviction_options.restart_cost,
     ),
 }
 # Keys of a profile with another name or place here.

@@ -17,7 +17,7 @@ from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, W
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile, profile_of
+from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
 
@@ -116,6 +116,7 @@ class DryRuns:
 
     async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> DryRunOutcome:
         profile = profile_of(snapshot.scaling_group)
+        require_applicable(profile)
         plan = await self._plan(snapshot, profile)
         verdict = plan.trace[session.session_id]
         verdict = verdict._replace(checks=(*verdict.checks, *planned_evictions(plan, session.session_id)))
