@@ -20,7 +20,7 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.profile import RESERVE_DEPTH_MAX, SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import RESERVE_DEPTH_MAX, SIMULATED_ACTIONS, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 _DEFAULT = SchedulingProfile()
@@ -264,6 +264,9 @@ class ScalingGroupReader:
         """Check that the named plugins exist."""
         opts = group.get("scheduler_opts")
         options = opts if isinstance(opts, Mapping) else {}
+        for action in _texts(options.get("actions")):
+            if action in SIMULATED_ACTIONS:
+                self._wrong(f"{path}.scheduler_opts.actions", f"{quoted(action)} runs in sokovan simulate only")
         if self._registry is None:
             return
         named: list[tuple[str, Callable[[str], object], object]] = [

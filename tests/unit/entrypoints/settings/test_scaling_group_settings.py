@@ -10,7 +10,7 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.entrypoints.settings.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.settings.setting_kinds import SettingProblem
-from sokovan.scheduling.profile import EVICTING_ACTIONS, EVICTION_OPTIONS, SchedulingProfile, profile_of
+from sokovan.scheduling.profile import APPLIED_EVICTIONS, EVICTION_OPTIONS, SchedulingProfile, profile_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
 
@@ -101,10 +101,15 @@ def test_a_key_of_a_group_that_is_wrong_is_named(given: object, problem: str) ->
     assert found.startswith(f"scaling_groups.gpu{problem}")
 
 
-@pytest.mark.parametrize("action", EVICTING_ACTIONS)
+@pytest.mark.parametrize("action", APPLIED_EVICTIONS)
 def test_a_group_may_name_actions_that_evict(action: str) -> None:
     groups, problems = groups_of({"default": {"scheduler_opts": {"actions": ["allocate", action]}}})
     assert (problems, profile_of(groups["default"]).actions) == ([], ("allocate", action))
+
+
+def test_an_action_of_simulations_is_refused() -> None:
+    _, [problem] = groups_of({"default": {"scheduler_opts": {"actions": ["allocate", "consolidate"]}}})
+    assert problem == "scaling_groups.default.scheduler_opts.actions: 'consolidate' runs in sokovan simulate only"
 
 
 def test_a_missing_plugin_is_reported_with_other_problems() -> None:

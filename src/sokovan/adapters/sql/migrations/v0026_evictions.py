@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0025"
-down_revision: str | None = "0024"
+revision = "0026"
+down_revision: str | None = "0025"
 
 
 def upgrade() -> None:
