@@ -29,6 +29,7 @@ from sokovan.domain.serving.rollout import RolloutPolicy
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
+from sokovan.orchestrator.deployments.revision_secrets import GivenSecrets, RevisionSecrets
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.user_changes import change_by
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
@@ -37,6 +38,7 @@ from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.serving import DeploymentFilter
 from sokovan.ports.repositories.sessions import RequestKey
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store, UnitOfWork
 
 R = TypeVar("R")
@@ -74,23 +76,39 @@ class DeploymentController:
     """Validates and stores what users want of deployments."""
 
     def __init__(
-        self, store: Store, sessions: SchedulingController, requests: ReplicaRequests, *, hints: Hints, ids: IdSource
+        self,
+        store: Store,
+        sessions: SchedulingController,
+        requests: ReplicaRequests,
+        *,
+        hints: Hints,
+        ids: IdSource,
+        secrets: SecretBox,
     ) -> None:
         self._store, self._sessions, self._requests = store, sessions, requests
-        self._hints, self._ids = hints, ids
+        self._hints, self._ids, self._secrets = hints, ids, RevisionSecrets(secrets)
         self._tasks = UncancellableTasks()
 
     async def create(
-        self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, *, key: str | None = None
+        self,
+        spec: DeploymentSpec,
+        revision: RevisionSpec,
+        caller: Caller,
+        *,
+        key: str | None = None,
+        secrets: GivenSecrets | None = None,
     ) -> CreatedDeployment:
         """Store a deployment, PENDING; its id is given here.
 
-        The same request with the same key returns the deployment it created before. Raises
-        InvalidRequest, InvalidSpec, UnknownEngine, Conflict, IdempotencyConflict.
+        `secrets` are the values of the revision's secret variables. The same request with the
+        same key returns the deployment it created before. Raises InvalidRequest, InvalidSpec,
+        UnknownEngine, Conflict, IdempotencyConflict.
         """
         wanted = replace(spec, deployment_id=DeploymentId(self._ids.new("d")))
-        await self._check(wanted, revision, caller)
-        once = None if key is None else _request_key(spec, revision, caller, key)
+        values = self._secrets.values(secrets or {}, spec.owner)
+        await self._check(wanted, revision, caller, values)
+        once = None if key is None else RequestKey(caller.owner.access_key, key, self._digest(spec, revision, values))
+        revision = self._secrets.sealed(revision, values, spec.owner)
         change = change_by(caller, "created", "")
 
         async def work(unit: UnitOfWork) -> CreatedDeployment:
@@ -101,20 +119,26 @@ class DeploymentController:
 
         return await self._write(work)
 
-    async def apply(self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller) -> AppliedDeployment:
+    async def apply(
+        self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, *, secrets: GivenSecrets | None = None
+    ) -> AppliedDeployment:
         """Create the deployment of this name, or make it what is given. Idempotent.
 
-        Another revision than the one that it has, or changes to, begins a rollout. Raises
-        InvalidRequest, InvalidSpec, UnknownEngine, Conflict (being deleted, a rollout is under way).
+        Another revision than the one that it has, or changes to, begins a rollout; so do other
+        values of secrets. Raises InvalidRequest, InvalidSpec, UnknownEngine, SecretsUnreadable,
+        Conflict (being deleted, a rollout is under way).
         """
         wanted = replace(spec, deployment_id=DeploymentId(self._ids.new("d")))
-        await self._check(wanted, revision, caller)
+        owner, intended = await self._store.read(lambda unit: _applied_over(unit, spec, caller))
+        values = self._secrets.values(secrets or {}, owner, intended)
+        await self._check(wanted, revision, caller, values)
+        sealed = self._secrets.sealed(revision, values, owner)
         change = change_by(caller, "applied", "")
 
         async def work(unit: UnitOfWork) -> AppliedDeployment:
             found = await _own_named(unit, spec, caller)
             if found is None:
-                return AppliedDeployment(await _create(unit, wanted, revision, change), Applied.CREATED)
+                return AppliedDeployment(await _create(unit, wanted, sealed, change), Applied.CREATED)
             deployment = await _living(unit, found.deployment_id, caller)
             before = deployment.spec
             # The weights of replicas are set by hand, and not part of what is applied.
@@ -123,8 +147,9 @@ class DeploymentController:
             if configured:
                 await unit.audit.append(_entry("deployment.configure", deployment, change))
                 deployment = await unit.deployments.configure(deployment, given, change)
-            if await _intended_revision(unit, deployment) != revision:
-                await self._add_revision(unit, deployment, revision, change)
+            now = await _intended_revision(unit, deployment)
+            if replace(now, sealed=revision.sealed) != revision or self._secrets.opened(now, owner) != values:
+                await self._add_revision(unit, deployment, sealed, change)
             elif not configured:
                 return AppliedDeployment(deployment, Applied.UNCHANGED)
             return AppliedDeployment(await unit.deployments.get(deployment.deployment_id), Applied.UPDATED)
@@ -136,7 +161,7 @@ class DeploymentController:
 
         Raises InvalidRequest, InvalidSpec, UnknownEngine.
         """
-        await self._check(spec, revision, caller)
+        await self._check(spec, revision, caller, dict.fromkeys(revision.secrets, ""))
         return self._requests.definition(spec, revision)
 
     async def update(
@@ -146,14 +171,18 @@ class DeploymentController:
         caller: Caller,
         *,
         rollout: RolloutPolicy | None = None,
+        secrets: GivenSecrets | None = None,
     ) -> RolloutRecord:
         """Add a revision, and begin the rollout to it.
 
-        With `rollout`, that is the policy from now on. Raises NotFound, Conflict (a rollout is
-        under way), InvalidRequest, UnknownEngine.
+        With `rollout`, that is the policy from now on. A secret without a value keeps that of
+        the current revision. Raises NotFound, Conflict (a rollout is under way),
+        InvalidRequest, UnknownEngine, SecretsUnreadable.
         """
-        found = await self._store.read(lambda unit: _changeable(unit, deployment_id, caller))
-        await self._check(found.spec, revision, caller)
+        found, before = await self._store.read(lambda unit: _current(unit, deployment_id, caller))
+        values = self._secrets.values(secrets or {}, found.spec.owner, before)
+        await self._check(found.spec, revision, caller, values)
+        revision = self._secrets.sealed(revision, values, found.spec.owner)
         change = change_by(caller, "updated", "")
 
         async def work(unit: UnitOfWork) -> RolloutRecord:
@@ -235,10 +264,20 @@ class DeploymentController:
 
         return await self._write(work)
 
-    async def _check(self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller) -> None:
+    async def _check(
+        self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, secrets: Mapping[str, str]
+    ) -> None:
         """Refuse what no replica could be made of. Raises InvalidRequest, InvalidInput."""
         request = self._requests.request(spec, revision, ReplicaPlace(spec.deployment_id, 1, 0, 1), "")
-        await self._sessions.validate(replace(request, name=""), caller)
+        await self._sessions.validate(replace(request, name="", secrets=secrets), caller)
+
+    def _digest(self, spec: DeploymentSpec, revision: RevisionSpec, secrets: Mapping[str, str]) -> str:
+        """Equal for equal requests."""
+        nameless = replace(spec, deployment_id=DeploymentId("new"))
+        parts = [to_plain(nameless), to_plain(revision), *([dict(secrets)] if secrets else [])]
+        text = json.dumps(parts, sort_keys=True)
+        # A plain digest would let a guess of the secrets be tested.
+        return self._secrets.box.digest(text) if secrets else hashlib.sha256(text.encode()).hexdigest()
 
     async def _add_revision(
         self, unit: UnitOfWork, deployment: DeploymentRecord, revision: RevisionSpec, change: Change
@@ -314,6 +353,12 @@ async def _own_named(unit: UnitOfWork, spec: DeploymentSpec, caller: Caller) -> 
     return next(same, None)
 
 
+async def _applied_over(unit: UnitOfWork, spec: DeploymentSpec, caller: Caller) -> tuple[Owner, RevisionSpec | None]:
+    """The owner of the deployment of this name, and the revision that it should have."""
+    found = await _own_named(unit, spec, caller)
+    return (spec.owner, None) if found is None else (found.spec.owner, await _intended_revision(unit, found))
+
+
 async def _intended_revision(unit: UnitOfWork, deployment: DeploymentRecord) -> RevisionSpec:
     """The revision that a deployment has, or changes to."""
     live = await unit.rollouts.live(deployment.deployment_id)
@@ -346,9 +391,12 @@ async def _living(unit: UnitOfWork, deployment_id: DeploymentId, caller: Caller)
     return deployment
 
 
-def _request_key(spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, key: str) -> RequestKey:
-    text = json.dumps([to_plain(replace(spec, deployment_id=DeploymentId("new"))), to_plain(revision)], sort_keys=True)
-    return RequestKey(caller.owner.access_key, key, hashlib.sha256(text.encode()).hexdigest())
+async def _current(
+    unit: UnitOfWork, deployment_id: DeploymentId, caller: Caller
+) -> tuple[DeploymentRecord, RevisionSpec]:
+    """Like `_changeable`, with its active revision."""
+    deployment = await _changeable(unit, deployment_id, caller)
+    return deployment, (await unit.deployments.revision(deployment_id, deployment.revision)).spec
 
 
 def _entry(action: str, deployment: DeploymentRecord, change: Change) -> AuditEntry:

@@ -31,7 +31,9 @@ STRANGER = Caller(Owner("stranger", OWNER.group, OWNER.domain, AccessKey("other"
 def controller_of(cluster: ServedCluster) -> DeploymentController:
     requests = ReplicaRequests(define_plainly)
     ids = SortableIds(cluster.clock)
-    return DeploymentController(cluster.store, cluster.controller, requests, hints=cluster.hints, ids=ids)
+    return DeploymentController(
+        cluster.store, cluster.controller, requests, hints=cluster.hints, ids=ids, secrets=cluster.stored.secrets
+    )
 
 
 def wanted(**options: Any) -> DeploymentSpec:
@@ -78,6 +80,17 @@ async def test_applying_creates_changes_and_then_leaves_alone() -> None:
         assert await actions(cluster) == ["deployment.create", "deployment.configure", "deployment.update"]
 
 
+async def test_applying_the_same_secrets_changes_nothing_and_others_do() -> None:
+    async with ServedCluster.serve() as cluster:
+        controller = controller_of(cluster)
+        revision = revision_of(secrets=("TOKEN",))
+        outcomes = [
+            (await controller.apply(wanted(), revision, CALLER, secrets={"TOKEN": value})).outcome
+            for value in ("one", "one", None, "two")
+        ]
+        assert outcomes == ["created", "unchanged", "unchanged", "updated"]
+
+
 async def test_a_deployment_of_another_user_or_in_deletion_is_not_applied_over() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)
@@ -106,6 +119,7 @@ async def test_what_no_replica_could_be_made_of_is_refused_at_once() -> None:
             ReplicaRequests(refuse),
             hints=cluster.hints,
             ids=SortableIds(cluster.clock),
+            secrets=cluster.stored.secrets,
         )
         with pytest.raises(UnknownEngine, match="did you mean vllm"):
             await other.create(wanted(), revision_of(variant="vlm"), CALLER)
