@@ -99,6 +99,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "update": {"revision": deployment(tenant)["revision"]},
         "rollback": {},
         "tokens": {"name": "ci"},
+        "route": {"weights": {"0": 2}},
     }
     if operation.kind == "deployments":
         return parts.get(operation.path.rpartition("/")[2], deployment(tenant))

@@ -41,7 +41,7 @@ def help_topic(*words: str) -> int:
     Parameters
     ----------
     words
-        Topic (exit-codes, environment, formatting, spec, deployment-spec) or command.
+        Topic, as listed by sokovan help, or command.
     """
     topic = " ".join(words)
     if topic in COMMANDS:

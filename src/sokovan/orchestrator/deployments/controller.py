@@ -119,20 +119,26 @@ class DeploymentController:
 
         return await self._write(work)
 
-    async def apply(self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller) -> AppliedDeployment:
+    async def apply(
+        self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, *, secrets: GivenSecrets | None = None
+    ) -> AppliedDeployment:
         """Create the deployment of this name, or make it what is given. Idempotent.
 
-        Another revision than the one that it has, or changes to, begins a rollout. Raises
-        InvalidRequest, InvalidSpec, UnknownEngine, Conflict (being deleted, a rollout is under way).
+        Another revision than the one that it has, or changes to, begins a rollout; so do other
+        values of secrets. Raises InvalidRequest, InvalidSpec, UnknownEngine, SecretsUnreadable,
+        Conflict (being deleted, a rollout is under way).
         """
         wanted = replace(spec, deployment_id=DeploymentId(self._ids.new("d")))
-        await self._check(wanted, revision, caller)
+        owner, intended = await self._store.read(lambda unit: _applied_over(unit, spec, caller))
+        values = self._secrets.values(secrets or {}, owner, intended)
+        await self._check(wanted, revision, caller, values)
+        sealed = self._secrets.sealed(revision, values, owner)
         change = change_by(caller, "applied", "")
 
         async def work(unit: UnitOfWork) -> AppliedDeployment:
             found = await _own_named(unit, spec, caller)
             if found is None:
-                return AppliedDeployment(await _create(unit, wanted, revision, change), Applied.CREATED)
+                return AppliedDeployment(await _create(unit, wanted, sealed, change), Applied.CREATED)
             deployment = await _living(unit, found.deployment_id, caller)
             before = deployment.spec
             # The weights of replicas are set by hand, and not part of what is applied.
@@ -141,8 +147,9 @@ class DeploymentController:
             if configured:
                 await unit.audit.append(_entry("deployment.configure", deployment, change))
                 deployment = await unit.deployments.configure(deployment, given, change)
-            if await _intended_revision(unit, deployment) != revision:
-                await self._add_revision(unit, deployment, revision, change)
+            now = await _intended_revision(unit, deployment)
+            if replace(now, sealed=revision.sealed) != revision or self._secrets.opened(now, owner) != values:
+                await self._add_revision(unit, deployment, sealed, change)
             elif not configured:
                 return AppliedDeployment(deployment, Applied.UNCHANGED)
             return AppliedDeployment(await unit.deployments.get(deployment.deployment_id), Applied.UPDATED)
@@ -344,6 +351,12 @@ async def _own_named(unit: UnitOfWork, spec: DeploymentSpec, caller: Caller) -> 
     found = await unit.deployments.named(spec.name, wanted)
     same = (one for one in found if one.spec.name == spec.name and may_change_deployment(one.spec.owner, caller))
     return next(same, None)
+
+
+async def _applied_over(unit: UnitOfWork, spec: DeploymentSpec, caller: Caller) -> tuple[Owner, RevisionSpec | None]:
+    """The owner of the deployment of this name, and the revision that it should have."""
+    found = await _own_named(unit, spec, caller)
+    return (spec.owner, None) if found is None else (found.spec.owner, await _intended_revision(unit, found))
 
 
 async def _intended_revision(unit: UnitOfWork, deployment: DeploymentRecord) -> RevisionSpec:

@@ -98,7 +98,10 @@ REVISION_FIELDS: Mapping[str, Field] = {
     "engine": Field("engine", fields.text, _TEXT, "vllm, sglang, llama-cpp, transformers, custom, toy, ..."),
     "model": Field("model", fields.text, _TEXT, "a name on a hub, or the path of a model"),
     "arguments": Field("arguments", fields.words, _WORDS, "further arguments of the engine"),
-    **{name: SESSION_FIELDS[name] for name in ("run", "command", "image", "environment", "resources", "size")},
+    **{
+        name: SESSION_FIELDS[name]
+        for name in ("run", "command", "image", "environment", "secrets", "resources", "size")
+    },
     "mounts": SESSION_FIELDS["mounts"],
     "probe": _part(ProbeBody, _PROBE, "how a replica is checked", wire="probe", what="a probe"),
     "startupTimeout": Field("startup_timeout", fields.duration, _DURATION, "time to get ready: 30m"),

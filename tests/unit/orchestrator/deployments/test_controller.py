@@ -80,6 +80,17 @@ async def test_applying_creates_changes_and_then_leaves_alone() -> None:
         assert await actions(cluster) == ["deployment.create", "deployment.configure", "deployment.update"]
 
 
+async def test_applying_the_same_secrets_changes_nothing_and_others_do() -> None:
+    async with ServedCluster.serve() as cluster:
+        controller = controller_of(cluster)
+        revision = revision_of(secrets=("TOKEN",))
+        outcomes = [
+            (await controller.apply(wanted(), revision, CALLER, secrets={"TOKEN": value})).outcome
+            for value in ("one", "one", None, "two")
+        ]
+        assert outcomes == ["created", "unchanged", "unchanged", "updated"]
+
+
 async def test_a_deployment_of_another_user_or_in_deletion_is_not_applied_over() -> None:
     async with ServedCluster.serve() as cluster:
         controller = controller_of(cluster)

@@ -25,6 +25,7 @@ run: python serve.py --port {{port}}
 arguments: [--verbose]
 image: venv:torch
 environment: {{SEED: 1}}
+secrets: {{HF_TOKEN: hf_x}}
 resources: {{cpu: 8, gpu: 1}}
 size: 2
 mounts: ["/a:/b"]
@@ -72,6 +73,7 @@ def test_every_key_reaches_the_request() -> None:
                 size=2,
                 mounts=[MountBody(source="/a", target="/b")],
                 environment={"SEED": "1"},
+                secrets={"HF_TOKEN": "hf_x"},
                 probe=ProbeBody(path="/health", warming_interval_ms=500, interval_ms=2000, timeout_ms=1000),
                 startup_timeout="30m",
                 drain_timeout=60,

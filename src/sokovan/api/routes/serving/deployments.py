@@ -110,7 +110,8 @@ class DeploymentRoutes:
         body, caller = body_of(request, DeploymentBody), principal_of(request.scope).caller
         owner = replace(caller.owner, group=body.group or caller.owner.group)
         spec = deployment_spec(body, NEW, owner, queue=DEFAULT_QUEUE)
-        applied = await self._controller.apply(spec, revision_spec(body.revision), caller)
+        secrets, revision = body.revision.secrets, revision_spec(body.revision)
+        applied = await self._controller.apply(spec, revision, caller, secrets=secrets)
         view = await self._store.read(lambda unit: self._views.of(unit, applied.deployment))
         answer = AppliedDeploymentView(outcome=applied.outcome.value, deployment=view)
         return json_response(answer, status=201 if applied.outcome is Applied.CREATED else 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,10 +31,11 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_data, print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import show_all, show_one
-from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.errors import ApiProblem, InvalidSetting
 from sokovan.wire.api.deployments import RolloutBody, RolloutStrategy, ScaleBody, ScalingBody, WhenFull
 
 if TYPE_CHECKING:
+    from sokovan.sdk.sync.client import Client
     from sokovan.wire.api.deployments import DeploymentWhyView, ReplicaWhyView
 
 ROLLOUT = Group("Rollout options", sort_key=30)
@@ -75,7 +77,7 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     with output.client() as client:
         view = client.deployments.get(name)
         lacks = fmt.is_table and view.health in {"degraded", "unhealthy"}
-        failed = [one for one in client.deployments.why(view.id).replicas if one.log] if lacks else []
+        failed = _failed(client, view.id) if lacks else []
     show_one(view, deployment_facts(view), fmt, name=view.name)
     if fmt.is_table and view.replicas:
         print_data("")
@@ -85,6 +87,13 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
         for line in replica_lines(one):
             print_data(line)
     return OK
+
+
+def _failed(client: Client, deployment: str) -> list[ReplicaWhyView]:
+    """Replicas that failed, with the end of their output; none if that is not known."""
+    with suppress(ApiProblem):
+        return [one for one in client.deployments.why(deployment).replicas if one.log]
+    return []
 
 
 def scale(

@@ -68,8 +68,7 @@ class RevisionFlags:
             chosen["model"] = model
         if words:
             chosen["command" if engine == CUSTOM else "arguments"] = list(words)
-        found = self._with_secrets(self._with_request(replace(found, **chosen)))
-        found = with_local_files(client, found)
+        found = with_local_files(client, self._with_secrets(self._with_request(replace(found, **chosen))))
         if self.health_path is None:
             return found
         return replace(found, probe=replace(found.probe or ProbeBody(), path=self.health_path))

@@ -111,7 +111,7 @@ def set_route(
     model_names
         Model name that it answers to. Repeatable.
     routing
-        How a replica is chosen for a request.
+        Policy.
     access
         Whose keys may use it.
     """

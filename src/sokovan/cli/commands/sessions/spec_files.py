@@ -49,7 +49,7 @@ def schema(*, kind: Annotated[Literal["Session", "Deployment"], Parameter(name=[
     Parameters
     ----------
     kind
-        Kind of object; default: Session.
+        Kind of object.
     """
     print_data(as_json({"Session": session_schema, "Deployment": deployment_schema}[kind]()))
     return OK
