@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from sokovan.domain.checks import require_int
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
 from sokovan.domain.ids import ScalingGroupName
@@ -16,7 +17,9 @@ from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 # Actions that evict. The core decides them; a scaling group cannot name them yet, because nothing applies an eviction.
-EVICTING_ACTIONS = ("preempt", "reclaim")
+EVICTING_ACTIONS = ("preempt", "reclaim", "consolidate")
+# Every time at which room is held costs a column per slot and agent.
+RESERVE_DEPTH_MAX = 64
 SHARD_MODES = ("none", "soft", "hard")
 
 VALIDATORS_DEFAULT = (
@@ -49,7 +52,8 @@ class SchedulingProfile:
     `shard` is the scheduler's own shard; `shard_mode` says whether agents of other
     shards come second (soft), not at all (hard), or are equal (none). With
     `prefer_lower_tier` a session waits for released room in a low tier rather than start
-    in a higher one. `eviction_options` are those of the actions that evict.
+    in a higher one. Room is held in time for the first waiting sessions of at most
+    `reserve_depth` queues. `eviction_options` are those of the actions that evict.
     """
 
     sequencer: str = "fifo"
@@ -63,11 +67,13 @@ class SchedulingProfile:
     shard_mode: str = "none"
     fit_error_cache: bool = True
     prefer_lower_tier: bool = False
+    reserve_depth: int = 8
     eviction_options: EvictionOptions = field(default_factory=EvictionOptions)
 
     def __post_init__(self) -> None:
         _require_one_of("queue_policy", self.queue_policy, POLICIES)
         _require_one_of("shard_mode", self.shard_mode, SHARD_MODES)
+        require_int(self.reserve_depth, what="profile", field="reserve_depth", least=0, most=RESERVE_DEPTH_MAX)
         for action in self.actions:
             if action not in EVICTING_ACTIONS:
                 _require_one_of("actions", action, ACTIONS)
@@ -109,6 +115,7 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
         "shard_mode",
         "fit_error_cache",
         "prefer_lower_tier",
+        "reserve_depth",
     ):
         value = getattr(profile, name)
         if value != getattr(default, name):

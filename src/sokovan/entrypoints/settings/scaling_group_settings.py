@@ -20,7 +20,14 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.profile import ACTIONS, EVICTING_ACTIONS, SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import (
+    ACTIONS,
+    EVICTING_ACTIONS,
+    RESERVE_DEPTH_MAX,
+    SchedulingProfile,
+    profile_from,
+    profile_of,
+)
 from sokovan.scheduling.registry import PluginRegistry
 
 _DEFAULT = SchedulingProfile()
@@ -143,6 +150,12 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
     "prefer_lower_tier": (
         SettingInfo("true or false", "Whether a session waits for a lower tier rather than start in a higher one now."),
         _DEFAULT.prefer_lower_tier,
+    ),
+    "reserve_depth": (
+        SettingInfo(
+            "whole number", "So many queues hold room in time for a waiting session.", least=0, most=RESERVE_DEPTH_MAX
+        ),
+        _DEFAULT.reserve_depth,
     ),
 }
 # Keys of a profile with another name or place here.

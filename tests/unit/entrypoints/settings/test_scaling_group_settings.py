@@ -82,7 +82,10 @@ def test_an_option_that_is_wrong_is_named(given: dict[str, object], problem: str
         ("x", ": 'x' must be a table"),
         ({"sheduler": "drf"}, ".sheduler: is not known; did you mean scheduler?"),
         ({"scheduler": 4}, ".scheduler: 4 must be a text"),
-        ({"scheduler": "fifoo"}, ".scheduler: there is no sequencer 'fifoo'; known are drf, fair-share, fifo, lifo"),
+        (
+            {"scheduler": "fifoo"},
+            ".scheduler: there is no sequencer 'fifoo'; known are deadline, drf, fair-share, fifo, lifo, multifactor",
+        ),
         ({"scheduler_opts": 1}, ".scheduler_opts: 1 must be a table"),
         ({"known_slots": "cpu"}, ".known_slots: 'cpu' must be a list of slot names"),
         ({"known_slots": ["cpu", 3]}, ".known_slots[1]: 3 must be a text"),

@@ -110,7 +110,7 @@ _SCALING_GROUP = CatalogNoun(
         Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
     ),
     options=(
-        CatalogOption("scheduler", "Sequencer: fifo, lifo, drf or fair-share.", "scheduler"),
+        CatalogOption("scheduler", "fifo, lifo, drf, fair-share, multifactor or deadline.", "scheduler"),
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "slot_priority",
