@@ -86,7 +86,8 @@ async def test_clients_that_do_not_read_are_not_taken_for_failures_of_the_endpoi
 async def test_a_client_that_uploads_slowly_is_not_taken_for_a_stall_of_the_endpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(proxy_server, "STALL_MS", 50)
+    stall_ms = 50
+    monkeypatch.setattr(proxy_server, "STALL_MS", stall_ms)
 
     async def takes_all(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
         await json_answer()(request, writer)
@@ -99,7 +100,7 @@ async def test_a_client_that_uploads_slowly_is_not_taken_for_a_stall_of_the_endp
         exchanges: set[Exchange] = proxy.context.exchanges
         await proxy.until(lambda: sum(one.attempt is not None for one in exchanges) == 2)
         since = proxy.context.now_ms()
-        await proxy.until(lambda: proxy.context.now_ms() > since + proxy_server.STALL_MS)
+        await proxy.until(lambda: proxy.context.now_ms() > since + stall_ms)
         proxy.server.sweep()
 
         assert not proxy.context.table.routes["deployment-1"].endpoints["k1.1"].stalled
