@@ -139,7 +139,6 @@ def session_view(
         exit_code=exit_code_of(record, kernels),
         attempt=kernels.attempt,
         retry=RetryBody(attempts=spec.retry.attempts, backoff=spec.retry.backoff_s, elsewhere=spec.retry.elsewhere),
-        failed_starts=[_failed_start_view(failed) for failed in record.failed_starts],
         version=record.version,
         times_out_at=time_text_or_none(times_out_ms),
         array=_member_view(spec),
@@ -152,9 +151,10 @@ def _texts(spec: SpecSummary) -> dict[str, Any]:
 
 
 def _evictions(record: SessionRecord | SessionSummary, spec: SpecSummary) -> dict[str, Any]:
-    """The outcome of evictions, and those that were."""
+    """The attempts that failed or were evicted, and what follows an eviction."""
     return {
         "on_preempt": "requeue" if spec.returns else "end",
+        "failed_starts": [_failed_start_view(failed) for failed in record.failed_starts],
         "evictions": [_eviction_view(one, spec) for one in record.evictions],
         "checkpoint_at": time_text_or_none(record.checkpoint_ms),
     }
