@@ -18,6 +18,7 @@ from sokovan.domain.serving.records import (
     EndpointObservation,
     EndpointTokenRecord,
     ProxyRecord,
+    RevisionTraffic,
     RouteDemand,
     ServingTable,
     UsageCount,
@@ -138,6 +139,12 @@ def _record(report: ProxyReport) -> ProxyRecord:
                 arrived=one.arrived,
                 served=one.served,
                 holding=one.holding,
+                revisions={
+                    str(each.revision): RevisionTraffic(
+                        served=each.served, failed=each.failed, first_byte_counts=each.first_byte_counts
+                    )
+                    for each in one.revisions
+                },
             )
             for one in report.routes
         },
