@@ -29,7 +29,7 @@ USAGE_KEPT_S = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class StoreRetention:
-    """How long ended sessions and audit entries are kept; 0 is for ever.
+    """How long ended sessions, deployments and audit entries are kept; 0 is for ever.
 
     Of a user with more than `sessions_per_user_max` sessions, the oldest ended ones are
     removed sooner.
@@ -38,6 +38,7 @@ class StoreRetention:
     sessions_s: int = 90 * 24 * 3600
     sessions_per_user_max: int = 100_000
     audit_s: int = 365 * 24 * 3600
+    deployments_s: int = 90 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +169,13 @@ class Store(Protocol):
         """
 
     async def expire(self, keep: StoreRetention) -> bool:
-        """Delete a bounded number of sessions and audit entries beyond their retention.
+        """Delete a bounded number of records beyond their retention.
 
         A session stays while it has not ended, a living session depends on it or on its
-        array, a session of its array lives, or the key of its request may be repeated. Past
-        usage stays. The audit trail records what was removed from it. Returns whether there
-        may be more to delete.
+        array, a session of its array lives, or the key of its request may be repeated. A
+        deployment goes with its revisions, replicas, rollouts, route and tokens. Past usage
+        stays. The audit trail records what was removed from it. Returns whether there may be
+        more to delete.
         """
 
     @property

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
+from sokovan.adapters.sql.repositories.serving import deployment_retention
 from sokovan.adapters.sql.repositories.sessions import session_retention
 from sokovan.adapters.sql.repositories.verdicts import is_stale
 from sokovan.adapters.sql.schema.tables import (
@@ -71,6 +72,8 @@ async def expire(
         most = keep.sessions_per_user_max
         crowded = await read(lambda unit: session_retention.users_beyond(unit.transaction, most, limit=USERS_AT_ONCE))
         works += [_surplus(user, most) for user in crowded]
+    if keep.deployments_s:
+        works.append(_ended_deployments(keep))
     left = EXPIRED_UNITS
     while works and left:
         # In turns: a user with many sessions does not hold up the others, nor one whose sessions must all stay.
@@ -84,6 +87,14 @@ async def expire(
 def _expiry(keep: StoreRetention) -> Work:
     async def work(unit: SqlUnitOfWork) -> int:
         return await session_retention.remove_older(unit.transaction, unit.now_ms - keep.sessions_s * 1000)
+
+    return work
+
+
+def _ended_deployments(keep: StoreRetention) -> Work:
+    async def work(unit: SqlUnitOfWork) -> int:
+        before_ms, requests_ms = (unit.now_ms - seconds * 1000 for seconds in (keep.deployments_s, REQUESTS_KEPT_S))
+        return await deployment_retention.remove_older(unit.transaction, before_ms, requests_before_ms=requests_ms)
 
     return work
 

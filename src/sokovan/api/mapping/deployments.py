@@ -50,7 +50,7 @@ _LIMITS = tuple(one.name for one in fields(TokenLimits))
 _WINDOWS = ("stable_s", "panic_s", "panic_hold_s", "down_s", "idle_s")
 _PROBE = tuple(one.name for one in fields(Probe))
 _REQUESTS = tuple(one.name for one in fields(RequestLimits))
-_ROLLOUT = ("surge", "unavailable", "hold_s", "promote_after_s", "keep_s")
+_ROLLOUT = ("surge", "unavailable", "hold_s", "promote_after_s", "keep_s", "analysis")
 
 
 def deployment_spec(

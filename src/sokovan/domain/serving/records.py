@@ -139,14 +139,27 @@ class EndpointObservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionTraffic:
+    """Counters of the requests of one revision at one proxy.
+
+    `first_byte_counts` is a histogram of the time to the first byte, as proxies report it.
+    """
+
+    served: int = 0
+    failed: int = 0
+    first_byte_counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RouteDemand:
-    """The report of one proxy on one route."""
+    """The report of one proxy on one route; `revisions` are counters by number."""
 
     in_flight: int = 0
     queued: int = 0
     arrived: int = 0
     served: int = 0
     holding: bool = False
+    revisions: Mapping[str, RevisionTraffic] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,10 @@ STEPS_MAX = 20
 SETTLED_MS = 10_000
 # So many failed replicas of the new revision end the rollout.
 FAILURES_MAX = 3
+# The new revision is compared with the old one once it had so many requests: by the percentage
+# of failures, in points, and by the 95th percentile of the time to the first byte, in percent.
+COMPARED_MIN = 50
+ERROR_POINTS_MAX, FIRST_BYTE_PERCENT_MAX = 2, 150
 WHOLE = 100
 
 
@@ -43,6 +47,7 @@ class RolloutPolicy:
     """How updates of a deployment proceed.
 
     `steps` are the percentages of a canary; `promote_after_s` promotes without a request.
+    With `analysis` a revision that serves worse than the old one is rolled back.
     """
 
     strategy: RolloutStrategy = RolloutStrategy.ROLLING
@@ -53,6 +58,7 @@ class RolloutPolicy:
     hold_s: int = 60
     promote_after_s: int | None = None
     keep_s: int = 600
+    analysis: bool = True
 
     def __post_init__(self) -> None:
         what = "rollout policy"
@@ -66,6 +72,7 @@ class RolloutPolicy:
             require_int(getattr(self, name), what=what, field=name, least=0, most=HOLD_S_MAX)
         if self.promote_after_s is not None:
             require_int(self.promote_after_s, what=what, field="promote_after_s", least=0, most=HOLD_S_MAX)
+        require_kind(self.analysis, bool, what=what, field="analysis")
         require_tuple(self.steps, int, what=what, field="steps")
         rising = list(self.steps) == sorted(set(self.steps)) and self.steps[-1:] == (WHOLE,)
         if not rising or len(self.steps) > STEPS_MAX or self.steps[0] < 1:
@@ -101,6 +108,41 @@ class SideCounts:
     late: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideTraffic:
+    """The requests of one revision since the rollout began.
+
+    `timed` of them got a first byte, 95 of 100 within `first_byte_p95_ms`.
+    """
+
+    served: int = 0
+    failed: int = 0
+    timed: int = 0
+    first_byte_p95_ms: int = 0
+
+    @property
+    def requests(self) -> int:
+        """All requests; one that was answered with a failure may count twice."""
+        return self.served + self.failed
+
+
+def worse(old: SideTraffic, new: SideTraffic) -> str:
+    """Why the new revision serves worse than the old one; empty if it does not."""
+    if new.requests < COMPARED_MIN or not old.requests:
+        return ""
+    # new.failed / new.requests > old.failed / old.requests + points / 100, without fractions
+    allowed = (WHOLE * old.failed + ERROR_POINTS_MAX * old.requests) * new.requests
+    if WHOLE * new.failed * old.requests > allowed:
+        rates = " and ".join(f"{WHOLE * one.failed // one.requests} %" for one in (new, old))
+        return f"more requests fail than before: {rates} of {new.requests} and {old.requests}"
+    if min(old.timed, new.timed) < COMPARED_MIN:
+        return ""
+    if WHOLE * new.first_byte_p95_ms > FIRST_BYTE_PERCENT_MAX * old.first_byte_p95_ms:
+        times = f"{new.first_byte_p95_ms} ms and {old.first_byte_p95_ms} ms"
+        return f"the first byte comes later than before: {times} for 95 of 100 requests"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class RolloutDecision:
     """The wanted replicas of each revision, and the weight of the new one."""
@@ -118,7 +160,7 @@ class RolloutInput:
 
     `surge` and `unavailable` are those in effect; `step` is the index of the canary's step
     and `step_ms` how long it has lasted; `backward` is set while it rolls back, `promoted`
-    once it was promoted.
+    once it was promoted. `worse` says why the new revision serves worse than the old one.
     """
 
     policy: RolloutPolicy
@@ -131,12 +173,15 @@ class RolloutInput:
     step_ms: int = 0
     backward: bool = False
     promoted: bool = False
+    worse: str = ""
 
 
 def decide_rollout(given: RolloutInput) -> RolloutDecision:
     """The next state of a rollout."""
     if given.backward:
         return _back(given)
+    if given.worse:
+        return RolloutDecision(given.desired, given.new.counted, 0, RolloutAction.FAIL, given.worse)
     if given.new.late or given.new.failed >= FAILURES_MAX:
         reason = "a new replica was not ready in time" if given.new.late else "new replicas failed repeatedly"
         return RolloutDecision(given.desired, given.new.counted, 0, RolloutAction.FAIL, reason)

@@ -30,11 +30,15 @@ class ScalingMetric(StrEnum):
     CONCURRENCY = auto()  # requests in flight and queued
     QPS = auto()
     QUEUE = auto()  # requests that wait in engines
-    TTFT_P95 = auto()  # milliseconds to the first token
+    TTFT_P95 = auto()  # milliseconds to the first byte, for 95 of 100 requests
 
 
 # Known to the format, and not reported by proxies.
-_NOT_MEASURED = frozenset({ScalingMetric.QUEUE, ScalingMetric.TTFT_P95})
+_NOT_MEASURED = frozenset({ScalingMetric.QUEUE})
+_NEED_TARGETS = {
+    ScalingMetric.QPS: "qps needs a target: the requests per second of one replica",
+    ScalingMetric.TTFT_P95: "ttft_p95 needs a target: milliseconds to the first byte",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +60,10 @@ class ScalingPolicy:
         what = "scaling policy"
         require_kind(self.metric, ScalingMetric, what=what, field="metric")
         if self.metric in _NOT_MEASURED:
-            problem = "cannot be measured yet; use concurrency or qps"
+            problem = "cannot be measured yet; use concurrency, qps or ttft_p95"
             raise InvalidSpec(what=what, field="metric", value=self.metric.value, problem=problem)
-        if self.metric is ScalingMetric.QPS and self.target is None:
-            problem = "qps needs a target: the requests per second of one replica"
-            raise InvalidSpec(what=what, field="target", value=None, problem=problem)
+        if self.metric in _NEED_TARGETS and self.target is None:
+            raise InvalidSpec(what=what, field="target", value=None, problem=_NEED_TARGETS[self.metric])
         if self.target is not None:
             require_int(self.target, what=what, field="target", least=1, most=TARGET_MAX)
         for name in ("stable_s", "panic_s", "panic_hold_s", "down_s", "idle_s"):

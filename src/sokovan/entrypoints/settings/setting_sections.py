@@ -265,6 +265,13 @@ class RetentionSettings:
         most=COUNT_MAX,
         hot=True,
     )
+    deployments_s: int = kind.whole(
+        90 * DAY_S,
+        "How long a deployment, its revisions and its history are kept after its end; 0: for ever.",
+        least=0,
+        most=20 * YEAR_S,
+        hot=True,
+    )
     audit_s: int = kind.whole(
         365 * DAY_S, "How long audit entries are kept; 0: for ever.", least=0, most=20 * YEAR_S, hot=True
     )

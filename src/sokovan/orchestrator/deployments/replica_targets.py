@@ -37,8 +37,10 @@ def active(replicas: Iterable[ReplicaRecord]) -> list[ReplicaRecord]:
     return [one for one in replicas if one.status is ReplicaStatus.ACTIVE]
 
 
-def rollout_decision(state: ServingState, deployment: DeploymentRecord, rollout: RolloutRecord) -> RolloutDecision:
-    """The next step of a rollout in this state."""
+def rollout_decision(
+    state: ServingState, deployment: DeploymentRecord, rollout: RolloutRecord, *, worse: str = ""
+) -> RolloutDecision:
+    """The next step of a rollout in this state; `worse` is why it serves worse."""
     promoted = rollout.status is RolloutStatus.PROMOTING
     return decide_rollout(
         RolloutInput(
@@ -52,6 +54,7 @@ def rollout_decision(state: ServingState, deployment: DeploymentRecord, rollout:
             step_ms=state.now_ms - rollout.step_since_ms,
             backward=rollout.status is RolloutStatus.ROLLING_BACK,
             promoted=promoted,
+            worse=worse,
         )
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sokovan.domain.ids import DeploymentId, SessionId
+from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.serving.records import (
     DeploymentRecord,
@@ -32,6 +33,7 @@ class ServingState:
     """All deployments that have not ended, with everything that belongs to them.
 
     `proxies` are those that reported lately; `epoch` and `version` are those of their table.
+    `verdicts` say why sessions of replicas wait, by session.
     """
 
     now_ms: int
@@ -42,6 +44,7 @@ class ServingState:
     rollouts: Mapping[DeploymentId, RolloutRecord] = field(default_factory=dict)
     routes: Mapping[DeploymentId, RouteRecord] = field(default_factory=dict)
     sessions: Mapping[SessionId, SessionRecord] = field(default_factory=dict)
+    verdicts: Mapping[SessionId, str] = field(default_factory=dict)
     proxies: Sequence[ProxyRecord] = ()
     epoch: str = ""
     version: int = 0
@@ -95,6 +98,9 @@ class ServingStateReader:
             replicas[replica.place.deployment_id].append(replica)
         rollouts = {one.deployment_id: one for one in await unit.rollouts.live()}
         epoch, version = await unit.routes.version()
+        sessions = await _sessions(unit, [one for some in replicas.values() for one in some])
+        waiting = [one.session_id for one in sessions.values() if one.status is SessionStatus.PENDING]
+        verdicts = await unit.verdicts.of(waiting) if waiting else {}
         return ServingState(
             now_ms=unit.now_ms,
             deployments=deployments,
@@ -103,7 +109,8 @@ class ServingStateReader:
             failures=await unit.replicas.failures(since_ms=unit.now_ms - CRASH_WINDOW_MS),
             rollouts=rollouts,
             routes={one.spec.deployment_id: one for one in await unit.routes.live()},
-            sessions=await _sessions(unit, [one for some in replicas.values() for one in some]),
+            sessions=sessions,
+            verdicts={key: one.summary for key, one in verdicts.items()},
             proxies=await unit.proxies.live(since_ms=unit.now_ms - PROXY_TTL_MS),
             epoch=epoch,
             version=version,

@@ -14,6 +14,7 @@ from sokovan.domain.serving.engine import EngineDefinition
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, RevisionRecord
 from sokovan.domain.serving.replica import is_crash_loop
 from sokovan.domain.serving.rollout import WHOLE, RolloutStrategy
+from sokovan.orchestrator.deployments.replica_targets import counted
 from sokovan.orchestrator.deployments.serving_state import ServingState
 from sokovan.wire.serving.route_table import (
     WEIGHT_MAX,
@@ -31,7 +32,7 @@ from sokovan.wire.serving.route_table import (
 Definitions: TypeAlias = Callable[[DeploymentRecord, RevisionRecord], EngineDefinition]
 # Kernels are reached on this machine; a relay by agents comes with many machines.
 HOST = "127.0.0.1"
-CRASH_LOOP = "crash-loop"
+CRASH_LOOP, NO_ROOM = "crash-loop", "no-room"
 
 
 def route_entry(state: ServingState, deployment: DeploymentRecord, define: Definitions) -> RouteEntry:
@@ -149,7 +150,11 @@ def _holds(deployment: DeploymentRecord, routed: list[ReplicaRecord]) -> bool:
 
 
 def _refusal(state: ServingState, deployment: DeploymentRecord) -> RouteRefusal | None:
-    """Why no replica starts, if none serves and the attempts have been stopped."""
+    """Why no replica starts: the attempts have been stopped, or there is no room."""
+    replicas = counted(state.replicas_of(deployment.deployment_id))
+    verdicts = [state.verdicts.get(one.session_id) for one in replicas if one.session_id is not None]
+    if verdicts and len(verdicts) == len(replicas) and all(verdicts):
+        return RouteRefusal(NO_ROOM, f"no replica can start now: {verdicts[0]}"[:1900])
     failed = state.failures.get((deployment.deployment_id, deployment.revision), ())
     if not is_crash_loop([one.since_ms for one in failed], state.now_ms):
         return None

@@ -204,6 +204,8 @@ class Attempt:
             if self._owner.tries_elsewhere():
                 return
         else:
+            if head.status >= 500:  # an answer: it counts in the comparison of revisions, and ejects nothing
+                self.route.counters_of(endpoint.entry.revision).failed += 1
             endpoint.ejection.succeeded(now_ms)
             endpoint.stalled = False
         self.route.counters_of(endpoint.entry.revision).first_byte(now_ms - self._owner.begun_ms)

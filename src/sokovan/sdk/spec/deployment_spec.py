@@ -91,6 +91,9 @@ _ROLLOUT = {
     ),
     "holdS": Field("hold_s", fields.number, _COUNT, "seconds of each step of a canary"),
     "promoteAfterS": Field("promote_after_s", fields.number, _COUNT, "seconds until a promotion without a request"),
+    "analysis": Field(
+        "analysis", fields.flag, {"type": "boolean"}, "roll back if requests fail more, or take longer; default: true"
+    ),
     "keepS": Field("keep_s", fields.number, _COUNT, "seconds that the old replicas of blue-green are kept"),
 }
 

@@ -85,6 +85,8 @@ class RolloutBody(StrictBody):
     """How updates proceed.
 
     `steps` are the percentages of a canary. `promote_after_s` promotes without a request.
+    With `analysis` a revision with more failures or later first bytes than the old one is
+    rolled back.
     """
 
     strategy: RolloutStrategy = "rolling"
@@ -95,6 +97,7 @@ class RolloutBody(StrictBody):
     hold_s: int = 60
     promote_after_s: int | None = None
     keep_s: int = 600
+    analysis: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,10 @@ from sokovan.domain.serving.rollout import (
     RolloutPolicy,
     RolloutStrategy,
     SideCounts,
+    SideTraffic,
     WhenFull,
     decide_rollout,
+    worse,
 )
 
 
@@ -143,3 +145,31 @@ def test_a_rolling_update_ends_and_always_serves(desired: int, surge: int, order
     else:
         raise AssertionError("the update does not end")
     assert (old, settled) == (0, desired)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({"served": 1000}, {"served": 48, "failed": 1}, ""),  # too few to tell
+        ({"served": 1000}, {"served": 98, "failed": 2}, ""),  # two points are allowed
+        ({"served": 1000}, {"served": 97, "failed": 3}, "more requests fail than before: 3 % and 0 %"),
+        ({"served": 90, "failed": 10}, {"served": 89, "failed": 11}, ""),
+        ({}, {"failed": 100}, ""),  # nothing to compare with
+        ({"timed": 50, "first_byte_p95_ms": 100}, {"timed": 50, "first_byte_p95_ms": 150}, ""),
+        ({"timed": 50, "first_byte_p95_ms": 100}, {"timed": 50, "first_byte_p95_ms": 151}, "151 ms and 100 ms"),
+        ({"timed": 49, "first_byte_p95_ms": 100}, {"timed": 50, "first_byte_p95_ms": 900}, ""),
+    ],
+)
+def test_a_revision_is_worse_by_failures_or_by_the_first_byte(
+    old: dict[str, int], new: dict[str, int], said: str
+) -> None:
+    timed = {"served": 100} if "timed" in new else {}
+    found = worse(SideTraffic(**{**timed, **old}), SideTraffic(**{**timed, **new}))
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_a_revision_that_serves_worse_is_rolled_back() -> None:
+    decision = decided(side(1), side(2), worse="more requests fail")
+    assert (decision.action, decision.reason, decision.weight_new) == (RolloutAction.FAIL, "more requests fail", 0)
+    assert decided(side(2), side(1), worse="more requests fail", backward=True).action is not RolloutAction.FAIL

@@ -30,3 +30,22 @@ async def test_replicas_get_requests_by_their_weights() -> None:
         replicas = await cluster.replicas()
         # Something must serve, so that a zero counts only beside another weight.
         assert endpoint_weights(record.spec, replicas[:1]) == [1]
+
+
+async def test_requests_are_refused_with_the_verdict_of_the_scheduler_while_there_is_no_room() -> None:
+    half = {"cpu": "6", "mem": "1Gi"}  # of 8 cpus: one fits
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy("first", revision=revision_of(resources=half))
+        await cluster.converge()
+        await cluster.deploy("second", revision=revision_of(resources=half))
+        await cluster.serve_for(10, step_s=5)
+        await cluster.proxy.report()
+        assert cluster.proxy.entries["d-first"].refusal is None
+        refusal = cluster.proxy.entries["d-second"].refusal
+        assert refusal is not None
+        assert refusal.code == "no-room"
+        assert refusal.text.startswith("no replica can start now: ")
+        await cluster.rescale(0, "first")
+        await cluster.serve_for(20, step_s=5)
+        await cluster.proxy.report()
+        assert cluster.proxy.entries["d-second"].refusal is None

@@ -49,6 +49,18 @@ async def test_the_place_is_returned_however_the_try_ends(answer: Answer) -> Non
         assert route.endpoints["k1.1"].served == 1
 
 
+async def test_an_answer_of_500_is_a_failure_of_its_revision_and_ejects_nothing() -> None:
+    async with (
+        engines(json_answer(b"{}", b"500 Oops")) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        assert (await proxy.send(call())).startswith(b"HTTP/1.1 500")
+        await proxy.until(lambda: not proxy.context.exchanges)
+        route = proxy.context.table.routes["deployment-1"]
+        assert sum(one.failed for one in route.counters.values()) == 1
+        assert not route.endpoints["k1.1"].last_error
+
+
 async def test_an_idle_connection_that_was_closed_is_replaced_without_blame() -> None:
     async def once(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
         await json_answer()(request, writer)

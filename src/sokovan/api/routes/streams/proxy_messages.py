@@ -24,6 +24,7 @@ from sokovan.domain.serving.records import (
     EndpointTokenRecord,
     ProxyRecord,
     ReportOutcome,
+    RevisionTraffic,
     RouteDemand,
     ServingTable,
     UsageCount,
@@ -190,6 +191,12 @@ def _record(report: ProxyReport) -> ProxyRecord:
                 arrived=one.arrived,
                 served=one.served,
                 holding=one.holding,
+                revisions={
+                    str(each.revision): RevisionTraffic(
+                        served=each.served, failed=each.failed, first_byte_counts=each.first_byte_counts
+                    )
+                    for each in one.revisions
+                },
             )
             for one in report.routes
         },

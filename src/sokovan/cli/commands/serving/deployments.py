@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
@@ -32,7 +32,7 @@ from sokovan.cli.output import print_data, print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import show_all, show_one
 from sokovan.sdk.errors import ApiProblem, InvalidSetting
-from sokovan.wire.api.deployments import RolloutBody, RolloutStrategy, ScaleBody, ScalingBody, WhenFull
+from sokovan.wire.api.deployments import RolloutBody, RolloutStrategy, ScaleBody, ScalingBody, ScalingMetric, WhenFull
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -102,16 +102,18 @@ def scale(
     /,
     *,
     max_replicas: Annotated[int | None, Parameter(name="--max")] = None,
+    metric: Literal["concurrency", "qps", "ttft_p95"] | None = None,
     target: int | None = None,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Set the number of replicas of a deployment.
 
-    With --max the number follows the requests in flight, between the two.
+    With --max the number follows demand, between the two.
 
     For example:
       sokovan deployment scale qwen 3
       sokovan deployment scale qwen 0 --max 8 --target 32
+      sokovan deployment scale qwen 1 --max 8 --metric ttft_p95 --target 800
 
     Parameters
     ----------
@@ -121,14 +123,17 @@ def scale(
         Number of replicas, or the least if --max is given.
     max_replicas
         Most replicas.
+    metric
+        Measure of demand.
     target
-        Requests in flight for each replica.
+        Its value for each replica; of ttft_p95, milliseconds.
     """
-    if target is not None and max_replicas is None:
-        raise InvalidSetting("--target needs --max", hint="add --max N, up to which the number follows demand")
-    metric = ScalingBody(metric="manual") if max_replicas is None else ScalingBody(metric="concurrency", target=target)
+    if (target is not None or metric is not None) and max_replicas is None:
+        raise InvalidSetting("--target and --metric need --max", hint="add --max N, the most replicas")
+    chosen: ScalingMetric = "manual" if max_replicas is None else metric or "concurrency"
+    scaling = ScalingBody(metric=chosen, target=target)
     with server.client() as client:
-        body = ScaleBody(replicas_min=replicas, replicas_max=max_replicas, scaling=metric)
+        body = ScaleBody(replicas_min=replicas, replicas_max=max_replicas, scaling=scaling)
         view = client.deployments.scale(name, body)
     bounds = f"{replicas}" if max_replicas is None else f"{replicas} to {max_replicas}"
     server.report(view, f"{view.name} scales to {bounds} replicas")
@@ -145,14 +150,18 @@ class RolloutFlags:
     unavailable: Annotated[int | None, Parameter(name="--max-unavailable", help="Replicas below it.")] = None
     when_full: Annotated[WhenFull | None, Parameter(help="Without room for more.")] = None
     hold_s: Annotated[int | None, Parameter(name="--hold-seconds", help="Time of each step of a canary.")] = None
+    analysis: Annotated[
+        bool | None, Parameter(negative="--no-analysis", help="Roll back if requests fail more, or take longer.")
+    ] = None
     detach: Detach = False
 
     def body(self, policy: RolloutBody) -> RolloutBody:
         """The policy of the deployment with these flags."""
-        given = {name: getattr(self, name) for name in ("strategy", "surge", "unavailable", "when_full", "hold_s")}
+        given = {name: getattr(self, name) for name in _ROLLOUT_FLAGS}
         return replace(policy, **{name: value for name, value in given.items() if value is not None})
 
 
+_ROLLOUT_FLAGS = ("strategy", "surge", "unavailable", "when_full", "hold_s", "analysis")
 NO_ROLLOUT = RolloutFlags()
 
 

@@ -9,10 +9,11 @@ from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
-from sokovan.domain.serving.rollout import RolloutAction, RolloutStrategy, WhenFull
+from sokovan.domain.serving.rollout import RolloutAction, RolloutStrategy, WhenFull, worse
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.orchestrator.deployments.replica_targets import active, rollout_decision
+from sokovan.orchestrator.deployments.rollout_traffic import RolloutTraffic
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
 from sokovan.orchestrator.sessions.controller import SchedulingController
@@ -38,22 +39,26 @@ class RolloutHandler:
 
     def __init__(self, writer: ServingWriter, controller: SchedulingController, requests: ReplicaRequests) -> None:
         self._writer, self._controller, self._requests = writer, controller, requests
+        self._traffic = RolloutTraffic()
 
     async def handle(self, cycle: ServingState) -> bool:
         """Step all rollouts."""
         live = [one for one in cycle.rollouts.values() if one.deployment_id in cycle.deployments]
+        self._traffic.keep({one.rollout_id for one in live})
         return await self._writer.each(self.name, live, lambda one: self._step(cycle, one))
 
     def clear(self) -> None:
-        """Nothing is kept."""
+        """Forget the counters of an earlier term."""
+        self._traffic.keep(())
 
     async def _step(self, state: ServingState, rollout: RolloutRecord) -> bool:
         deployment = state.deployments[rollout.deployment_id]
         if deployment.status is DeploymentStatus.DESTROYING:
             return False
+        reason = worse(*self._traffic.sides(state, rollout)) if deployment.spec.rollout.analysis else ""
         if rollout.status is RolloutStatus.PLANNING:
             return await self._plan(state, deployment, rollout)
-        decision = rollout_decision(state, deployment, rollout)
+        decision = rollout_decision(state, deployment, rollout, worse=reason)
         weighed = replace(rollout, weight_new=decision.weight_new)
         if rollout.status is _WAITING:
             return await self._promote_when_due(state, deployment, rollout)

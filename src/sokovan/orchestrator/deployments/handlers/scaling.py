@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
@@ -15,6 +16,7 @@ from sokovan.domain.serving.scaling import (
     ScalingMetric,
     decide_scale,
 )
+from sokovan.orchestrator.deployments.first_byte_times import percentile_ms, summed
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
 from sokovan.ports.storage import UnitOfWork
@@ -43,19 +45,24 @@ class ScalingHandler:
         # When a request was last seen, and the sum of the counters of arrivals then.
         self._last_request_ms: dict[DeploymentId, int] = {}
         self._arrived: dict[DeploymentId, int] = {}
+        # The histogram of times to the first byte then.
+        self._first_bytes: dict[DeploymentId, list[int]] = {}
 
     async def handle(self, cycle: ServingState) -> bool:
         """Scale all deployments."""
         scaled = {key: one for key, one in cycle.deployments.items() if one.status in _SCALED}
         for gone in set(self._samples) - set(scaled):
-            for kept in (self._samples, self._panic_until_ms, self._last_request_ms, self._arrived):
+            for kept in self._kept():
                 kept.pop(gone, None)
         return await self._writer.each(self.name, scaled.values(), lambda one: self._scale(cycle, one))
 
     def clear(self) -> None:
         """Forget the samples of an earlier term."""
-        for kept in (self._samples, self._panic_until_ms, self._last_request_ms, self._arrived):
+        for kept in self._kept():
             kept.clear()
+
+    def _kept(self) -> tuple[dict[DeploymentId, Any], ...]:
+        return self._samples, self._panic_until_ms, self._last_request_ms, self._arrived, self._first_bytes
 
     async def _scale(self, state: ServingState, deployment: DeploymentRecord) -> bool:
         decision = self._decide(state, deployment)
@@ -111,7 +118,21 @@ class ScalingHandler:
         self._arrived[key] = arrived
         if waiting or new or key not in self._last_request_ms:
             self._last_request_ms[key] = state.now_ms
-        if deployment.spec.scaling.metric is not ScalingMetric.QPS or not deployment.replicas_desired:
+        late_ms = self._late_ms(key, reports)
+        metric = deployment.spec.scaling.metric
+        if metric is ScalingMetric.TTFT_P95 and deployment.replicas_desired:
+            # Demand is per deployment: with twice the time of the target, twice the replicas are wanted.
+            serving = sum(one.status is ReplicaStatus.ACTIVE for one in state.replicas_of(key))
+            return max(late_ms * serving, min(waiting + new, 1))
+        if metric is not ScalingMetric.QPS or not deployment.replicas_desired:
             return max(waiting, min(new, 1))
         passed_ms = SAMPLE_MS if since_ms is None else max(1, state.now_ms - since_ms)
         return max(-(-new * 1000 // passed_ms), min(waiting, 1))
+
+    def _late_ms(self, key: DeploymentId, reports: list[RouteDemand]) -> int:
+        """The 95th percentile of the times to the first byte since the last sample."""
+        counts = summed(each.first_byte_counts for one in reports for each in one.revisions.values())
+        before = self._first_bytes.get(key, counts)
+        self._first_bytes[key] = counts
+        # A proxy that restarts counts from zero.
+        return percentile_ms([max(0, now - past) for now, past in zip(counts, before, strict=True)], 95)

@@ -17,7 +17,16 @@ from sokovan.domain.errors import (
     ObjectNotFound,
     StaleVersion,
 )
-from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, ReplicaId, ScalingGroupName, SessionId
+from sokovan.domain.ids import (
+    AccessKey,
+    AgentId,
+    DeploymentId,
+    KernelId,
+    ReplicaId,
+    RouteId,
+    ScalingGroupName,
+    SessionId,
+)
 from sokovan.domain.lifecycle.deployment import DeploymentStatus, DeploymentTrigger
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
@@ -29,10 +38,12 @@ from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, Roll
 from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.revision import RequestLimits, RevisionSpec
 from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
+from sokovan.domain.serving.route import RouteSpec
 from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy
 from sokovan.domain.session import Mount
 from sokovan.ports.repositories.serving import DeploymentFilter
 from sokovan.ports.repositories.sessions import RequestKey
+from sokovan.ports.storage import StoreRetention
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal
 
@@ -244,6 +255,25 @@ async def a_deployment_takes_only_legal_moves(cluster: StoredCluster) -> None:
     expect([entry for _, entry in events] == list(entries[-2:]), "the last events are others")
 
 
+async def deployments_beyond_their_retention_are_removed(cluster: StoredCluster) -> None:
+    """With all that belongs to them; one that has not ended stays."""
+    old, lives = await created(cluster), await created(cluster)
+    replica = await replicated(cluster, old.deployment_id)
+    await replica_moved(cluster, replica, ReplicaTrigger.REFUSED)
+    route = RouteSpec(RouteId(cluster.new("r")), old.deployment_id)
+    await cluster.store.run(lambda unit: unit.routes.create(route, BY_COORDINATOR))
+    destroying = await moved(cluster, old, _D.DELETE_REQUESTED, BY_USER)
+    await moved(cluster, destroying, _D.REPLICAS_GONE)
+    await cluster.elapse(1.5)
+    while await cluster.store.expire(StoreRetention(sessions_s=0, audit_s=0, deployments_s=1)):
+        pass
+    await refusal(deployment_now(cluster, old.deployment_id), ObjectNotFound)
+    await refusal(cluster.store.read(lambda unit: unit.replicas.get(replica.replica_id)), ObjectNotFound)
+    await refusal(cluster.store.read(lambda unit: unit.routes.get(route.route_id)), ObjectNotFound)
+    expect(await cluster.store.read(lambda unit: unit.deployments.revisions(old.deployment_id)) == [], "revisions stay")
+    expect((await deployment_now(cluster, lives.deployment_id)).spec == lives.spec, "a living one was removed")
+
+
 async def an_ended_deployment_is_not_live(cluster: StoredCluster) -> None:
     """Live ones are listed by id; a final status is never left."""
     gone, stays = await created(cluster), await created(cluster)
@@ -415,6 +445,7 @@ CHECKS: tuple[Check, ...] = (
     of_concurrent_writers_one_succeeds,
     a_deployment_takes_only_legal_moves,
     an_ended_deployment_is_not_live,
+    deployments_beyond_their_retention_are_removed,
     deployments_are_listed_newest_first,
     a_text_names_a_deployment,
     revisions_are_numbered_and_activated,

@@ -63,6 +63,10 @@ def test_the_number_of_replicas_is_fixed_or_follows_demand(server: CannedServer,
         {"replicas_min": 0, "replicas_max": 8, "scaling": {"metric": "concurrency", "target": 32}},
     ]
     assert sokovan("deployment", "scale", "qwen", "3", "--target", "32")[0] == 2
+    assert sokovan("deployment", "scale", "qwen", "3", "--metric", "qps")[0] == 2
+    timed = ("--max", "8", "--metric", "ttft_p95", "--target", "800")
+    assert sokovan("deployment", "scale", "qwen", "1", *timed)[0] == 0
+    assert server.asked[-1][1]["scaling"] == {"metric": "ttft_p95", "target": 800}
 
 
 @pytest.mark.slow
@@ -70,7 +74,7 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer
     server.says("GET deployments/qwen", DEPLOYMENT)
     server.says("POST deployments/d-1/update", replace(DEPLOYMENT, rollout=ROLLOUT))
     server.says("GET deployments/d-1", replace(DEPLOYMENT, rollout=ROLLOUT), READY)
-    words = ("--env", "A=b", "--strategy", "canary", "--", "--tokens", "9")
+    words = ("--env", "A=b", "--strategy", "canary", "--no-analysis", "--", "--tokens", "9")
     status, _, err = sokovan("deployment", "update", "qwen", *words)
     assert status == 0
     assert "qwen  RUNNING  1/2 replicas  revision 3 → 4 progressing" in err
@@ -81,7 +85,7 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer
             "arguments": ["--tokens", "9"],
             "environment": {"A": "b"},
         },
-        "rollout": {"strategy": "canary"},
+        "rollout": {"strategy": "canary", "analysis": False},
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
-from sokovan.domain.serving.records import RolloutRecord
+from sokovan.domain.serving.records import RevisionTraffic, RolloutRecord, RouteDemand
 from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
 from sokovan.testing.served_cluster import ServedCluster, define_plainly, revision_of
 from sokovan.testing.stored_cluster import BY_USER
@@ -177,3 +177,46 @@ async def test_a_definition_that_cannot_be_made_fails_the_rollout_only() -> None
         await update(cluster, variant="broken")
         await cluster.serve_for(60, step_s=5)
         assert await serving(cluster) == {1: 1}
+
+
+def served(old: RevisionTraffic, new: RevisionTraffic) -> dict[str, RouteDemand]:
+    return {"d-chat": RouteDemand(revisions={"1": old, "2": new})}
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (RevisionTraffic(served=60, failed=30), "more requests fail"),
+        (RevisionTraffic(served=60, first_byte_counts=(0, 0, 0, 0, 0, 0, 0, 60)), "the first byte comes later"),
+    ],
+)
+@pytest.mark.parametrize("strategy", [RolloutStrategy.CANARY, RolloutStrategy.ROLLING])
+async def test_a_revision_that_serves_worse_than_the_old_one_is_rolled_back(
+    bad: RevisionTraffic, said: str, strategy: RolloutStrategy
+) -> None:
+    good = RevisionTraffic(served=1000, first_byte_counts=(0, 0, 900))
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=2, rollout=RolloutPolicy(strategy=strategy, hold_s=30))
+        await cluster.converge()
+        await update(cluster, environment={"V": "2"})
+        await cluster.serve_for(8)
+        assert (await serving(cluster))[2] == 1
+        cluster.proxy.demand = served(good, bad)
+        await cluster.serve_for(40, step_s=2)
+        rollout = await newest(cluster)
+        assert rollout.status is RolloutStatus.ROLLED_BACK
+        assert await serving(cluster) == {1: 2}
+        events = await cluster.store.read(lambda unit: unit.deployments.events(rollout.deployment_id, limit=200))
+        assert any(said in entry.change.detail for subject, entry in events if subject == "deployment")
+
+
+async def test_without_analysis_a_slower_revision_is_accepted() -> None:
+    good = RevisionTraffic(served=1000, first_byte_counts=(0, 0, 900))
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(rollout=RolloutPolicy(analysis=False))
+        await cluster.converge()
+        await update(cluster, environment={"V": "2"})
+        await cluster.serve_for(4)
+        cluster.proxy.demand = served(good, RevisionTraffic(served=60, failed=60))
+        await cluster.serve_for(40, step_s=2)
+        assert (await newest(cluster)).status is RolloutStatus.COMPLETED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.serving.records import RouteDemand
+from sokovan.domain.serving.records import RevisionTraffic, RouteDemand
 from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy
 from sokovan.testing.served_cluster import ServedCluster
 
@@ -97,3 +97,21 @@ async def test_the_number_follows_requests_per_second() -> None:
             cluster.proxy.demand = {"d-chat": RouteDemand(arrived=15 * second)}
             await cluster.serve_for(1)
         assert (await cluster.deployment()).replicas_desired == 3
+
+
+async def test_the_number_follows_the_time_to_the_first_byte() -> None:
+    async with ServedCluster.serve() as cluster:
+        scaling = ScalingPolicy(metric=ScalingMetric.TTFT_P95, target=100)
+        await cluster.deploy(replicas_min=1, replicas_max=4, scaling=scaling)
+        await cluster.converge()
+        late = 0
+        for _ in range(45):
+            # Each second ten requests get their first byte after up to 500 ms.
+            late += 10
+            counts = (0, 0, 0, 0, 0, 0, late)
+            revisions = {"1": RevisionTraffic(served=late, first_byte_counts=counts)}
+            cluster.proxy.demand = {"d-chat": RouteDemand(arrived=late, revisions=revisions)}
+            await cluster.serve_for(2, step_s=2)
+        assert (await cluster.deployment()).replicas_desired == 4
+        await cluster.serve_for(420, step_s=20)
+        assert (await cluster.deployment()).replicas_desired == 1
