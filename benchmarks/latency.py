@@ -173,7 +173,8 @@ async def all_placed(client: httpx2.AsyncClient) -> None:
 CASES: dict[str, tuple[str, Callable[[], Coroutine[None, None, Figures]]]] = {
     "commands": ("up <= 3 s, ps <= 350 ms, --help <= 150 ms, memory <= 250 MB", commands),
     "sequential": ("p50 <= 150 ms, p99 <= 500 ms", lambda: sequential(200)),
-    "steady-20": ("none", lambda: steady(20, 60)),
+    "steady-20": ("p50 <= 120 ms, p99 <= 400 ms", lambda: steady(20, 60)),
+    "steady-50": ("p50 <= 250 ms, p99 <= 1,000 ms", lambda: steady(50, 60)),
     "crowd-10k": ("API p99 <= 100 ms", lambda: crowd(sessions=10_000, size=1)),
     "crowd-gangs": ("API p99 <= 100 ms", lambda: crowd(sessions=1_250, size=8)),
 }

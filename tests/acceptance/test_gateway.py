@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from sokovan.entrypoints.proxies.proxy_folder import holder_of
+from sokovan.entrypoints.proxies.folder_lock import holder_of
 from tests.acceptance.embedded import Embedded
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]

@@ -13,7 +13,9 @@ import pytest
 
 from sokovan.adapters.process.files.output_collection import OutputCollector
 from sokovan.adapters.process.files.process_files import ProcessFiles
+from sokovan.adapters.process.isolation import confinement
 from sokovan.adapters.process.isolation.accounts import _free_place
+from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
@@ -199,3 +201,28 @@ async def test_files_are_copied_with_the_rights_of_the_account(
     assert (place(root, "k") / "work" / "new").stat().st_uid == ADA
     assert os.geteuid() == 0
     assert secret.read_text() == "known to bob", "the rights of the agent are back"
+
+
+FORKS = """
+import os, time
+made = 0
+try:
+    while made < 200:
+        if os.fork() == 0:
+            time.sleep(600)
+        made += 1
+except BlockingIOError:
+    pass
+print(made)
+"""
+
+
+async def test_without_control_groups_the_processes_of_an_account_are_limited(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confinement, "probe_hierarchies", Hierarchies)
+    async with runtime_in(root, bubblewrap="bwrap", accounts=NUMBERS) as runtime:
+        assert "processes by rlimit, per account" in (await runtime.confinement()).in_words()
+        await runtime.create(of("ada", "k", FORKS, processes_max=40))
+        await ended(runtime, "k")
+        assert 0 < int(await output(runtime, "k")) < 40

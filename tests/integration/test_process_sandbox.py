@@ -17,6 +17,8 @@ import sokovan
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
+from sokovan.adapters.process.isolation import confinement
+from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.isolation.sandbox import bundled_bubblewrap
 from sokovan.adapters.process.isolation.system_call_filter import DENIED
 from sokovan.adapters.process.launch.launch_plan import plan_of
@@ -323,6 +325,17 @@ async def test_a_link_that_appears_after_the_agent_has_checked_is_refused_by_the
     with pytest.raises(PathUnavailable, match="symbolic link"):
         FORK_SERVER.run_shim({**plan, "lock": lock}, lock)
     os.close(lock)
+
+
+async def test_folders_in_memory_are_no_larger_than_the_memory_of_the_kernel(
+    runtime: ProcessRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confinement, "probe_hierarchies", Hierarchies)  # which would end the kernel instead
+    fill = "sum(open(PLACE + '/big', 'ab', 0).write(bytes(1 << 20)) for _ in range(40)) >> 20"
+    places = ("/tmp", "/var/tmp", "/dev/shm", "/dev")  # noqa: S108  # private to the sandbox
+    actions = {place: fill.replace("PLACE", repr(place)) for place in places}
+    found = await tried(runtime, actions, slots={"cpu": 1000, "mem": 32 << 20})
+    assert found == dict.fromkeys(places, "OSError")
 
 
 async def test_a_link_in_a_folder_of_the_user_does_not_choose_where_folders_are_created(

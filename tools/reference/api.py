@@ -54,7 +54,7 @@ def openapi_document() -> dict[str, Any]:
     box = AesSecretBox(lambda: [SecretKey.new()])
     submissions = Submissions(store, ids=ids, clock=clock, names=lambda: "unused", secrets=box)
     controller = SchedulingController(store, submissions, hints=hints)
-    deployments, routes = serving_controllers(store, controller, hints=hints, ids=ids, pepper=bytes(32))
+    deployments, routes = serving_controllers(store, controller, hints=hints, ids=ids, pepper=bytes(32), box=box)
     parts = ApiDependencies(
         store=store,
         controller=controller,

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sokovan.agent.journal_records import KernelKey
-from sokovan.agent.kernel_table import LIVE, KernelTable, used_slots
+from sokovan.agent.kernel_table import LIVE, KernelTable, live_slots
 from sokovan.domain.errors import InvalidSlots
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import ResourceSlot, total
 from sokovan.wire.frames import CreateKernel
 
 
@@ -37,11 +37,17 @@ def superseded_attempt(table: KernelTable, key: KernelKey) -> AdmissionRefusal |
     """Refuse an attempt that has ended or that a later attempt has replaced."""
     if key in table.tombstones:
         return AdmissionRefusal("tombstone", f"{key} is over and will not be created again")
-    listed = (other.attempt for other in table.kernels if other.kernel_id == key.kernel_id)
-    latest = max(table.tombstones.latest(key.kernel_id), *listed, 0)
+    latest = max(
+        table.tombstones.latest(key.kernel_id), *[other.attempt for other in _attempts(table, key.kernel_id)], 0
+    )
     if latest > key.attempt:
         return AdmissionRefusal("outdated-attempt", f"{key} comes after attempt {latest} of the same kernel")
     return None
+
+
+def _attempts(table: KernelTable, kernel_id: str) -> list[KernelKey]:
+    """The listed attempts of a kernel; an agent may list a thousand others."""
+    return [key for key in table.kernels if key[0] == kernel_id]
 
 
 def admission_refusal(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
@@ -63,8 +69,8 @@ def _not_accepting(table: KernelTable) -> AdmissionRefusal | None:
 
 
 def _attempt_live(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
-    for key, kernel in table.kernels.items():
-        if key.kernel_id == launch.kernel_id and kernel.phase in LIVE:
+    for key in _attempts(table, launch.kernel_id):
+        if table.kernels[key].phase in LIVE:
             return AdmissionRefusal("attempt-live", f"{key} of the same kernel has not ended")
     for key in table.orphans:
         if key != (launch.kernel_id, launch.attempt):
@@ -75,14 +81,15 @@ def _attempt_live(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal 
 
 
 def _insufficient_slots(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
-    count = sum(1 for _ in table.live())
+    held = live_slots(table)
+    count = len(held)
     if table.kernels_max is not None and count >= table.kernels_max:
         return AdmissionRefusal("no-room", f"{count} kernels run here, the limit is {table.kernels_max}")
     try:
         requested = slots_of(launch)
     except InvalidSlots as problem:
         return AdmissionRefusal("invalid-slots", problem.message)
-    used, capacity = used_slots(table), table.capacity
+    used, capacity = total(held), table.capacity
     # Only requested slots are checked: an adopted kernel may exceed the capacity of others.
     missing = [
         f"{slot} ({requested[slot]} requested, {used[slot]} of {capacity[slot]} in use)"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from itertools import compress
+from operator import is_, is_not
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from sokovan.agent.journal_records import JournalState, KernelKey, Tombstones
 from sokovan.domain.ids import AgentId
-from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import KernelReport
 
@@ -154,13 +156,17 @@ def same_reports(before: KernelTable, after: KernelTable) -> bool:
         return reports(before) == reports(after)
     if before.kernels is after.kernels:
         return True
-    old = before.kernels
-    if not after.kernels.keys() <= old.keys():
+    old, new = before.kernels, after.kernels
+    if len(new) > len(old):
         return False
-    # An end that a manager has confirmed is no longer reported, which is no news to it.
-    if len(old) > len(after.kernels) and not all(key in after for key in old):
+    if len(new) == len(old) and all(map(is_, old, new)):  # the same keys in the same order: no look-ups
+        changed: Iterator[KernelKey] = compress(new, map(is_not, new.values(), old.values()))
+    elif not new.keys() <= old.keys() or not all(key in after for key in old.keys() - new.keys()):
+        # An end that a manager has confirmed is no longer reported, which is no news to it.
         return False
-    return all(kernel is old[key] or _same_report(key, kernel, old[key]) for key, kernel in after.kernels.items())
+    else:
+        changed = (key for key, kernel in new.items() if kernel is not old[key])
+    return all(_same_report(key, new[key], old[key]) for key in changed)
 
 
 def _same_report(key: KernelKey, kernel: ManagedKernel, other: ManagedKernel) -> bool:
@@ -187,6 +193,6 @@ def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
     )
 
 
-def used_slots(table: KernelTable) -> ResourceSlot:
-    """The slots of the kernels that run or are being started."""
-    return total(kernel.slots for _, kernel in table.live())
+def live_slots(table: KernelTable) -> list[ResourceSlot]:
+    """The slots of each kernel that runs or is being started."""
+    return [kernel.slots for kernel in table.kernels.values() if kernel.phase in LIVE]

@@ -7,7 +7,7 @@ the agent forgets it by itself, by number and by age.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 
 from msgspec.structs import replace
 
@@ -218,15 +218,23 @@ def aged(table: KernelTable, now_ms: int) -> AgentStep:
     """Forget kernels that were kept long enough; the age of new ones begins now."""
     if table.keep is None or not table.kept:
         return AgentStep(table)
-    kept = {key: now_ms if since_ms is None else since_ms for key, since_ms in table.kept.items()}
-    old = [key for key, since_ms in kept.items() if now_ms - since_ms >= table.keep.seconds * 1000]
-    return forgotten(AgentStep(replace(table, kept=kept)), *old)
+    seconds = table.keep.seconds
+    if None in table.kept.values():
+        kept = {key: now_ms if since_ms is None else since_ms for key, since_ms in table.kept.items()}
+        table = replace(table, kept=kept)
+    # They are in the order of their age, and mostly none is old enough.
+    limit_ms = now_ms - seconds * 1000
+    old = takewhile(lambda one: one[1] is not None and one[1] <= limit_ms, table.kept.items())
+    return forgotten(AgentStep(table), *[key for key, _ in old])
 
 
 def forgotten(step: AgentStep, *keys: KernelKey) -> AgentStep:
     """The step, after which nothing is kept of these kernels."""
-    gone = frozenset(keys)
-    kept = {key: since_ms for key, since_ms in step.table.kept.items() if key not in gone} if gone else step.table.kept
+    if not keys:
+        return step
+    kept = dict(step.table.kept)  # copying all and removing a few is faster than choosing those that stay
+    for key in keys:
+        kept.pop(key, None)
     return AgentStep(
         replace(step.table, kept=kept),
         (*step.records, *map(KernelForgotten, keys)),

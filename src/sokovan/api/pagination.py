@@ -6,13 +6,17 @@ is filtered.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeAlias, TypeVar
 
+import msgspec
 from fastapi import Query
+from starlette.responses import Response
 
+from sokovan.api.request_bodies import JSON_MEDIA
 from sokovan.domain.ids import is_name
 from sokovan.domain.problems import InvalidRequest, Problem
 
@@ -22,6 +26,8 @@ PAGE_MAX = 500
 PAGE_DEFAULT = 100
 CURSOR_MAX = 400
 PLACE_MAX = 2**63 - 1
+# Items that are encoded before other tasks run.
+_ENCODED = 100
 
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_MAX, description="The maximum number of items.")]
 Cursor: TypeAlias = Annotated[
@@ -61,6 +67,17 @@ def page_by_name(
     rest = [item for item in sorted(items, key=name) if cursor is None or name(item) > after]
     page = rest[:limit]
     return page, cursor_of(name(page[-1])) if len(rest) > limit else None
+
+
+async def page_response(items: Sequence[object], following: str | None) -> Response:
+    """A page as a JSON response; other tasks run while a long one is encoded."""
+    parts: list[bytes] = []
+    for item in items:
+        parts.append(msgspec.json.encode(item))
+        if len(parts) % _ENCODED == 0:
+            await asyncio.sleep(0)  # noqa: TID251  # yields, so that a long page does not block the event loop
+    body = b'{"items":[%s],"next":%s}' % (b",".join(parts), msgspec.json.encode(following))
+    return Response(body, media_type=JSON_MEDIA)
 
 
 def name_after(cursor: str | None) -> str:

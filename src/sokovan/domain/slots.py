@@ -156,9 +156,12 @@ NO_LIMITS = SlotLimits()
 def total(parts: Iterable[ResourceSlot]) -> ResourceSlot:
     """The sum of all parts."""
     given = list(parts)
-    distinct = {id(part): part for part in given}
+    if len(given) == 1:  # most sessions have one kernel
+        return given[0]
+    keys = list(map(id, given))
     # Alike kernels share one object, which is read once.
-    times = Counter(map(id, given)) if len(distinct) < len(given) else dict.fromkeys(distinct, 1)
+    distinct = dict(zip(keys, given, strict=True))
+    times = Counter(keys) if len(distinct) < len(given) else dict.fromkeys(distinct, 1)
     amounts: dict[str, int] = {}
     for key, part in distinct.items():
         for slot, amount in part.items():

@@ -22,6 +22,7 @@ from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.orchestrator.sessions.intake.submissions import Submissions
 from sokovan.ports.environment import IdSource
 from sokovan.ports.hints import Hints
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Store
 
@@ -70,7 +71,9 @@ def serving_coordinators(
         on_failure=parts.on_failure,
     )
     requests = replica_requests()
-    replicas = ReplicaDependencies(controller=controller, requests=requests, ids=parts.ids, secrets=new_secret)
+    replicas = ReplicaDependencies(
+        controller=controller, requests=requests, ids=parts.ids, secrets=new_secret, box=parts.secrets
+    )
     return (
         DeploymentCoordinator(serving, replicas, holder=holder),
         RouteCoordinator(serving, requests, holder=holder),
@@ -83,11 +86,11 @@ def replica_requests() -> ReplicaRequests:
 
 
 def serving_controllers(
-    store: Store, sessions: SchedulingController, *, hints: Hints, ids: IdSource, pepper: bytes
+    store: Store, sessions: SchedulingController, *, hints: Hints, ids: IdSource, pepper: bytes, box: SecretBox
 ) -> tuple[DeploymentController, RouteController]:
     """The controllers that the API calls."""
     key = digest_key(pepper)
     return (
-        DeploymentController(store, sessions, replica_requests(), hints=hints, ids=ids),
+        DeploymentController(store, sessions, replica_requests(), hints=hints, ids=ids, secrets=box),
         RouteController(store, hints=hints, ids=ids, secrets=new_secret, digest=lambda token: token_digest(token, key)),
     )

@@ -350,10 +350,10 @@ def _dependencies(
     clock, settings = SystemClock(), live.current
     ids = SortableIds(clock)
     plugins = installed_plugins()
-    notifying = NotifyingStore(store, ports.nudge)
+    notifying, box = NotifyingStore(store, ports.nudge), secret_box(folder.root)
     controller = SchedulingController(
         notifying,
-        Submissions(notifying, ids=ids, clock=clock, names=lambda: name_of(number()), secrets=secret_box(folder.root)),
+        Submissions(notifying, ids=ids, clock=clock, names=lambda: name_of(number()), secrets=box),
         hints=ports.hints,
         dry_runs=DryRuns(
             SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
@@ -362,7 +362,7 @@ def _dependencies(
     if settings.api.allow_several_users_without_isolation:
         controller.allow_sharing()
     pepper = folder.secret(PEPPER_FILE).encode()
-    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper)
+    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper, box=box)
     return ApiDependencies(
         store=notifying,
         leases=SqlLeases(store),

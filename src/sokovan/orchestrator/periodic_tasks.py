@@ -14,6 +14,10 @@ from functools import partial
 from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
 
+# A run is followed by a pause as long as itself, up to this: under load more is then handled together, at less cost
+# for each object. A short run, as that of a single session, is followed by a short pause.
+PAUSE_MAX_S = 0.1
+
 
 def _nothing_due() -> float | None:
     """The default of `TaskSpec.due`: no deadline."""
@@ -25,8 +29,8 @@ class TaskSpec:
     """One task of a coordinator: its work, the hints that wake it, its intervals.
 
     `work` returns whether there is more to do at once. `min_interval_s` separates the
-    starts of two runs: hints in between are coalesced, and one after an idle time is
-    served at once. `due` returns the seconds until work is due without a hint, or None.
+    starts of two runs, which a long run extends: hints in between are coalesced, and one
+    after an idle time is served at once. `due` returns the seconds until work is due without a hint, or None.
     """
 
     name: str
@@ -61,11 +65,14 @@ class PeriodicTask:
             began_ms, failures = self._clock.monotonic_ms(), self._failures
             # Separately: the work runs even if hints cannot be read.
             await self._guarded(self._take_hints)
-            if not await self._guarded(self.spec.work):
+            has_more = await self._guarded(self.spec.work)
+            took_s = (self._clock.monotonic_ms() - began_ms) / 1000
+            if not has_more:
                 await self._guarded(self._wait_for_hints)
             if self._failures == failures:
                 self._failures = 0
-            await self._guarded(partial(self._wait_interval, began_ms))
+            interval_s = max(self._interval_s(), took_s + min(took_s, PAUSE_MAX_S))
+            await self._guarded(partial(self._wait_interval, began_ms, interval_s))
 
     def stop(self) -> None:
         """End after the current run."""
@@ -95,9 +102,9 @@ class PeriodicTask:
         await self._until_stopped(self._hints.wait(self.spec.hints, timeout_s=self._longest_wait_s()))
         return True
 
-    async def _wait_interval(self, began_ms: int) -> bool:
+    async def _wait_interval(self, began_ms: int, interval_s: float) -> bool:
         passed_s = (self._clock.monotonic_ms() - began_ms) / 1000
-        await self._until_stopped(self._clock.sleep(max(0.0, self._interval_s() - passed_s)))
+        await self._until_stopped(self._clock.sleep(max(0.0, interval_s - passed_s)))
         return True
 
     def _longest_wait_s(self) -> float:

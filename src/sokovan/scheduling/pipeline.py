@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.scheduling.cycle_validators import CycleValidators
@@ -23,6 +23,8 @@ from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, WaitingSessions
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.timing.back_off import back_off
+from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
@@ -88,6 +90,8 @@ class SchedulingCycle:
             now_ms=snapshot.now_ms,
             best_effort=None if best_effort is None else best_effort.by_agent,
         )
+        if blocks := blocks_of(snapshot, profile.reserve_depth):
+            self._workspace.add_blocks(blocks)
         self._table = _shape_table(self._workspace, profile, snapshot)
         built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
         self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key
@@ -115,6 +119,8 @@ class SchedulingCycle:
         )
         self._context = CycleContext(self._workspace, choice, self._queue_usage, self._extensions)
         self._context.best_effort = best_effort
+        if self._workspace.blocks:
+            self._context.calendar = Calendar(snapshot, self._workspace, depth=profile.reserve_depth)
         self._context.custom_plugins = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
         self._context.prefer_lower_tier = profile.prefer_lower_tier
         if not profile.fit_error_cache or not choice.by_shape:
@@ -141,18 +147,25 @@ class SchedulingCycle:
                 Backfill(self._context, self._admission, outcome).run(sessions)
         for pending in sessions:
             self._admission.examine(pending)
-        trace = Explainer(self._context).trace(sessions, notes=self._notes)
+        trace = Explainer(self._context, now_ms=self._snapshot.now_ms).trace(sessions, notes=self._notes)
         cursor = self._context.choice.cursor
         moved = self._rotates and cursor is not None and cursor != self._cursor
         return SchedulingPlan(
             placements=tuple(outcome.placements),
-            reservations=tuple(_reservation(name, kernels) for name, kernels in outcome.reserved.items()),
+            reservations=self._reservations(outcome),
             evictions=tuple(outcome.evictions),
+            moves=tuple(outcome.moves),
             cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
             domains={SessionId(name): domain for name, domain in outcome.domains.items()},
             group_domains={SessionId(name): groups for name, groups in outcome.group_domains.items()},
+            loans={SessionId(name): QueueName(lender) for name, lender in outcome.loans.items()},
             verdicts=trace.verdicts,
         )
+
+    def _reservations(self, outcome: AllocateOutcome) -> tuple[Reservation, ...]:
+        calendar = self._context.calendar
+        released = (_reservation(name, kernels) for name, kernels in outcome.reserved.items())
+        return (*released, *(() if calendar is None else calendar.reservations()))
 
     def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
         reserved = {reservation.session_id for reservation in self._snapshot.reservations}
@@ -188,12 +201,12 @@ class SchedulingCycle:
                     waits = True
                 elif not kernel.releasing:
                     # A kernel being released no longer counts as usage of its queue.
-                    used[session.queue, self._table.of(kernel)] += 1
+                    used[session.charged, self._table.of(kernel)] += 1
             if waits:
                 pending = self._pending_session(session, batching)
                 sessions[session.session_id] = pending
                 # Sessions that cannot run request no share of the cluster.
-                if pending.reason is None and (session.array_limit is None or self._arrays.may_request(session)):
+                if _requests(pending) and (session.array_limit is None or self._arrays.may_request(session)):
                     for batch in pending.batches:
                         requested[session.queue, batch.shape] += len(batch.kernels)
         self._settle_queues(requested, used)
@@ -217,7 +230,7 @@ class SchedulingCycle:
                 pending.reason = pending.reason or PendingReason(Code.PLUGIN_FAILED, str(failed))
 
     def _pending_session(self, session: SessionWorkload, batching: BatchingContext) -> PendingSession:
-        node = self._queue_usage.node(session.queue)
+        node = self._queue_usage.node(session.charged)
         if session.gates:
             pending = PendingSession(session, node, BatchingContext(batching.table))
             pending.reason = PendingReason(Code.HELD, f"held by {', '.join(session.gates)}, until it is released")
@@ -231,7 +244,10 @@ class SchedulingCycle:
         if node.name not in self._unfit_queues:
             unfit = self._queue_usage.unfit(node)
             self._unfit_queues[node.name] = None if unfit is None else PendingReason(*unfit)
-        pending.reason = self._unfit_queues[node.name] or self._admission.unschedulable(pending)
+        calendar = self._context.calendar
+        booked = None if calendar is None else calendar.objection(session)
+        pending.reason = self._unfit_queues[node.name] or booked or self._admission.unschedulable(pending)
+        pending.reason = pending.reason or back_off(session, self._snapshot.now_ms)
         if pending.reason is not None:
             self._backlogs.remove(session)
         return pending
@@ -306,6 +322,11 @@ class SchedulingCycle:
     def _capacity(self) -> ResourceSlot:
         workspace = self._workspace
         return ResourceSlot(dict(zip(workspace.slots, workspace.total(), strict=True)))
+
+
+def _requests(pending: PendingSession) -> bool:
+    """Whether a session counts as demand; an eviction does not change that."""
+    return pending.reason is None or pending.reason.code is Code.BACKING_OFF
 
 
 def _refuse_duplicates(snapshot: SystemSnapshot) -> None:

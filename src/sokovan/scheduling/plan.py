@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.scheduling.snapshot import Reservation
 from sokovan.scheduling.trace import DecisionTrace, Verdict
 
@@ -37,21 +37,35 @@ class Eviction(NamedTuple):
     lost_s: int = 0
 
 
+class Relocation(NamedTuple):
+    """A running kernel to stop and start on another agent, for another session."""
+
+    kernel_id: KernelId
+    session_id: SessionId
+    from_agent: AgentId
+    agent_id: AgentId
+    for_session: SessionId
+    lost_s: int = 0
+
+
 @dataclass(frozen=True)
 class SchedulingPlan:
     """The outcome of one cycle: what to do, and a verdict for every waiting session.
 
     `reservations` are all that remain, `cursors` only those that moved. `domains` is the
     HyperNode that each placed session with a topology constraint is in, `group_domains` that
-    of each kernel group, by partition and label value: `stages/0`.
+    of each kernel group, by partition and label value: `stages/0`. `loans` is the queue that
+    lends each placed session what it runs on.
     """
 
     placements: tuple[Placement, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
+    moves: tuple[Relocation, ...] = ()
     cursors: Mapping[str, AgentId] = field(default_factory=dict)
     domains: Mapping[SessionId, str] = field(default_factory=dict)
     group_domains: Mapping[SessionId, Mapping[str, str]] = field(default_factory=dict)
+    loans: Mapping[SessionId, QueueName] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
 
     @cached_property

@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from sokovan.domain.checks import require_int
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import InvalidSpec, nearest
+from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-# Actions that evict. A scaling group runs them only if it names them.
-EVICTING_ACTIONS = ("preempt", "reclaim")
+# Actions that evict. A scaling group runs those only if it names them.
+EVICTING_ACTIONS = ("preempt", "reclaim", "consolidate")
+# The core decides them; a scaling group cannot name them yet, because nothing applies a move.
+SIMULATED_ACTIONS = ("consolidate",)
+# Every time at which room is held costs a column per slot and agent.
+RESERVE_DEPTH_MAX = 64
 SHARD_MODES = ("none", "soft", "hard")
 
 VALIDATORS_DEFAULT = (
@@ -32,7 +37,16 @@ VALIDATORS_DEFAULT = (
 )
 
 
+class UnsupportedAction(InvalidInput):
+    """A scaling group names an action that only simulations run."""
+
+    code = "unsupported-action"
+    hint = f"remove {listed(SIMULATED_ACTIONS)}, which runs in sokovan simulate"
+
+
 EVICTION_OPTIONS = tuple(one.name for one in fields(EvictionOptions))
+# Those of consolidate alone.
+_MOVE_OPTIONS = frozenset({"move_cost_max", "restart_cost"})
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,8 @@ class SchedulingProfile:
     `shard` is the scheduler's own shard; `shard_mode` says whether agents of other
     shards come second (soft), not at all (hard), or are equal (none). With
     `prefer_lower_tier` a session waits for released room in a low tier rather than start
-    in a higher one. `eviction_options` are those of the actions that evict.
+    in a higher one. Room is held in time for the first waiting sessions of at most
+    `reserve_depth` queues. `eviction_options` are those of the actions that evict.
     """
 
     sequencer: str = "fifo"
@@ -56,11 +71,13 @@ class SchedulingProfile:
     shard_mode: str = "none"
     fit_error_cache: bool = True
     prefer_lower_tier: bool = False
+    reserve_depth: int = 8
     eviction_options: EvictionOptions = field(default_factory=EvictionOptions)
 
     def __post_init__(self) -> None:
         _require_one_of("queue_policy", self.queue_policy, POLICIES)
         _require_one_of("shard_mode", self.shard_mode, SHARD_MODES)
+        require_int(self.reserve_depth, what="profile", field="reserve_depth", least=0, most=RESERVE_DEPTH_MAX)
         for action in self.actions:
             if action not in EVICTING_ACTIONS:
                 _require_one_of("actions", action, ACTIONS)
@@ -77,7 +94,7 @@ _PROFILE_KEYS = (*_FIELDS, "agent_selector", *EVICTION_OPTIONS)
 SCHEDULER_OPTIONS = (
     "agent_selector",
     *(name for name in _FIELDS if name not in {"sequencer", "selector"}),
-    *EVICTION_OPTIONS,
+    *(name for name in EVICTION_OPTIONS if name not in _MOVE_OPTIONS),
 )
 
 
@@ -106,6 +123,7 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
         "shard_mode",
         "fit_error_cache",
         "prefer_lower_tier",
+        "reserve_depth",
     ):
         value = getattr(profile, name)
         if value != getattr(default, name):
@@ -136,6 +154,13 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
     rest = EvictionOptions(**{key: value for key, value in values.items() if key in EVICTION_OPTIONS})  # type: ignore[arg-type]  # it checks them
     return SchedulingProfile(**settings, eviction_options=rest)  # type: ignore[arg-type]  # each was checked above
+
+
+def require_applicable(profile: SchedulingProfile) -> None:
+    """Raise UnsupportedAction for a policy whose moves nothing would apply."""
+    for action in profile.actions:
+        if action in SIMULATED_ACTIONS:
+            raise UnsupportedAction(f"the action {action} moves sessions, which a scaling group cannot do yet")
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:

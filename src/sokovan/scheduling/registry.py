@@ -18,10 +18,12 @@ from sokovan.scheduling.selectors.dispersed import DispersedSelector
 from sokovan.scheduling.selectors.legacy import LegacySelector
 from sokovan.scheduling.selectors.roundrobin import RoundRobinSelector
 from sokovan.scheduling.sequencers.base import WorkloadSequencer
+from sokovan.scheduling.sequencers.deadline import DeadlineSequencer
 from sokovan.scheduling.sequencers.drf import DRFSequencer
 from sokovan.scheduling.sequencers.fair_share import FairShareSequencer
 from sokovan.scheduling.sequencers.fifo import FIFOSequencer
 from sokovan.scheduling.sequencers.lifo import LIFOSequencer
+from sokovan.scheduling.sequencers.multifactor import MultifactorSequencer
 from sokovan.scheduling.validators import BUILT_IN_VALIDATORS
 from sokovan.scheduling.validators.base import ValidatorRule
 
@@ -104,6 +106,8 @@ def _by_name(*plugins: type[P]) -> dict[str, Callable[[], P]]:
 
 BUILT_IN = PluginRegistry(
     validators=_by_name(*BUILT_IN_VALIDATORS),
-    sequencers=_by_name(FIFOSequencer, LIFOSequencer, DRFSequencer, FairShareSequencer),
+    sequencers=_by_name(
+        FIFOSequencer, LIFOSequencer, DRFSequencer, FairShareSequencer, DeadlineSequencer, MultifactorSequencer
+    ),
     selectors=_by_name(ConcentratedSelector, DispersedSelector, RoundRobinSelector, LegacySelector),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
@@ -25,6 +26,9 @@ from sokovan.domain.session import (
     needs_master_port,
 )
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+
+# A time after every other, of sessions without a limit.
+NEVER_MS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,12 @@ class SessionWorkload:
     `submitted` orders sessions by age: a timestamp or a sequence number. At most
     `array_limit` sessions of the same `array` run at once. With `gates`, it is held and not
     considered. `running_since_ms` and `checkpoint_ms` (the last one that it reported) say how
-    much work an eviction would lose; None for nothing, and for never.
+    much work an eviction would lose; None for nothing, and for never. It runs for
+    `time_limit_ms` and `grace_ms` at most. It should have ended at `deadline_ms`. It runs on
+    the agents of `booking`, if it names one. With `borrow` it may run on what a queue is
+    guaranteed and does not use; `loan` is the queue that lends it that. It is not evicted
+    while it is `starting`; `evictions_ms` are the times of its evictions of the last day.
+    With `migratable` it may be moved; `moved_ms` is the last time.
     """
 
     session_id: SessionId
@@ -88,6 +97,25 @@ class SessionWorkload:
     gates: tuple[str, ...] = ()
     running_since_ms: int | None = None
     checkpoint_ms: int | None = None
+    time_limit_ms: int | None = None
+    grace_ms: int = 0
+    deadline_ms: int | None = None
+    booking: str = ""
+    borrow: bool = False
+    loan: QueueName | None = None
+    starting: bool = False
+    evictions_ms: tuple[int, ...] = ()
+    migratable: bool = False
+    moved_ms: int | None = None
+
+    @property
+    def charged(self) -> QueueName:
+        """The queue that its usage counts for: the lender's, if it runs on a loan."""
+        return self.queue if self.loan is None else self.loan
+
+    def ends_by(self, started_ms: int) -> int:
+        """The time by which it has ended if it starts at a time; NEVER without a limit."""
+        return NEVER_MS if self.time_limit_ms is None else started_ms + max(1, self.time_limit_ms + self.grace_ms)
 
     @property
     def waits(self) -> bool:
@@ -160,10 +188,15 @@ class FairSharePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A session that waits for room that is being released, and its agents."""
+    """A session that waits for room, and its agents.
+
+    The room is being released, or with `starts_ms` is free at that time at the latest,
+    because the sessions that use it end by then.
+    """
 
     session_id: SessionId
     kernels: tuple[tuple[KernelId, AgentId], ...]
+    starts_ms: int | None = None
 
     @property
     def agents(self) -> tuple[AgentId, ...]:
@@ -178,7 +211,8 @@ class SystemSnapshot:
     `outcomes` says of ended sessions whether they succeeded. `usage` and `limits`
     are per scope (keypair, user, group, domain) and name.
     `pending_elsewhere` are waiting sessions in other scaling groups, of owners with a
-    limit on waiting sessions.
+    limit on waiting sessions. `gave_ms` is the last time at which another queue reclaimed
+    from a queue, `evicted_lately` how many kernels of a user were evicted in the last hour.
     """
 
     agents: tuple[AgentInfo, ...]
@@ -195,11 +229,19 @@ class SystemSnapshot:
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
     reservations: tuple[Reservation, ...] = ()
     cursors: Mapping[str, AgentId] = field(default_factory=dict)
+    bookings: tuple[Booking, ...] = ()
+    gave_ms: Mapping[str, int] = field(default_factory=dict)
+    evicted_lately: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def tree(self) -> HyperNodeTree:
         """The HyperNodes as a tree over the agents. Raises InvalidTopology."""
         return HyperNodeTree((agent.agent_id for agent in self.agents), self.hypernodes)
+
+
+def latest_start(session: SessionWorkload) -> int | None:
+    """The time by which a session must start to end before its deadline."""
+    return None if session.deadline_ms is None else session.deadline_ms - (session.time_limit_ms or 0)
 
 
 def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:

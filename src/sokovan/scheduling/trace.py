@@ -47,6 +47,8 @@ class Code(StrEnum):
     QUEUE_NOT_LEAF = "QUEUE_NOT_LEAF"
     QUEUE_INVALID = "QUEUE_INVALID"
     RESERVED_FOR_GANG = "RESERVED_FOR_GANG"
+    BOOKED = "BOOKED"
+    DEADLINE_IMPOSSIBLE = "DEADLINE_IMPOSSIBLE"
     NO_NODES = "NO_NODES"
     NODES_DRAINING = "NODES_DRAINING"
     NO_ARCH_MATCH = "NO_ARCH_MATCH"
@@ -68,12 +70,13 @@ class Code(StrEnum):
     ALLOCATION_REFUSED = "ALLOCATION_REFUSED"
     VICTIMS_PROTECTED = "VICTIMS_PROTECTED"
     EVICTED = "EVICTED"
+    BACKING_OFF = "BACKING_OFF"
 
 
 # The advice and meaning of each code; the reference page is generated from this table.
 MEANING: dict[Code, tuple[Advice, str]] = {
     Code.PLACED: (Advice.NOTHING, "kernels were placed in this cycle"),
-    Code.RESERVED: (Advice.WAIT, "all the room it needs is being released and is reserved for it"),
+    Code.RESERVED: (Advice.WAIT, "all the room it needs is being released, or free by a time, and reserved for it"),
     Code.HELD: (Advice.WAIT, "a scheduling gate holds it until it is released with sokovan session release"),
     Code.QUOTA_KEYPAIR: (Advice.WAIT, "the keypair would exceed a resource limit"),
     Code.QUOTA_USER: (Advice.WAIT, "the user would exceed a resource limit"),
@@ -101,6 +104,8 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.QUEUE_NOT_LEAF: (Advice.CHANGE, "the queue has queues below it; only leaf queues run sessions"),
     Code.QUEUE_INVALID: (Advice.BROKEN, "the queue has an invalid parent"),
     Code.RESERVED_FOR_GANG: (Advice.WAIT, "the free room is reserved for a session ahead"),
+    Code.BOOKED: (Advice.WAIT, "agents with room are booked before it would have ended, or its booking is not valid"),
+    Code.DEADLINE_IMPOSSIBLE: (Advice.WAIT, "it can no longer end before its deadline, and waits like any other"),
     Code.NO_NODES: (Advice.ASK_ADMIN, "the scaling group has no agents"),
     Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining or not reachable"),
     Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the requested architecture"),
@@ -131,6 +136,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.ALLOCATION_REFUSED: (Advice.WAIT, "it was placed, but what the decision relied on had changed at the commit"),
     Code.VICTIMS_PROTECTED: (Advice.WAIT, "it lacks room, and no running session may be evicted for it"),
     Code.EVICTED: (Advice.WAIT, "kernels of it were evicted in this cycle for another session"),
+    Code.BACKING_OFF: (Advice.WAIT, "it was evicted lately, and is tried again after a while"),
 }
 
 

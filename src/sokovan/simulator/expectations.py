@@ -82,6 +82,22 @@ def _reserved(state: SimulationState, expected: Mapping[str, list[str]] | None) 
             yield f"{session} holds {held.get(session, 'no reservation')}, expected {sorted(agents or [])}"
 
 
+def _moved(state: SimulationState, expected: Mapping[str, str] | None) -> Iterable[str]:
+    got, wanted = {str(move.kernel_id): str(move.agent_id) for move in state.moves}, expected or {}
+    for kernel in sorted({*got, *wanted}):
+        if got.get(kernel) != wanted.get(kernel):
+            yield f"{kernel} moves to {got.get(kernel, 'no agent')}, expected {wanted.get(kernel, 'no move')}"
+
+
+def _starts_at(state: SimulationState, expected: Mapping[str, int] | None) -> Iterable[str]:
+    got = {str(one.session_id): one.starts_ms for one in state.plan.reservations if one.starts_ms is not None}
+    for session, at in (expected or {}).items():
+        if session not in got:
+            yield f"{session} has no start, expected {at}"
+        elif got[session] != at * 1000:
+            yield f"{session} starts at {got[session] / 1000:g}, expected {at}"
+
+
 def _pending(state: SimulationState, expected: list[str] | None) -> Iterable[str]:
     served = {str(placement.session_id) for placement in state.placements}
     for session in expected or []:
@@ -120,4 +136,6 @@ CHECKS: dict[str, Check] = {
     "pending": _pending,
     "reason": _reasons,
     "lost": _lost,
+    "starts_at": _starts_at,
+    "moved": _moved,
 }

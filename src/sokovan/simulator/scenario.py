@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.booking import RELEASE_UNUSED_DEFAULT_S, Booking, BookingKind
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, quoted
@@ -30,22 +31,35 @@ CYCLES_MAX = 10_000
 
 _TOP = (
     "scenario", "source", "profile", "cycles", "agents", "hypernodes", "queues", "sessions", "expect",
-    "limits", "now", "cycle_s", "history", "fair_share", "outcomes", "cursor",
+    "limits", "now", "cycle_s", "history", "fair_share", "outcomes", "cursor", "bookings",
 )  # fmt: skip
 _AGENT = ("slots", "labels", "taints", "arch", "max_kernels", "status", "shard", "images")
-_QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", "deserved", "guarantee")
+_QUEUE = (
+    "weight",
+    "priority",
+    "state",
+    "parent",
+    "reclaimable",
+    "capability",
+    "deserved",
+    "guarantee",
+    "min_runtime",
+    "return_s",
+)
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
     "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "gates", "kernels",
     "labels", "where", "tolerations", "affinity", "anti_affinity", "runs_for", "checkpoint",
+    "time_limit", "grace", "deadline", "booking", "borrow", "loan", "migratable",
 )  # fmt: skip
 _KERNEL = (
     "group", "slots", "require", "labels", "arch", "at", "nominated", "priority", "preemptible", "releasing", "image",
 )  # fmt: skip
+_BOOKING = ("kind", "from", "to", "agents", "hypernode", "users", "groups", "queues", "release_unused_s")
 _LIMIT = ("slots", "sessions", "pending", "pending_slots")
 _EXPECT = (
     "placed", "placed_count", "placed_in", "placed_within", "same_hypernode_tier", "evicted", "reserved", "pending",
-    "reason", "lost",
+    "reason", "lost", "starts_at", "moved",
 )  # fmt: skip
 
 
@@ -70,6 +84,7 @@ class Scenario:
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
     outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
     cursor: AgentId | None = None
+    bookings: tuple[Booking, ...] = ()
     profile_locations: Mapping[str, ScenarioLocation] = field(default_factory=dict)
 
 
@@ -128,6 +143,7 @@ class _Reader:
             fair_share=self._get("fair_share", _fair_share) or FairSharePolicy(),
             outcomes={SessionId(key): value.flag() for key, value in self._section("outcomes").items()},
             cursor=self._get("cursor", self._agent_name),
+            bookings=tuple(self._booking(name, value) for name, value in self._section("bookings").items()),
             profile_locations={key: value.location for key, value in self._section("profile").items()},
         )
 
@@ -201,6 +217,38 @@ class _Reader:
             preemption=_choice(given.get("preemption"), Preemption, Preemption.ALWAYS),
             running_since_ms=self._ago(given.get("runs_for")),
             checkpoint_ms=self._ago(given.get("checkpoint")),
+            time_limit_ms=_ms(given.get("time_limit")),
+            grace_ms=_ms(given.get("grace")) or 0,
+            deadline_ms=_ms(given.get("deadline")),
+            booking=given["booking"].text() if "booking" in given else "",
+            borrow=given["borrow"].flag() if "borrow" in given else False,
+            loan=QueueName(given["loan"].text()) if "loan" in given else None,
+            migratable=given["migratable"].flag() if "migratable" in given else False,
+        )
+
+    def _booking(self, name: str, value: ScenarioValue) -> Booking:
+        given = value.items(_BOOKING)
+        for key in ("from", "to"):
+            if key not in given:
+                raise value.location.error(f"lacks {key}")
+        hypernode = given.get("hypernode")
+        if hypernode is not None and hypernode.text() not in self._section("hypernodes"):
+            raise hypernode.location.error(f"there is no hypernode {hypernode.text()!r}")
+        unused = given["release_unused_s"].number(least=0) if "release_unused_s" in given else RELEASE_UNUSED_DEFAULT_S
+        return _checked(
+            value,
+            lambda: Booking(
+                name=name,
+                kind=_choice(given.get("kind"), BookingKind, BookingKind.BOOKING),
+                from_ms=_ms(given["from"]) or 0,
+                to_ms=_ms(given["to"]) or 0,
+                agents=tuple(str(self._agent_name(item)) for item in _list_at(given, "agents")),
+                hypernode=None if hypernode is None else hypernode.text(),
+                users=tuple(item.text() for item in _list_at(given, "users")),
+                groups=tuple(item.text() for item in _list_at(given, "groups")),
+                queues=tuple(item.text() for item in _list_at(given, "queues")),
+                release_unused_s=unused,
+            ),
         )
 
     def _ago(self, value: ScenarioValue | None) -> int | None:
@@ -258,25 +306,29 @@ class _Reader:
         for key in ("placed_count", "same_hypernode_tier"):
             if key in given:
                 given[key].number(least=0)
-        for kernel, value in (*_mapping_at(given, "placed").items(), *_mapping_at(given, "placed_in").items()):
+        named = [item for key in ("placed", "placed_in", "moved") for item in _mapping_at(given, key).items()]
+        for kernel, value in named:
             if kernel not in self._kernels:
                 raise value.location.error(f"there is no kernel {kernel!r}")
         for value in _list_at(given, "evicted"):
             if value.text() not in self._kernels:
                 raise value.location.error(f"there is no kernel {value.text()!r}")
-        for value in _mapping_at(given, "lost").values():
-            value.number(least=0)
+        for key in ("lost", "starts_at"):
+            for value in _mapping_at(given, key).values():
+                value.number(least=0)
         self._check_names(given)
-        named = [(item.text(), item) for item in _list_at(given, "pending")]
-        keyed = [item for key in ("reserved", "reason", "lost") for item in _mapping_at(given, key).items()]
-        for session, value in (*keyed, *named):
+        waiting = [(item.text(), item) for item in _list_at(given, "pending")]
+        keyed = [
+            item for key in ("reserved", "reason", "lost", "starts_at") for item in _mapping_at(given, key).items()
+        ]
+        for session, value in (*keyed, *waiting):
             if session not in sessions:
                 raise value.location.error(f"there is no session {session!r}")
         return {key: value.plain() for key, value in given.items()}
 
     def _check_names(self, given: Mapping[str, ScenarioValue]) -> None:
         """Check that the expected agents and hypernodes exist and reasons are strings."""
-        for value in _mapping_at(given, "placed").values():
+        for value in (*_mapping_at(given, "placed").values(), *_mapping_at(given, "moved").values()):
             self._agent_name(value)
         for key in ("placed_in", "reserved"):
             for value in _mapping_at(given, key).values():
@@ -320,6 +372,8 @@ def _queue(name: str, value: ScenarioValue) -> Queue:
             capability=_slot_limits(given.get("capability")),
             deserved=_slot_limits(given.get("deserved")),
             guarantee=_slots(given.get("guarantee")),
+            min_runtime_s=given["min_runtime"].number(least=0) if "min_runtime" in given else None,
+            return_s=given["return_s"].number(least=0) if "return_s" in given else None,
         ),
     )
 
@@ -383,6 +437,11 @@ def _owner(given: Mapping[str, ScenarioValue]) -> Owner:
         domain=given["domain"].text() if "domain" in given else DEFAULT_OWNER_NAME,
         access_key=AccessKey(given["keypair"].text() if "keypair" in given else user),
     )
+
+
+def _ms(value: ScenarioValue | None) -> int | None:
+    """A number of seconds in milliseconds."""
+    return None if value is None else value.number(least=0) * 1000
 
 
 def _mapping_at(given: Mapping[str, ScenarioValue], key: str) -> dict[str, ScenarioValue]:

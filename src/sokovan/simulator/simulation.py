@@ -10,8 +10,9 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
+from sokovan.scheduling.engine.evictions.rules import RECLAIM
 from sokovan.scheduling.pipeline import schedule
-from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
+from sokovan.scheduling.plan import Eviction, Placement, Relocation, SchedulingPlan
 from sokovan.scheduling.profile import group_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, SessionWorkload, SystemSnapshot
@@ -27,8 +28,10 @@ class SimulationState:
     carried: CarriedState = field(default_factory=CarriedState)
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
+    moves: list[Relocation] = field(default_factory=list)
     plan: SchedulingPlan = field(default_factory=SchedulingPlan)
     now_ms: int = 0
+    gave_ms: dict[str, int] = field(default_factory=dict)
 
     def snapshot(self) -> SystemSnapshot:
         """The snapshot for the next cycle."""
@@ -47,6 +50,8 @@ class SimulationState:
             fair_share=scenario.fair_share,
             reservations=self.carried.reserved_for({session.session_id for session in self.sessions}),
             cursors=self.carried.cursors,
+            bookings=scenario.bookings,
+            gave_ms=self.gave_ms,
         )
 
     def step(self, registry: PluginRegistry = BUILT_IN) -> None:
@@ -54,11 +59,23 @@ class SimulationState:
         self.plan = schedule(self.snapshot(), self.scenario.profile, registry)
         self.placements.extend(self.plan.placements)
         self.evictions.extend(self.plan.evictions)
+        self.moves.extend(self.plan.moves)
         self.carried = self.carried.after(self.plan)
         placed = {placement.kernel_id: placement.agent_id for placement in self.plan.placements}
+        placed.update({move.kernel_id: move.agent_id for move in self.plan.moves})
         evicted = {eviction.kernel_id for eviction in self.plan.evictions}
-        self.sessions = tuple(_after(session, placed, evicted, self.plan.domains) for session in self.sessions)
+        before, started_ms = self.sessions, self.now_ms
+        queues = {session.session_id: str(session.queue) for session in before}
+        gave = [one.session_id for one in self.plan.evictions if one.action == RECLAIM]
+        self.gave_ms.update({queues[session]: self.now_ms for session in gave})
         self.now_ms += self.scenario.cycle_ms
+        after = [_after(session, placed, evicted, self.plan.domains) for session in before]
+        loans = self.plan.loans
+        after = [replace(one, loan=loans.get(one.session_id, one.loan)) for one in after]
+        moved = {move.session_id for move in self.plan.moves}
+        after = [replace(one, moved_ms=started_ms) if one.session_id in moved else one for one in after]
+        timed = [_timed(one, was, started_ms) for one, was in zip(after, before, strict=True)]
+        self.sessions = tuple(session for session in timed if not _over(session, self.now_ms))
 
     def _agent(self, index: int) -> AgentInfo:
         agent = self.scenario.agents[index]
@@ -99,6 +116,16 @@ def _after(
     )
     hypernode = domains.get(session.session_id, session.hypernode)
     return replace(session, kernels=kernels, hypernode=hypernode)
+
+
+def _timed(session: SessionWorkload, before: SessionWorkload, started_ms: int) -> SessionWorkload:
+    """The session with the time at which it began to run, if it did."""
+    return replace(session, running_since_ms=started_ms) if before.waits and not session.waits else session
+
+
+def _over(session: SessionWorkload, now_ms: int) -> bool:
+    """Whether a session has run until the end of its time limit and grace."""
+    return session.running_since_ms is not None and session.ends_by(session.running_since_ms) <= now_ms
 
 
 def _moved(kernel: KernelWorkload, placed: Mapping[KernelId, AgentId]) -> KernelWorkload:

@@ -157,6 +157,7 @@ class ServedCluster(OrchestratedCluster):
             requests=requests,
             ids=SortableIds(self.clock),
             secrets=lambda: f"secret-{next(self._secrets)}",
+            box=self.stored.secrets,
         )
         holder = f"serving-{next(self._secrets)}"
         return (

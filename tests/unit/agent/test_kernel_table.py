@@ -13,13 +13,13 @@ from sokovan.agent.kernel_table import (
     KernelTable,
     ManagedKernel,
     OrphanKernel,
+    live_slots,
     reports,
     restored,
     same_reports,
-    used_slots,
 )
 from sokovan.domain.ids import KernelId
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.agent_states import KernelReport
 from tests.unit.agent.supervisor_harness import FRESH, key
 
@@ -64,7 +64,7 @@ def test_only_what_has_ended_takes_no_room() -> None:
         e=KernelPhase.VANISHED,
     )
 
-    assert used_slots(table) == ResourceSlot({"cpu": 4000})
+    assert total(live_slots(table)) == ResourceSlot({"cpu": 4000})
 
 
 def test_an_agent_that_starts_again_knows_what_its_journal_says() -> None:

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import structs
 
 from sokovan.agent.journal_records import IncarnationTaken, JournalState, KernelKey, replayed
-from sokovan.agent.kernel_table import KernelPhase, Token, restored, used_slots
+from sokovan.agent.kernel_table import KernelPhase, Token, live_slots, restored
 from sokovan.agent.messages import (
     CreateRequested,
     Event,
@@ -276,8 +276,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_machine_is_never_overfull(self) -> None:
         assert sum(WANTS[key.kernel_id] for key in self.alive()) <= CAPACITY["cpu"]
-        assert used_slots(self.table).fits(CAPACITY)
-        assert used_slots(self.table) == total(held.slots for _, held in self.table.live())
+        assert total(live_slots(self.table)).fits(CAPACITY)
+        assert total(live_slots(self.table)) == total(held.slots for _, held in self.table.live())
 
     @invariant()
     def a_promise_is_kept(self) -> None:

@@ -294,7 +294,9 @@ def _made(cluster: StoredCluster, folder: Path, settings: ApiSettings) -> ApiHar
         hints=hints,
         dry_runs=DryRuns(cluster.snapshots),
     )
-    deployments, routes = serving_controllers(cluster.store, controller, hints=hints, ids=ids, pepper=PEPPER)
+    deployments, routes = serving_controllers(
+        cluster.store, controller, hints=hints, ids=ids, pepper=PEPPER, box=cluster.secrets
+    )
     telemetry, uploads = RecordedTelemetry(), LocalUploads(folder / "uploads")
     dependencies = ApiDependencies(
         store=cluster.store,

@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from sokovan.api.access.proxies import PROXY_PATHS
 from sokovan.api.operations import OperationRoute
-from tests.unit.api.api_harness import ApiHarness
+from tests.unit.api.api_harness import ApiHarness, api_harness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -61,3 +61,11 @@ async def test_a_path_without_this_method_lists_those_it_has(api: ApiHarness) ->
 @pytest.mark.slow
 async def test_the_framework_gives_the_same_document(api: ApiHarness) -> None:
     assert api.app.openapi() == (await api.get("/openapi.json")).json()
+
+
+async def test_a_route_is_built_by_its_first_request() -> None:
+    async with api_harness() as fresh:
+        routes = [route for route in fresh.app.router.routes if isinstance(route, OperationRoute)]
+        assert [route.path for route in routes if "served" in vars(route)] == []
+        assert (await fresh.get("/whoami")).status_code == 200
+        assert [route.path for route in routes if "served" in vars(route)] == ["/api/v1/whoami"]

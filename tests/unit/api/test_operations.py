@@ -97,14 +97,14 @@ def test_an_answer_that_is_no_json_is_documented_as_what_it_is() -> None:
 
 
 def test_the_first_line_of_the_docstring_is_the_summary() -> None:
-    route = OperationRoute(LIST, denied=Client()._note)
+    route = OperationRoute(LIST, denied=Client()._note).served
     assert (route.summary, route.operation_id) == ("List things", "some_things_things")
     assert "All of them" in route.description
 
 
 def test_only_a_described_route_has_the_types_of_its_responses() -> None:
     route = OperationRoute(replace(LIST, also={202: QueueBody}), denied=Client()._note)
-    assert (route.response_field, route.response_fields) == (None, {})
+    assert (route.served.response_field, route.served.response_fields) == (None, {})
     described = route.described()
     assert described.response_model is QueueBody
     assert list(described.response_fields) == [202]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from sokovan.adapters.inprocess.hints import InProcessHints
-from sokovan.orchestrator.periodic_tasks import PeriodicTask, TaskFailure, TaskSpec
+from sokovan.orchestrator.periodic_tasks import PAUSE_MAX_S, PeriodicTask, TaskFailure, TaskSpec
 from sokovan.testing.clock import VirtualClock
 
 
@@ -19,11 +19,13 @@ class Rounds:
         self.at_ms: list[int] = []
         self.failures: list[TaskFailure] = []
         self.outcome: Callable[[], bool] = lambda: False
+        self.takes_s = 0.0
         spec = TaskSpec("rounds", self.work, hints=("go",), **options)  # type: ignore[arg-type]  # any option of a spec
         self.task = PeriodicTask(spec, clock=self.clock, hints=self.hints, failed=self.failures.append)
 
     async def work(self) -> bool:
         self.at_ms.append(self.clock.monotonic_ms())
+        await self.clock.sleep(self.takes_s)
         return self.outcome()
 
 
@@ -59,6 +61,28 @@ async def test_hints_that_come_close_together_are_served_together(rounds: Callab
         await made.clock.advance(0.005)
     await made.clock.advance(0.1)
     assert made.at_ms == [0, 1000, 1020]
+
+
+async def test_a_long_run_is_followed_by_a_pause_in_which_hints_are_collected(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(min_interval_s=0.02)
+    made.takes_s = 0.06
+    await made.clock.advance(1)
+    for _ in range(20):
+        await made.hints.set("go")
+        await made.clock.advance(0.02)
+    await made.clock.advance(1)
+    # Each run takes 60 ms and is followed by a pause of 60 ms.
+    assert made.at_ms == [0, 1000, 1120, 1240, 1360, 1480]
+
+
+async def test_the_pause_after_a_very_long_run_is_bounded(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(min_interval_s=0.02)
+    made.takes_s = 2.0
+    await made.hints.set("go")
+    await made.clock.advance(1)
+    await made.hints.set("go")
+    await made.clock.advance(4)
+    assert made.at_ms == [0, 2000 + round(PAUSE_MAX_S * 1000)]
 
 
 async def test_a_hint_set_during_a_run_causes_the_next_run(rounds: Callable[..., Rounds]) -> None:

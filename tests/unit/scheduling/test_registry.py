@@ -15,7 +15,7 @@ from tests.unit.scheduling.little_cluster import agent, decide, plugin_with, reg
 
 
 def test_every_plugin_of_the_seed_is_built_in_under_its_name() -> None:
-    assert sorted(BUILT_IN.sequencers) == ["drf", "fair-share", "fifo", "lifo"]
+    assert sorted(BUILT_IN.sequencers) == ["deadline", "drf", "fair-share", "fifo", "lifo", "multifactor"]
     assert sorted(BUILT_IN.selectors) == ["concentrated", "dispersed", "legacy", "roundrobin"]
     assert sorted(BUILT_IN.validators) == [
         "concurrency", "dependencies", "domain-resource-limit", "group-resource-limit", "keypair-resource-limit",
@@ -44,7 +44,7 @@ def test_every_built_in_plugin_carries_the_name_that_it_is_found_by(kind: str) -
     ("kind", "known"),
     [
         ("validator", "concurrency, dependencies, domain-resource-limit"),
-        ("sequencer", "drf, fair-share, fifo, lifo"),
+        ("sequencer", "deadline, drf, fair-share, fifo, lifo, multifactor"),
         ("selector", "concentrated, dispersed, legacy, roundrobin"),
         ("plugin", "none"),
     ],

@@ -27,6 +27,11 @@ from tests.unit.scheduling.little_cluster import agent, session, snapshot
 
 # Only a session that runs has these.
 OF_RUNNING = {"hypernode", "running_since_ms", "checkpoint_ms"}
+# Sessions cannot be submitted with these yet, only scenarios have them.
+TO_COME = {
+    "time_limit_ms", "grace_ms", "deadline_ms", "booking", "borrow", "loan", "starting", "evictions_ms", "migratable",
+    "moved_ms",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("least", "size"), [(None, 3), (0, 1), (1, 1), (2, 2), (3, 3)])
@@ -48,7 +53,7 @@ def test_a_submitted_session_becomes_a_workload_with_nothing_lost() -> None:
     workload = workload_of(spec, submitted=77)
     assert (workload.array, workload.array_limit) == ("a", 2)
     for one in fields(SessionWorkload):
-        if one.name not in {"kernels", "submitted", "array", "array_limit", *OF_RUNNING}:
+        if one.name not in {"kernels", "submitted", "array", "array_limit", *OF_RUNNING, *TO_COME}:
             assert getattr(workload, one.name) == getattr(spec, one.name), one.name
     [made] = workload.kernels
     for one in fields(KernelWorkload):

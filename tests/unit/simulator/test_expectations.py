@@ -130,5 +130,5 @@ def test_an_unexpected_eviction_is_reported() -> None:
 def test_every_expectation_of_the_format_has_its_check() -> None:
     assert set(CHECKS) == {
         "placed", "placed_count", "placed_in", "placed_within", "same_hypernode_tier", "evicted", "reserved",
-        "pending", "reason", "lost",
+        "pending", "reason", "lost", "starts_at", "moved",
     }  # fmt: skip

@@ -16,8 +16,8 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_views, session_view
-from sokovan.api.operations import ApiOperation, body_of, json_response, page_response
-from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
+from sokovan.api.operations import ApiOperation, body_of, json_response
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of, page_response
 from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, IdempotencyKey, Ref, SessionQuery
 from sokovan.domain.records import ArrayRecord, SessionSummary

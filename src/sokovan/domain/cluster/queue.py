@@ -14,6 +14,7 @@ from sokovan.domain.slots import NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits, 
 # The parent of every queue without one. It need not be listed; if it is, it is its own parent.
 ROOT_QUEUE = QueueName("root")
 WEIGHT_MAX = 1_000_000
+SECONDS_MAX = 366 * 24 * 3600
 
 
 class QueueState(StrEnum):
@@ -30,7 +31,9 @@ class Queue:
     `weight` divides capacity in proportion; `deserved` is the configured share,
     `guarantee` is reserved for the queue, `capability` is the upper bound. A slot that
     `deserved` or `capability` does not name is not limited by it. `reclaimable` says whether
-    other queues may reclaim what it uses beyond its deserved share.
+    other queues may reclaim what it uses beyond its deserved share. The minimum of its sessions
+    is not evicted before it ran for `min_runtime_s`; None takes the value of the queue above.
+    What it is guaranteed and does not use is lent if it comes back within `return_s`.
     """
 
     name: QueueName
@@ -42,6 +45,8 @@ class Queue:
     capability: SlotLimits = NO_LIMITS
     deserved: SlotLimits = NO_LIMITS
     guarantee: ResourceSlot = NO_SLOTS
+    min_runtime_s: int | None = None
+    return_s: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="queue")
@@ -54,6 +59,9 @@ class Queue:
         require_limits(self.capability, what=what, field="capability")
         require_limits(self.deserved, what=what, field="deserved")
         require_slots(self.guarantee, what=what, field="guarantee")
+        for field in ("min_runtime_s", "return_s"):
+            if getattr(self, field) is not None:
+                require_int(getattr(self, field), what=what, field=field, least=0, most=SECONDS_MAX)
         self._check_parent()
         self._check_shares()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.checks import LABEL_TEXT_MAX, require_int, require_kind, require_tuple
-from sokovan.domain.commands import require_command, require_environment
+from sokovan.domain.commands import require_command, require_environment, require_secret_names
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import checked_name
 from sokovan.domain.serving.engine import CONCURRENCY_MAX, Probe, require_model
@@ -16,6 +17,7 @@ KERNELS_PER_REPLICA_MAX = 64
 QUEUED_MAX = 100_000
 DAY_S = 24 * 3600
 RESOURCES_MAX = 64
+_SEALED = re.compile(r"[A-Za-z0-9+/=._-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class RevisionSpec:
     """The engine, the model, and the resources of each replica.
 
     `resources` are amounts as users write them; `arguments` are passed to the engine after
-    those that its generator makes. None means the default of the engine.
+    those that its generator makes. None means the default of the engine. `secrets` are the
+    names of secret variables, `sealed` their values, encrypted; empty once the deployment has
+    ended.
     """
 
     variant: str
@@ -49,6 +53,8 @@ class RevisionSpec:
     kernels: int = 1
     mounts: tuple[Mount, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    sealed: str = field(default="", repr=False)
     probe: Probe | None = None
     startup_timeout_s: int = 1_800
     drain_timeout_s: int = 300
@@ -66,6 +72,10 @@ class RevisionSpec:
         require_command(self.command, what=what)
         require_command(self.arguments, what=what)
         require_environment(self.environment, what=what)
+        require_tuple(self.secrets, str, what=what, field="secrets")
+        require_secret_names(self.secrets, [self.environment], what=what)
+        if not isinstance(self.sealed, str) or not _SEALED.fullmatch(self.sealed):
+            raise InvalidSpec(what=what, field="sealed", value=self.sealed, problem="is no sealed text")
         self._check_resources()
         if self.probe is not None:
             require_kind(self.probe, Probe, what=what, field="probe")

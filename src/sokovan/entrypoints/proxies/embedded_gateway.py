@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sokovan.entrypoints.embedded.web_server import bound_socket
-from sokovan.entrypoints.proxies.proxy_folder import holder_of
+from sokovan.entrypoints.proxies.folder_lock import holder_of
 from sokovan.ports.environment import Clock
 
 # Time between two looks whether there is a deployment.

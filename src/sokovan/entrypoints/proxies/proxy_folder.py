@@ -12,13 +12,14 @@ import msgspec
 from sokovan.adapters.local.atomic_file import remove_unfinished, write_whole
 from sokovan.adapters.local.random_source import secret_text
 from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.proxies.folder_lock import LOCK_FILE
 from sokovan.proxy.accounts.usage_ledger import UsageLedger
 from sokovan.proxy.control.control_link import ProxyIdentity
 from sokovan.proxy.proxy_server import ProxyServer
 from sokovan.wire.serving.proxy_reports import UsageEntry
 from sokovan.wire.serving.serving_codec import MalformedMessage, decode_update
 
-TABLE_FILE, USAGE_FILE, LOCK_FILE = "table.json", "usage.json", "lock"
+TABLE_FILE, USAGE_FILE = "table.json", "usage.json"
 
 
 class ProxyFolderInUse(SokovanError):
@@ -35,22 +36,6 @@ class _Spool(msgspec.Struct, frozen=True):
     incarnation: int
     sequence: int = 0
     entries: tuple[UsageEntry, ...] = ()
-
-
-def holder_of(root: Path) -> int | None:
-    """The process that holds the lock of a folder; None if no process does."""
-    try:
-        handle = os.open(root / LOCK_FILE, os.O_RDWR)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.pread(handle, 20, 0).strip()
-        return int(text) if text.isdigit() else None
-    finally:
-        os.close(handle)
-    return None
 
 
 class ProxyFolder:

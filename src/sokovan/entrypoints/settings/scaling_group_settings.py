@@ -20,7 +20,13 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.profile import SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import (
+    RESERVE_DEPTH_MAX,
+    SIMULATED_ACTIONS,
+    SchedulingProfile,
+    profile_from,
+    profile_of,
+)
 from sokovan.scheduling.registry import PluginRegistry
 
 _DEFAULT = SchedulingProfile()
@@ -147,17 +153,31 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("true or false", "Whether a session waits for a lower tier rather than start in a higher one now."),
         _DEFAULT.prefer_lower_tier,
     ),
+    "reserve_depth": (
+        SettingInfo(
+            "whole number", "So many queues hold room in time for a waiting session.", least=0, most=RESERVE_DEPTH_MAX
+        ),
+        _DEFAULT.reserve_depth,
+    ),
     "ancestor_reclaim_level": (
-        SettingInfo("number", "How many queues above a victim's must use more than they deserve, too (reclaim)."),
+        SettingInfo("whole number", "How many queues above a victim's must use more than they deserve, too."),
         _DEFAULT.eviction_options.ancestor_reclaim_level,
     ),
     "evictions_per_cycle": (
-        SettingInfo("number", "The most kernels that preempt and reclaim evict in a cycle."),
+        SettingInfo("whole number", "The most kernels that preempt and reclaim evict in a cycle."),
         _DEFAULT.eviction_options.evictions_per_cycle,
     ),
     "assumed_checkpoint": (
         SettingInfo("seconds", "A session that reports no checkpoints counts as saved this long ago."),
         _DEFAULT.eviction_options.assumed_checkpoint,
+    ),
+    "cool_down": (
+        SettingInfo("seconds", "So long after it gave, a queue reclaims only within its share of every slot."),
+        _DEFAULT.eviction_options.cool_down,
+    ),
+    "owner_budget": (
+        SettingInfo("per cent", "The most of a user's running kernels that others evict in an hour."),
+        _DEFAULT.eviction_options.owner_budget,
     ),
 }
 # Keys of a profile with another name or place here.
@@ -239,9 +259,13 @@ class ScalingGroupReader:
                 self._attempt(here, partial(profile_from, {"shard": "any", key: given}))
 
     def _check_names(self, path: str, group: Mapping[str, object]) -> None:
-        """Check that the named plugins exist."""
+        """Check that the named actions and plugins exist."""
         opts = group.get("scheduler_opts")
         options = opts if isinstance(opts, Mapping) else {}
+        for action in _texts(options.get("actions")):
+            if action in SIMULATED_ACTIONS:
+                problem = f"{quoted(action)} cannot be run by a scaling group yet"
+                self._wrong(f"{path}.scheduler_opts.actions", problem)
         if self._registry is None:
             return
         named: list[tuple[str, Callable[[str], object], object]] = [

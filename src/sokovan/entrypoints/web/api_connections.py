@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sokovan.entrypoints.web.connection_limits import Connections
+from sokovan.entrypoints.web.response_writes import ResponseWrites
 
 HEAD_BYTES_MAX = 64 << 10
 
@@ -26,8 +27,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Admit or close a new connection."""
-        super().connection_made(transport)
-        self._bounded.admit(transport, self.client[0] if self.client else "")
+        super().connection_made(cast("asyncio.Transport", ResponseWrites(transport)))
+        self._bounded.admit(self.transport, self.client[0] if self.client else "")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it no longer."""

@@ -28,6 +28,7 @@ from sokovan.domain.serving.rollout import RolloutPolicy
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
+from sokovan.orchestrator.deployments.revision_secrets import GivenSecrets, RevisionSecrets
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.user_changes import change_by
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
@@ -35,6 +36,7 @@ from sokovan.ports.environment import IdSource
 from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import RequestKey
+from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store, UnitOfWork
 
 R = TypeVar("R")
@@ -57,23 +59,39 @@ class DeploymentController:
     """Validates and stores what users want of deployments."""
 
     def __init__(
-        self, store: Store, sessions: SchedulingController, requests: ReplicaRequests, *, hints: Hints, ids: IdSource
+        self,
+        store: Store,
+        sessions: SchedulingController,
+        requests: ReplicaRequests,
+        *,
+        hints: Hints,
+        ids: IdSource,
+        secrets: SecretBox,
     ) -> None:
         self._store, self._sessions, self._requests = store, sessions, requests
-        self._hints, self._ids = hints, ids
+        self._hints, self._ids, self._secrets = hints, ids, RevisionSecrets(secrets)
         self._tasks = UncancellableTasks()
 
     async def create(
-        self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, *, key: str | None = None
+        self,
+        spec: DeploymentSpec,
+        revision: RevisionSpec,
+        caller: Caller,
+        *,
+        key: str | None = None,
+        secrets: GivenSecrets | None = None,
     ) -> CreatedDeployment:
         """Store a deployment, PENDING; its id is given here.
 
-        The same request with the same key returns the deployment it created before. Raises
-        InvalidRequest, InvalidSpec, UnknownEngine, Conflict, IdempotencyConflict.
+        `secrets` are the values of the revision's secret variables. The same request with the
+        same key returns the deployment it created before. Raises InvalidRequest, InvalidSpec,
+        UnknownEngine, Conflict, IdempotencyConflict.
         """
         wanted = replace(spec, deployment_id=DeploymentId(self._ids.new("d")))
-        await self._check(wanted, revision, caller)
-        once = None if key is None else _request_key(spec, revision, caller, key)
+        values = self._secrets.values(secrets or {}, spec.owner)
+        await self._check(wanted, revision, caller, values)
+        once = None if key is None else RequestKey(caller.owner.access_key, key, self._digest(spec, revision, values))
+        revision = self._secrets.sealed(revision, values, spec.owner)
         change = change_by(caller, "created", "")
 
         async def work(unit: UnitOfWork) -> CreatedDeployment:
@@ -95,7 +113,7 @@ class DeploymentController:
 
         Raises InvalidRequest, InvalidSpec, UnknownEngine.
         """
-        await self._check(spec, revision, caller)
+        await self._check(spec, revision, caller, dict.fromkeys(revision.secrets, ""))
         return self._requests.definition(spec, revision)
 
     async def update(
@@ -105,14 +123,18 @@ class DeploymentController:
         caller: Caller,
         *,
         rollout: RolloutPolicy | None = None,
+        secrets: GivenSecrets | None = None,
     ) -> RolloutRecord:
         """Add a revision, and begin the rollout to it.
 
-        With `rollout`, that is the policy from now on. Raises NotFound, Conflict (a rollout is
-        under way), InvalidRequest, UnknownEngine.
+        With `rollout`, that is the policy from now on. A secret without a value keeps that of
+        the current revision. Raises NotFound, Conflict (a rollout is under way),
+        InvalidRequest, UnknownEngine, SecretsUnreadable.
         """
-        found = await self._store.read(lambda unit: _changeable(unit, deployment_id, caller))
-        await self._check(found.spec, revision, caller)
+        found, before = await self._store.read(lambda unit: _current(unit, deployment_id, caller))
+        values = self._secrets.values(secrets or {}, found.spec.owner, before)
+        await self._check(found.spec, revision, caller, values)
+        revision = self._secrets.sealed(revision, values, found.spec.owner)
         change = change_by(caller, "updated", "")
 
         async def work(unit: UnitOfWork) -> RolloutRecord:
@@ -197,10 +219,20 @@ class DeploymentController:
 
         return await self._write(work)
 
-    async def _check(self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller) -> None:
+    async def _check(
+        self, spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, secrets: Mapping[str, str]
+    ) -> None:
         """Refuse what no replica could be made of. Raises InvalidRequest, InvalidInput."""
         request = self._requests.request(spec, revision, ReplicaPlace(spec.deployment_id, 1, 0, 1), "")
-        await self._sessions.validate(replace(request, name=""), caller)
+        await self._sessions.validate(replace(request, name="", secrets=secrets), caller)
+
+    def _digest(self, spec: DeploymentSpec, revision: RevisionSpec, secrets: Mapping[str, str]) -> str:
+        """Equal for equal requests."""
+        nameless = replace(spec, deployment_id=DeploymentId("new"))
+        parts = [to_plain(nameless), to_plain(revision), *([dict(secrets)] if secrets else [])]
+        text = json.dumps(parts, sort_keys=True)
+        # A plain digest would let a guess of the secrets be tested.
+        return self._secrets.box.digest(text) if secrets else hashlib.sha256(text.encode()).hexdigest()
 
     async def _roll_out(
         self, unit: UnitOfWork, deployment: DeploymentRecord, revision: int, change: Change
@@ -272,9 +304,12 @@ async def _living(unit: UnitOfWork, deployment_id: DeploymentId, caller: Caller)
     return deployment
 
 
-def _request_key(spec: DeploymentSpec, revision: RevisionSpec, caller: Caller, key: str) -> RequestKey:
-    text = json.dumps([to_plain(replace(spec, deployment_id=DeploymentId("new"))), to_plain(revision)], sort_keys=True)
-    return RequestKey(caller.owner.access_key, key, hashlib.sha256(text.encode()).hexdigest())
+async def _current(
+    unit: UnitOfWork, deployment_id: DeploymentId, caller: Caller
+) -> tuple[DeploymentRecord, RevisionSpec]:
+    """Like `_changeable`, with its active revision."""
+    deployment = await _changeable(unit, deployment_id, caller)
+    return deployment, (await unit.deployments.revision(deployment_id, deployment.revision)).spec
 
 
 def _entry(action: str, deployment: DeploymentRecord, change: Change) -> AuditEntry:

@@ -125,10 +125,14 @@ class KeyedChoice:
         fits: Flags = np.asarray((workspace.room[agents][:, shape.columns] >= shape.amounts).all(axis=1))
         if workspace.held:
             fits &= (workspace.future[agents][:, shape.columns] >= shape.amounts).all(axis=1)
+        if shape.blocks:
+            fits &= shape.in_blocks(workspace, agents)
         return self._weighed(shape, fits, agents)
 
     def _future_keys(self, shape: Shape) -> Ints:
         fits: Flags = np.asarray((self._workspace.future[:, shape.columns] >= shape.amounts).all(axis=1))
+        if shape.blocks:
+            fits &= shape.in_blocks(self._workspace)
         return self._weighed(shape, fits if shape.affinity is None else fits & shape.allowed(), slice(None))
 
     def _weighed(self, shape: Shape, fits: Flags, agents: Ints | slice) -> Ints:
@@ -141,7 +145,7 @@ class KeyedChoice:
         if base < 0:
             return -1
         row = self._workspace.room[agent].tolist()
-        for column, amount in shape.pairs_held if self._workspace.held else shape.pairs:
+        for column, amount in shape.pairs_held if self._workspace.held else shape.pairs_now:
             if row[column] < amount:
                 return -1
         return base + (int(self._weight(self._workspace.occupancy[agent])) << RANK_BITS)

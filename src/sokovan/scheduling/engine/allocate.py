@@ -7,7 +7,9 @@ charged at once, so that the next session sees them. Kernels that fit only on ro
 that is being released become a reservation, which holds that room. A reservation that
 still waits in the next cycle yields to work of higher priority. A session that does
 not fit is rolled back and blocks no other. A session that has its minimum is pushed
-again, for one more kernel at a time.
+again, for one more kernel at a time. For the first session of each queue that lacks nothing
+but room, room is held from the earliest time on at which it fits, if time limits give one
+(EASY backfilling).
 """
 
 from __future__ import annotations
@@ -22,13 +24,16 @@ from sokovan.scheduling.engine.pending_session import NO_GROUP, PendingReason, P
 from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.starts.earliest_start import EarliestStart
 from sokovan.scheduling.engine.statement import Statement
-from sokovan.scheduling.engine.usage.queue_usage import QueueNode
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, lenders
 from sokovan.scheduling.extensions import PluginFailed
-from sokovan.scheduling.plan import Eviction, Placement
+from sokovan.scheduling.plan import Eviction, Placement, Relocation
 from sokovan.scheduling.trace import Code
 
 KernelOnAgent = tuple[str, str]
+
+_REFUSED_BY_QUEUE = frozenset({Code.QUEUE_LIMIT, Code.QUEUE_OVER_SHARE})
 
 # The extension points that the single-kernel path does not call.
 _GENERAL_PATH_POINTS = ("allocatable", "pre_predicate", "session_ready", "session_pipelined")
@@ -41,8 +46,10 @@ class AllocateOutcome:
     placements: list[Placement] = field(default_factory=list)
     reserved: dict[str, list[KernelOnAgent]] = field(default_factory=dict)
     evictions: list[Eviction] = field(default_factory=list)
+    moves: list[Relocation] = field(default_factory=list)
     domains: dict[str, str] = field(default_factory=dict)
     group_domains: dict[str, dict[str, str]] = field(default_factory=dict)
+    loans: dict[str, str] = field(default_factory=dict)
 
 
 class Allocate:
@@ -78,10 +85,28 @@ class Allocate:
                     rest = [pending for pending in rest if pending.session.priority <= priority]
                     floor = priority
                 grows = self._serve_session(holder)
+                self._hold_in_time(holder)
             if grows:
                 rest.append(holder)
         self._serve(rest)
         self._lend([*first, *sessions])
+        for pending in sessions:
+            if pending.session.borrow and pending.reason is not None and pending.reason.code in _REFUSED_BY_QUEUE:
+                self._borrow(pending)
+
+    def _borrow(self, pending: PendingSession) -> None:
+        """Start a session on what a queue is guaranteed and does not use, if it returns it in time."""
+        if pending.placed or pending.reserved or pending.agents:
+            return
+        home, reason = pending.node, pending.reason
+        for lender in lenders(self._context.queue_usage, home, pending.session.grace_ms, _asked(pending)):
+            pending.node = lender
+            self._serve_session(pending, may_reserve=False)
+            if pending.started:
+                pending.loan_s = lender.queue.return_s
+                self._outcome.loans[pending.session.session_id] = lender.name
+                return
+        pending.node, pending.reason = home, reason
 
     def _lend(self, sessions: Iterable[PendingSession]) -> None:
         """Let queues exceed their deserved share by one session each, if agents would stay idle otherwise.
@@ -132,13 +157,35 @@ class Allocate:
                 # An objection of a validator comes first: a share may come back, a limit stays.
                 if not self.refused(pending):
                     pending.reason = reason._replace(shape=pending.batches[0].shape)
+                    self._hold_in_time(pending)
             return False
         pending = waiting.pop()
         if pending is None:
             return False
         if self._serve_session(pending):
             waiting.push(pending)
+        else:
+            self._hold_in_time(pending)
         return True
+
+    def _hold_in_time(self, pending: PendingSession) -> None:
+        """Hold room from a time on for the first session of a queue that lacks nothing else."""
+        calendar = self._context.calendar
+        if calendar is None or not calendar.may_hold(pending) or not self._lacks_only_room(pending):
+            return
+        calendar.served.add(pending.node.name)
+        try:
+            EarliestStart(self._context, calendar, self.fits).hold(pending)
+        except PluginFailed as failed:
+            pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
+
+    def _lacks_only_room(self, pending: PendingSession) -> bool:
+        """Whether room is the reason, or a queue that may use all that the cluster has."""
+        reason = pending.reason
+        if reason is None or reason.code not in {None, Code.QUEUE_LIMIT, Code.QUEUE_OVER_SHARE}:
+            return False
+        contended = self._context.queue_usage.contended
+        return reason.code is None or not any(contended(pending.node, one.shape.slot_pairs) for one in pending.batches)
 
     def _queue_reason(self, node: QueueNode) -> PendingReason | None:
         """Why a queue gets no more kernels in this cycle, if so."""
@@ -165,6 +212,8 @@ class Allocate:
 
     def _serve_session(self, pending: PendingSession, *, may_reserve: bool = True) -> bool:
         """Validate and try one session; True if kernels were placed and more are waiting."""
+        if self._context.calendar is not None:
+            self._context.calendar.prepare(pending)
         if self.refused(pending):
             return False
         return self._try_session(pending, may_reserve=may_reserve) and bool(pending.batches)
@@ -210,7 +259,16 @@ class Allocate:
         pending.placed = pending.have = 1
         pending.agents.append(agent)
         pending.batches = []
+        self._note_ends(pending, ((shape, agent),))
         return False
+
+    def _note_ends(self, pending: PendingSession, placed: Iterable[tuple[Shape, int]]) -> None:
+        """Record by when kernels that start now have ended."""
+        calendar = self._context.calendar
+        if calendar is not None:
+            ends_ms, width = pending.session.ends_by(calendar.now_ms), self._context.workspace.width
+            for shape, agent in placed:
+                calendar.ends.place(agent, ends_ms, shape.both[:width], pending.node.name)
 
     def _place_kernels(self, pending: PendingSession, *, may_reserve: bool) -> bool:
         """The general path: one attempt on a Statement, committed or rolled back."""
@@ -264,6 +322,7 @@ class Allocate:
                 for _, kernel, agent in statement.placed
             )
             pending.placed += len(statement.placed)
+            self._note_ends(pending, ((batch.shape, agent) for batch, _, agent in statement.placed))
         else:
             for batch, _, agent in statement.placed:
                 workspace.mark_held(agent, batch.shape.both)
@@ -292,8 +351,20 @@ class Allocate:
         return workspace.tree.domain_of(workspace.ids[agent] for agent in agents if agent >= 0)
 
 
+def _asked(pending: PendingSession) -> dict[int, int]:
+    """The amounts that a session needs to start, by column."""
+    asked: dict[int, int] = {}
+    need = pending.need()
+    for batch in pending.batches:
+        count = min(need, len(batch.kernels))
+        for column, amount in batch.shape.slot_pairs:
+            asked[column] = asked.get(column, 0) + amount * count
+        need -= count
+    return asked
+
+
 def _advance(pending: PendingSession, statement: Statement) -> None:
-    """Move committed kernels from waiting to counted."""
+    """Relocation committed kernels from waiting to counted."""
     for batch, _, agent in statement.placed:
         pending.agents.append(agent)
         if batch.kernel_group != NO_GROUP:

@@ -19,9 +19,11 @@ from sokovan.domain.slot_notation import format_slots
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import FitError, Shape
+from sokovan.scheduling.engine.timing.calendar import seconds
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
 from sokovan.scheduling.engine.workspace import Ints
+from sokovan.scheduling.snapshot import latest_start
 from sokovan.scheduling.trace import MEANING, RESERVED_FOR, Advice, Check, Code, DecisionTrace, Funnel, Verdict
 
 AHEAD_SHOWN = 3
@@ -31,8 +33,8 @@ AFFINITY_TEXT = "affinity or anti-affinity to other sessions excludes them now"
 class Explainer:
     """Builds the verdicts of one cycle."""
 
-    def __init__(self, context: CycleContext) -> None:
-        self._context, self._workspace = context, context.workspace
+    def __init__(self, context: CycleContext, *, now_ms: int = 0) -> None:
+        self._context, self._workspace, self._now_ms = context, context.workspace, now_ms
         self._totals = ClusterTotals(context.workspace)
         self._fit_errors: dict[Shape, FitError] = {}
         self._shared: dict[tuple[str, PendingReason, int], Verdict] = {}
@@ -46,7 +48,7 @@ class Explainer:
                 verdicts.append(self._placed(pending, notes))
                 continue
             ahead = queues.setdefault(pending.node.name, [])
-            verdict = self._reserved(pending, notes) if pending.reserved else self._waiting(pending, notes)
+            verdict = self._reserved(pending, notes) if pending.reserved else self._late(pending, notes)
             # The rest of a verdict may be shared by many sessions.
             session_id = pending.session.session_id
             verdicts.append(Verdict(session_id, *verdict[1:-2], len(ahead), tuple(ahead[:AHEAD_SHOWN])))
@@ -62,6 +64,8 @@ class Explainer:
         else:
             agents = len(set(pending.agents[-pending.placed :]))
             summary = f"{pending.placed} of {kernels} kernels placed on {agents} agents"
+        if pending.loan_s is not None:
+            summary += f", on loan from queue {pending.node.name}, which has it back within {pending.loan_s} s"
         if pending.batches and pending.reason is not None:
             summary += f", {pending.waiting} wait: {self._cause(pending, pending.reason)[1]}"
         return Verdict(
@@ -84,6 +88,23 @@ class Explainer:
             kernels_needed=pending.minimum,
             kernels_fit=pending.reserved,
         )
+
+    def _late(self, pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:
+        """The verdict of a session without a place: also by when it starts, and that its deadline has passed."""
+        verdict = self._waiting(pending, notes)
+        calendar, deadline = self._context.calendar, latest_start(pending.session)
+        if pending.starts_ms is not None and calendar is not None:
+            starts = f"starts in {seconds(pending.starts_ms - calendar.now_ms)} at the latest, room is reserved for it"
+            verdict = verdict._replace(code=Code.RESERVED, summary=f"{starts}; now: {verdict.summary}")
+            verdict = verdict._replace(checks=(*verdict.checks, Check("start", "short", starts)))
+        if calendar is not None and (booked := calendar.booked_for_others(pending)):
+            verdict = verdict._replace(checks=(*verdict.checks, Check("bookings", "short", booked)))
+        if deadline is not None and deadline < self._now_ms and MEANING[verdict.code][0] is Advice.WAIT:
+            late = f"its deadline cannot be met: it had to start {seconds(self._now_ms - deadline)} ago"
+            summary = f"{late}; {verdict.summary}"
+            checks = (*verdict.checks, Check("deadline", "no", late))
+            verdict = verdict._replace(code=Code.DEADLINE_IMPOSSIBLE, summary=summary, checks=checks)
+        return verdict
 
     def _waiting(self, pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:
         """The verdict of a waiting session; single-kernel sessions with equal reasons share one."""
@@ -129,7 +150,11 @@ class Explainer:
         if code is not Code.RESERVED_FOR_GANG or reason.shape is None:
             return (shortage,)
         # A check of its own: only callers who may see the holder are shown its id.
-        return shortage, Check(RESERVED_FOR, "short", str(self._fit_error(reason.shape).holder))
+        error, calendar = self._fit_error(reason.shape), self._context.calendar
+        holder = error.holder
+        if error.held_agent is None and error.timed_agent is not None and calendar is not None:
+            holder = calendar.holder(error.timed_agent)
+        return shortage, Check(RESERVED_FOR, "short", str(holder))
 
     def _tier_checks(self, pending: PendingSession, reason: PendingReason) -> Iterator[Check]:
         """A check for each tier that the session may use, with the HyperNodes that are left."""
@@ -206,6 +231,11 @@ class Explainer:
         if error.held_agent is not None:
             room = f"the room for {slots} on {error.held_agent}"
             return Code.RESERVED_FOR_GANG, f"{room} is reserved for a session ahead"
+        if error.timed_agent is not None and self._context.calendar is not None:
+            booked = self._context.calendar.blocks[error.block].booking is not None
+            text = f"the room for {slots} on {error.timed_agent} is {self._context.calendar.sentence(error.block)}"
+            until = "it has no time limit" if pending.session.time_limit_ms is None else "it would not end by then"
+            return Code.BOOKED if booked else Code.RESERVED_FOR_GANG, f"{text}, and {until}"
         if error.by_affinity and shape.affinity is not None:
             if shape.affinity.problem:
                 return Code.TOPOLOGY_IMPOSSIBLE, f"its affinity cannot be met: {shape.affinity.problem}"

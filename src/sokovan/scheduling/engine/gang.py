@@ -27,6 +27,7 @@ from sokovan.scheduling.engine.pending_session import (
 )
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
+from sokovan.scheduling.engine.timing.calendar import Calendar
 from sokovan.scheduling.engine.topology_search import TopologySearch
 from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
 from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal, QueueUsage
@@ -53,6 +54,7 @@ class CycleContext:
     best_effort: BestEffortUsage | None = None  # None if no best-effort kernel waits or runs
     prefer_lower_tier: bool = False  # whether waiting in a low tier is better than starting in a higher one
     custom_plugins: bool = False  # whether a plugin or a custom selector may keep kernels from agents
+    calendar: Calendar | None = None  # None if no session has a time limit and nothing is booked
     _topology: TopologySearch | None = None
 
     @property
@@ -214,11 +216,13 @@ class KernelPlacer:
 
     def _future_agent(self, batch: KernelBatch, kernel: KernelWorkload, agents: range) -> int:
         nominated = batch.nominated
-        if self._nomination_allowed(batch, kernel, agents):
-            room = self._workspace.future[nominated][batch.shape.columns]
-            if (room >= batch.shape.amounts).all():
-                return nominated
+        if self._nomination_allowed(batch, kernel, agents) and self._free_later(batch.shape, nominated):
+            return nominated
         return self._choice.later(batch.shape, agents.start, agents.stop, kernel)
+
+    def _free_later(self, shape: Shape, agent: int) -> bool:
+        """Whether one agent has room for a kernel once everything being released is free."""
+        return bool(shape.future_counts(self._workspace, np.array([agent]))[0])
 
     def _nomination_allowed(self, batch: KernelBatch, kernel: KernelWorkload, agents: range) -> bool:
         """Whether the nominated agent is in range and passes every predicate except room."""
@@ -255,7 +259,7 @@ class KernelPlacer:
     def _room(self, shape: Shape, agent: int) -> int:
         """How many kernels of a shape one agent can take now."""
         row = self._workspace.room[agent].tolist()
-        pairs = shape.pairs_held if self._workspace.held else shape.pairs
+        pairs = shape.pairs_held if self._workspace.held else shape.pairs_now
         return int(max(0, min(row[column] // amount for column, amount in pairs)))
 
     def _allowed_by_queue(self, batch: KernelBatch, kernels: Sequence[KernelWorkload]) -> int:

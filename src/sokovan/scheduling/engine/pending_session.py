@@ -118,6 +118,8 @@ class PendingSession:
     single = False
     excluded_shapes: frozenset[Shape] | None = None  # shapes that an owner's limit excludes from this attempt
     limit_reason: PendingReason | None = None  # why they are excluded
+    loan_s: int | None = None  # within how many seconds it must return what it runs on, if that is lent
+    starts_ms: int | None = None  # by when it starts, if room is held for it from a time on
 
     def __init__(self, session: SessionWorkload, node: QueueNode, batching: BatchingContext) -> None:
         self.session, self.node = session, node
@@ -137,6 +139,11 @@ class PendingSession:
         else:
             self._set_up(batching)
         self.starts = not self.agents
+
+    @property
+    def started(self) -> bool:
+        """Whether kernels of it were placed in this cycle."""
+        return self.placed > 0
 
     @property
     def waiting(self) -> int:

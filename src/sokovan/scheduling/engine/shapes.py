@@ -9,6 +9,7 @@ shape that does not fit.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,8 @@ class FitError(NamedTuple):
     agent that lacks least now, `largest_agent` the one that lacks least even if empty;
     the shortfalls say what each lacks. `held_agent` has the room, but it is reserved for
     the session `holder`. With `by_ports` agents have the room, but not the ports; with
-    `by_affinity` they have both, but affinity excludes them.
+    `by_affinity` they have both, but affinity excludes them. `timed_agent` has the room, but
+    not until the kernel would have ended: it is held from the time of `block` on.
     """
 
     funnel: Funnel
@@ -56,6 +58,8 @@ class FitError(NamedTuple):
     largest_shortfall: ResourceSlot
     by_ports: bool = False
     by_affinity: bool = False
+    timed_agent: str | None = None
+    block: int = 0
 
 
 class ShapeAgents(NamedTuple):
@@ -83,14 +87,16 @@ class Shape:
         self.slots, self.architecture, self.ports, self.affinity = key.slots, key.architecture, key.ports, key.affinity
         self.funnel, self.eligible, self._later = funnel, agents.with_port, agents.eligible
         request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
-        self.both: Ints = np.concatenate((request, request))
-        self.later: Ints = np.concatenate((np.zeros_like(request), request))
+        nothing, blocks = np.zeros_like(request), np.zeros(workspace.blocks * len(request), np.int64)
+        self.both: Ints = np.concatenate((request, request, blocks))
+        self.later: Ints = np.concatenate((nothing, request, blocks))
         # What an evicted kernel releases; its ports rest first.
         self.released: Ints = self.later.copy()
         self.released[[column + workspace.width for column in workspace.port_column.values()]] = 0
         self.columns: Ints = np.flatnonzero(request)
         self.amounts: Ints = request[self.columns]
         self.pairs = list(zip(self.columns.tolist(), self.amounts.tolist(), strict=True))
+        self.pairs_now = self.pairs
         self.pairs_held = [*self.pairs, *((column + workspace.width, amount) for column, amount in self.pairs)]
         # Without the columns that count ports and kernels.
         self.slot_pairs = [pair for pair in self.pairs if pair[0] < workspace.slot_count]
@@ -102,16 +108,55 @@ class Shape:
         self.reachable_total = int(counts[agents.reachable].sum())  # the same, with agents that fail sessions
         self.possible_total = int(counts[agents.possible].sum())  # the same, with agents that accept no work now
         self.size = workspace.size_of(request)
+        # The blocks in which a kernel of this shape still runs, as bits, and the columns that these have.
+        self.blocks = 0
+        self.block_columns: Ints = np.zeros((0, len(self.columns)), np.int64)
+        self._plain, self._timed = self, dict[int, Shape]()
         # Written by agent_choice.KeyedChoice: one key per agent, and how much of the log it has applied.
         self.base: Ints | None = None
         self.keys: Ints | None = None
         self.seen = 0
+
+    def during(self, blocks: int, workspace: Workspace) -> Shape:
+        """The same request by a session that still runs at the times of these blocks."""
+        if blocks == self.blocks:
+            return self
+        if not blocks:
+            return self._plain
+        if blocks not in self._plain._timed:
+            self._plain._timed[blocks] = self._plain._in_blocks(blocks, workspace)
+        return self._plain._timed[blocks]
+
+    def _in_blocks(self, blocks: int, workspace: Workspace) -> Shape:
+        shape, width = copy(self), workspace.width
+        numbers = [number for number in range(workspace.blocks) if blocks >> number & 1]
+        shape.blocks, shape.keys, shape.seen = blocks, None, 0
+        starts = np.array([(2 + number) * width for number in numbers], np.int64)
+        shape.block_columns = starts[:, None] + self.columns
+        shape.both, shape.later, shape.released = self.both.copy(), self.later.copy(), self.released.copy()
+        for start in starts.tolist():
+            shape.both[start : start + width] = shape.later[start : start + width] = self.both[:width]
+            shape.released[start : start + width] = self.released[width : 2 * width]
+        pairs = [(start + column, amount) for start in starts.tolist() for column, amount in self.pairs]
+        shape.pairs_now, shape.pairs_held = [*self.pairs_now, *pairs], [*self.pairs_held, *pairs]
+        return shape
+
+    def in_blocks(self, workspace: Workspace, agents: Ints | slice = slice(None)) -> Flags:
+        """The agents that have room for a kernel at the time of each of its blocks."""
+        room = workspace.room[agents][:, self.block_columns]
+        return np.asarray((room >= self.amounts).all(axis=(1, 2)), bool)
+
+    def _block_counts(self, workspace: Workspace, agents: Ints | slice) -> Ints:
+        room = workspace.room[agents][:, self.block_columns]
+        return np.asarray(np.maximum((room // self.amounts).min(axis=(1, 2)), 0), np.int64)
 
     def fit_counts(self, workspace: Workspace, agents: Ints | slice = slice(None)) -> Ints:
         """How many kernels of this shape each agent could take now."""
         counts = self._counts(workspace.idle[agents])
         if workspace.held:
             counts = np.minimum(counts, self._counts(workspace.future[agents]))
+        if self.blocks:
+            counts = np.minimum(counts, self._block_counts(workspace, agents))
         return np.asarray(np.where(self.allowed(agents), counts, 0), np.int64)
 
     def count_placed(self, agent: int, kernels: int) -> None:
@@ -126,7 +171,10 @@ class Shape:
 
     def future_counts(self, workspace: Workspace, agents: Ints | slice = slice(None)) -> Ints:
         """How many kernels each agent could take once everything being released is free."""
-        return np.asarray(np.where(self.allowed(agents), self._counts(workspace.future[agents]), 0), np.int64)
+        counts = self._counts(workspace.future[agents])
+        if self.blocks:
+            counts = np.minimum(counts, self._block_counts(workspace, agents))
+        return np.asarray(np.where(self.allowed(agents), counts, 0), np.int64)
 
     def counts_with(self, workspace: Workspace, agents: Ints | slice, more: Ints) -> Ints:
         """How many kernels each agent could take later with so much more room."""
@@ -154,7 +202,18 @@ class Shape:
             and bool(((free[:, self.columns] >= self.amounts).all(axis=1) & self.eligible).any())
         )
         lacks = (best, shortfall, largest, largest_shortfall)
-        return FitError(funnel, int(counts.sum()), held_agent, holder, *lacks, by_ports, by_affinity)
+        timed = self._held_later(workspace, free) if self.blocks and not fits else (None, 0)
+        return FitError(funnel, int(counts.sum()), held_agent, holder, *lacks, by_ports, by_affinity, *timed)
+
+    def _held_later(self, workspace: Workspace, free: Ints) -> tuple[str | None, int]:
+        """The first agent with room for a kernel that is held before it would end, and the block."""
+        room = np.flatnonzero((free[:, self.columns] >= self.amounts).all(axis=1) & self.allowed())
+        if not len(room):
+            return None, 0
+        agent = int(room[workspace.id_rank[room].argmin()])
+        short = (workspace.room[agent][self.block_columns] < self.amounts).any(axis=1)
+        number = int(self.block_columns[int(short.argmax()), 0]) // workspace.width - 2
+        return workspace.ids[agent], number
 
     def _held_room(self, workspace: Workspace, counts: Ints) -> tuple[str | None, str]:
         """The first agent with idle room for a kernel that is reserved for another session, and that session."""

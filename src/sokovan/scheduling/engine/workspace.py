@@ -9,7 +9,8 @@ what is idle now, and what will be idle once everything being released is free
 port that is requested in the cycle (a fixed one is there once, any port as often as the
 agent's range has free ones), so that ports are slots like any other; ports that are being
 released rest first, and are not in FutureIdle. The last column counts kernels; before it is
-one for kernels without slots (best-effort ones), if there are any.
+one for kernels without slots (best-effort ones), if there are any. After these two halves a
+row has one block for each time at which room is held (see `timing`): what will be free then.
 
 Amounts are exact. Occupancy and size are fixed point with `ONE` for 1, rounded
 down, so that they are equal on every machine.
@@ -38,6 +39,8 @@ ONE = 1 << ONE_BITS
 # A product with ONE must stay inside 63 bits; larger columns are shifted before they are compared as shares.
 _SHARE_BITS = 42
 NO_LIMIT = 1 << 40
+# The room of a block in which nothing is held.
+UNBOUNDED = 1 << 61
 
 
 class BestEffortCounts(NamedTuple):
@@ -74,6 +77,7 @@ class Workspace:
         self._best_effort = best_effort
         self.width = self.slot_count + len(self.ports) + (1 if best_effort is None else 2)
         self._now_ms = now_ms
+        self.blocks = 0
         self.capacity = self._capacity()
         self.room = self._room()
         accepting: Flags = np.array([agent.status in SCHEDULABLE for agent in self.agents], bool)
@@ -102,7 +106,12 @@ class Workspace:
     @property
     def future(self) -> Ints:
         """Free amounts once everything being released is free, less reservations."""
-        return self.room[:, self.width :]
+        return self.room[:, self.width : 2 * self.width]
+
+    def add_blocks(self, count: int) -> None:
+        """Make room for so many blocks; before any shape is made."""
+        self.blocks = count
+        self.room = np.hstack((self.room, np.full((len(self.ids), count * self.width), UNBOUNDED, np.int64)))
 
     def row_of(
         self, slots: ResourceSlot, *, kernels: int = 1, ports: Sequence[int] = (), best_effort: int | None = None

@@ -44,7 +44,9 @@ class RevisionBody(StrictBody):
 
     `command` is for the engine `custom`; `arguments` are appended to the command of any
     engine. `size` is the number of kernels of a replica. `concurrency_max` is the number of
-    requests that a replica takes at once; by default that of its engine.
+    requests that a replica takes at once; by default that of its engine. `secrets` are
+    variables whose values are stored encrypted and never shown: a view has null for each, and
+    null in an update keeps the value that the current revision has.
     """
 
     engine: str
@@ -56,6 +58,7 @@ class RevisionBody(StrictBody):
     size: int = 1
     mounts: list[MountBody] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str | None] = field(default_factory=dict, repr=False)
     probe: ProbeBody | None = None
     startup_timeout: int | str = 1_800
     drain_timeout: int | str = 300

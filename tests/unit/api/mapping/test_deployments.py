@@ -63,6 +63,7 @@ WHOLE = RevisionBody(
     size=2,
     mounts=[MountBody(source="/data", target="/m")],
     environment={"A": "b"},
+    secrets={"TOKEN": None},
     probe=ProbeBody(path="/up", timeout_ms=900),
     startup_timeout=60,
     drain_timeout=0,

@@ -72,7 +72,7 @@ def test_evictions_are_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_profile_with_an_unknown_plugin_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(written(tmp_path, "scenario: s\nprofile: {sequencer: nope}\n")) == 2
-    assert "known are drf, fair-share, fifo, lifo" in capsys.readouterr().err
+    assert "known are deadline, drf, fair-share, fifo, lifo, multifactor" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("row", MALFORMED, ids=lambda row: row.what)

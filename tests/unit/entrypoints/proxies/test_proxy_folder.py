@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, holder_of
+from sokovan.entrypoints.proxies.folder_lock import holder_of
+from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse
 from sokovan.proxy.accounts.token_counts import TokenCount
 
 

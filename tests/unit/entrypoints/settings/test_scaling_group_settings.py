@@ -10,7 +10,7 @@ import pytest
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.entrypoints.settings.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.settings.setting_kinds import SettingProblem
-from sokovan.scheduling.profile import EVICTING_ACTIONS, EVICTION_OPTIONS, SchedulingProfile, profile_of
+from sokovan.scheduling.profile import EVICTION_OPTIONS, SchedulingProfile, profile_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
 
@@ -82,7 +82,10 @@ def test_an_option_that_is_wrong_is_named(given: dict[str, object], problem: str
         ("x", ": 'x' must be a table"),
         ({"sheduler": "drf"}, ".sheduler: is not known; did you mean scheduler?"),
         ({"scheduler": 4}, ".scheduler: 4 must be a text"),
-        ({"scheduler": "fifoo"}, ".scheduler: there is no sequencer 'fifoo'; known are drf, fair-share, fifo, lifo"),
+        (
+            {"scheduler": "fifoo"},
+            ".scheduler: there is no sequencer 'fifoo'; known are deadline, drf, fair-share, fifo, lifo, multifactor",
+        ),
         ({"scheduler_opts": 1}, ".scheduler_opts: 1 must be a table"),
         ({"known_slots": "cpu"}, ".known_slots: 'cpu' must be a list of slot names"),
         ({"known_slots": ["cpu", 3]}, ".known_slots[1]: 3 must be a text"),
@@ -98,10 +101,15 @@ def test_a_key_of_a_group_that_is_wrong_is_named(given: object, problem: str) ->
     assert found.startswith(f"scaling_groups.gpu{problem}")
 
 
-@pytest.mark.parametrize("action", EVICTING_ACTIONS)
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
 def test_a_group_may_name_actions_that_evict(action: str) -> None:
     groups, problems = groups_of({"default": {"scheduler_opts": {"actions": ["allocate", action]}}})
     assert (problems, profile_of(groups["default"]).actions) == ([], ("allocate", action))
+
+
+def test_an_action_that_moves_sessions_is_refused_here_and_not_in_the_cycle() -> None:
+    _, [problem] = groups_of({"default": {"scheduler_opts": {"actions": ["consolidate"]}}})
+    assert problem.startswith("scaling_groups.default.scheduler_opts.actions: 'consolidate' cannot be run")
 
 
 def test_a_missing_plugin_is_reported_with_other_problems() -> None:
@@ -148,7 +156,7 @@ def test_a_plugin_that_cannot_be_made_is_named_with_its_reason() -> None:
 def test_the_tables_name_every_field_of_a_group_and_of_a_profile() -> None:
     assert set(GROUP_KEYS) == {one.name for one in fields(ScalingGroup)} - {"name"}
     profile = {one.name for one in fields(SchedulingProfile)} - {"sequencer", "selector", "eviction_options"}
-    assert set(OPTIONS) == profile | {"agent_selector", *EVICTION_OPTIONS}
+    assert set(OPTIONS) == profile | {"agent_selector", *EVICTION_OPTIONS} - {"move_cost_max", "restart_cost"}
 
 
 def test_the_tables_say_the_defaults_that_hold() -> None:

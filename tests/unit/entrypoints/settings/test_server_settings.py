@@ -13,6 +13,8 @@ from sokovan.entrypoints.settings.server_settings import InvalidSettings, Server
 from sokovan.entrypoints.settings.setting_sections import SECTIONS
 from sokovan.scheduling.registry import BUILT_IN
 
+SEQUENCERS = ("deadline", "drf", "fair-share", "fifo", "lifo", "multifactor")
+
 
 def test_an_empty_configuration_is_all_defaults() -> None:
     settings = settings_of({}, BUILT_IN)
@@ -63,7 +65,7 @@ def test_every_problem_is_listed_with_its_full_path() -> None:
         "8 settings cannot be used:",
         "  schedular: is not known; did you mean scheduler?",
         "  scaling_groups.default.scheduler_opts.queue_policy: 'x' is not known; known are capacity, proportion",
-        "  scaling_groups.default.scheduler: there is no sequencer 'fifoo'; known are drf, fair-share, fifo, lifo",
+        f"  scaling_groups.default.scheduler: there is no sequencer 'fifoo'; known are {', '.join(SEQUENCERS)}",
         "  scheduler.short_cycle_ms: '20' must be a whole number",
         "  scheduler.batch_max: 0 must be from 1 to 100000",
         "  scheduler.shortcycle_ms: is not known; did you mean short_cycle_ms?",

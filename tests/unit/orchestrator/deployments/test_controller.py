@@ -31,7 +31,9 @@ STRANGER = Caller(Owner("stranger", OWNER.group, OWNER.domain, AccessKey("other"
 def controller_of(cluster: ServedCluster) -> DeploymentController:
     requests = ReplicaRequests(define_plainly)
     ids = SortableIds(cluster.clock)
-    return DeploymentController(cluster.store, cluster.controller, requests, hints=cluster.hints, ids=ids)
+    return DeploymentController(
+        cluster.store, cluster.controller, requests, hints=cluster.hints, ids=ids, secrets=cluster.stored.secrets
+    )
 
 
 def wanted(**options: Any) -> DeploymentSpec:
@@ -75,6 +77,7 @@ async def test_what_no_replica_could_be_made_of_is_refused_at_once() -> None:
             ReplicaRequests(refuse),
             hints=cluster.hints,
             ids=SortableIds(cluster.clock),
+            secrets=cluster.stored.secrets,
         )
         with pytest.raises(UnknownEngine, match="did you mean vllm"):
             await other.create(wanted(), revision_of(variant="vlm"), CALLER)

@@ -56,7 +56,7 @@ class Confinement:
 
     def in_words(self) -> str:
         """A description for people: what isolates a kernel here, and what does not."""
-        return f"{self.sandbox.in_words()}; {limits_in_words(self.hierarchies)}"
+        return f"{self.sandbox.in_words()}; {limits_in_words(self.hierarchies, accounts=self.accounts is not None)}"
 
     def labels(self) -> dict[str, str]:
         """The same as agent labels, with values for programs."""

@@ -28,8 +28,13 @@ class KernelLimits:
     rlimits: tuple[tuple[int, int, int], ...] = ()
 
 
-def set_limits(launch: CreateKernel, hierarchies: Hierarchies, *, name: str) -> KernelLimits:
-    """Create the control groups of a kernel with its limits; raises RuntimeFailure."""
+def set_limits(
+    launch: CreateKernel, hierarchies: Hierarchies, *, name: str, account: int | None = None
+) -> KernelLimits:
+    """Create the control groups of a kernel with its limits; raises RuntimeFailure.
+
+    `account` is the number under which it runs, if not that of the agent.
+    """
     folders = hierarchies.folders(name)
     try:
         hierarchies.make(name)
@@ -38,7 +43,7 @@ def set_limits(launch: CreateKernel, hierarchies: Hierarchies, *, name: str) -> 
     except OSError as error:
         ControlGroups(hierarchies.version, folders).remove()
         raise RuntimeFailure(f"the limits of {launch.kernel_id} cannot be set: {error}") from error
-    return KernelLimits(hierarchies.version, folders, rlimits_for(launch, hierarchies))
+    return KernelLimits(hierarchies.version, folders, rlimits_for(launch, hierarchies, account))
 
 
 def _settings(launch: CreateKernel, version: int, folders: dict[str, str]) -> list[tuple[Path, str]]:
@@ -74,16 +79,19 @@ def _set(file: Path, text: str) -> None:
         file.write_text(text)
 
 
-def rlimits_for(launch: CreateKernel, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
+def rlimits_for(
+    launch: CreateKernel, hierarchies: Hierarchies, account: int | None = None
+) -> tuple[tuple[int, int, int], ...]:
     """Limits per process: general ones, and those without a control group."""
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX, MARK_LIMIT: 0}
     memory = launch.slots.get("mem", 0)
     if memory > 0 and "memory" not in hierarchies.controllers:
         # Not RLIMIT_AS: accelerator libraries reserve far more address space than they use.
         limits[resource.RLIMIT_DATA] = memory
-    if "pids" not in hierarchies.controllers and os.geteuid() != 0:
+    number = os.geteuid() if account is None else account
+    if "pids" not in hierarchies.controllers and number != 0:
         # It counts the threads of the whole account, and does not apply to root.
-        limits[resource.RLIMIT_NPROC] = launch.processes_max + _own_thread_count()
+        limits[resource.RLIMIT_NPROC] = launch.processes_max + _thread_count(number)
     return tuple((kind, limit, limit) for kind, limit in _capped(limits).items())
 
 
@@ -95,22 +103,25 @@ def _capped(limits: dict[int, int]) -> dict[int, int]:
     }
 
 
-def _own_thread_count() -> int:
-    own = 0
+def _thread_count(account: int) -> int:
+    found = 0
     for process in all_processes():
         with contextlib.suppress(OSError):
-            own += process.threads if Path(f"/proc/{process.pid}").stat().st_uid == os.geteuid() else 0
-    return own
+            found += process.threads if Path(f"/proc/{process.pid}").stat().st_uid == account else 0
+    return found
 
 
-def limits_in_words(hierarchies: Hierarchies) -> str:
-    """A description of what limits a kernel on this machine, and what does not."""
+def limits_in_words(hierarchies: Hierarchies, *, accounts: bool = False) -> str:
+    """A description of what limits a kernel on this machine, and what does not.
+
+    With `accounts`, each user has an account on it.
+    """
     held = hierarchies.controllers
     parts = [f"limits by cgroup v{hierarchies.version}: {', '.join(held)}"] if held else ["no cgroup is writable"]
     if "memory" not in held:
         parts.append("memory by rlimit, per process")
     if "pids" not in held:
-        is_root = os.geteuid() == 0
+        is_root = os.geteuid() == 0 and not accounts
         parts.append("processes not limited (the agent is root)" if is_root else "processes by rlimit, per account")
     if "cpu" not in held:
         parts.append("cpu not limited")

@@ -52,6 +52,8 @@ BUNDLED_DIGESTS = frozenset(
 )
 # Older ones let a kernel type into the terminal of the agent (CVE-2017-5226), or become root (CVE-2020-5291).
 VERSION_MIN = (0, 4, 1)
+# The size of folders in memory of a kernel that requests none.
+MEMORY_FOLDER_LEAST = 64 << 20
 _PROBE_LIMIT_S = 10.0
 
 
@@ -88,12 +90,14 @@ class Sandbox:
         A number stands for the folder at this place of `folders_of`: the shim opens it. With
         an account the shim adds its user namespaces.
         """
+        sized = _sizes_memory_folders(self.program)
         # A working directory above a hidden folder is bound first, and the hidden folder hidden in it.
         bound_workdir = self._bound(launch, 0, launch.workdir) if launch.workdir.startswith("/") else []
         return [
             *_namespaces(user=self.user_namespace and not has_account),
             *(["--unshare-net"] if launch.isolated_network else []),
             *_system(),
+            *_memory_folders(launch.slots.get("mem", 0) if sized else None),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
             *([] if _is_above(launch.workdir, self.hidden) else bound_workdir),
@@ -103,6 +107,7 @@ class Sandbox:
             *_devices(launch),
             *self._mounts(launch),
             *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],
+            *(["--remount-ro", "/dev"] if sized else []),
             *["--chdir", folder, "--clearenv"],
         ]
 
@@ -203,6 +208,12 @@ def _said(program: str, option: str) -> bytes:
 
 
 @lru_cache
+def _sizes_memory_folders(program: str) -> bool:
+    """Whether it can limit the size of folders in memory, since 0.6."""
+    return b"--size " in _said(program, "--help")
+
+
+@lru_cache
 def _binds_descriptors(program: str) -> bool:
     """Whether it has the option, since 0.10; it says so in its help."""
     return b"--ro-bind-fd" in _said(program, "--help")
@@ -297,7 +308,18 @@ def _system() -> list[str]:
         # Links are resolved: resolv.conf and localtime are often links out of /etc.
         options += ["--ro-bind", os.path.realpath(file), file] if Path(file).exists() else []
     options += ["--proc", "/proc", *_sealed()]
-    return [*options, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  # private to the sandbox
+    return [*options, "--dev", "/dev"]
+
+
+def _memory_folders(size: int | None) -> list[str]:
+    """Private folders in memory, each at most as large as the memory of the kernel.
+
+    Files in them are memory of no process: no rlimit counts them.
+    """
+    limit = [] if size is None else ["--size", str(size or MEMORY_FOLDER_LEAST)]
+    shared = [] if size is None else ["/dev/shm"]  # noqa: S108  # private to the sandbox
+    places = ["/tmp", "/var/tmp", *shared]  # noqa: S108  # private to the sandbox
+    return [part for place in places for part in (*limit, "--tmpfs", place)]
 
 
 def _sealed() -> list[str]:

@@ -135,16 +135,22 @@ class Starter:
         try:
             place = self.layout.kernels / name
             OutputFolders(self.layout).prepare(launch, name)
+            account = self.confinement.account_of(launch, closing)
             plan = plan_of(
                 launch,
                 place,
                 sandbox=self.confinement.sandbox,
                 images=self.images,
                 marks=marks,
-                account=self.confinement.account_of(launch, closing),
+                account=account,
             )
             plan["lock"] = lock
-            limits = set_limits(launch, self.confinement.hierarchies, name=f"{marks[RUNTIME]}-{name}")
+            limits = set_limits(
+                launch,
+                self.confinement.hierarchies,
+                name=f"{marks[RUNTIME]}-{name}",
+                account=None if account is None else account.number,
+            )
             plan["groups"] = {"version": limits.version, "folders": limits.folders}
             plan["rlimits"] = limits.rlimits
             record = self._record(launch, limits, plan["folder"])

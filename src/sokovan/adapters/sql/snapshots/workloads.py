@@ -15,7 +15,7 @@ from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.constraints.taint import Toleration
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.lifecycle.eviction import waits_until_ms
+from sokovan.domain.lifecycle.eviction import recent
 from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
@@ -52,7 +52,6 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
     avoid = tuple((one.agent_id, one.avoid_until_ms) for one in failed) if elsewhere else ()
     # Without another agent to go to at once, the next attempt is later.
     later = () if elsewhere else tuple(one.avoid_until_ms for one in failed)
-    evicted_until = waits_until_ms(evictions_of(row.evictions))
     # The first kernels that are placed lease the port where all meet.
     placed = any(kernel.status in _HOLDING for kernel in kernels)
     meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
@@ -82,13 +81,14 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         dependencies=tuple(SessionId(one) for one in (*spec["dependencies"], *spec.get("array_dependencies", ()))),
         array=row.array_id or "",
         array_limit=None if row.array_id is None else spec["array"]["at_once"],
-        starts_at_ms=max((*later, evicted_until, spec["starts_at_ms"] or 0)) or None,
-        # One that starts is protected until it runs.
-        preemptible=spec["preemptible"] and row.status not in _STARTING,
+        starts_at_ms=max((*later, spec["starts_at_ms"] or 0)) or None,
+        preemptible=spec["preemptible"],
         preemption=Preemption(spec["preemption"]),
         gates=tuple(spec.get("gates", ())),
         running_since_ms=row.since_ms if row.status == SessionStatus.RUNNING.value else None,
         checkpoint_ms=row.checkpoint_ms,
+        starting=row.status in _STARTING,
+        evictions_ms=tuple(one.at_ms for one in recent(evictions_of(row.evictions))),
     )
 
 

@@ -91,7 +91,10 @@ class DeploymentRoutes:
         body, caller = body_of(request, DeploymentBody), principal_of(request.scope).caller
         owner = replace(caller.owner, group=body.group or caller.owner.group)
         spec = deployment_spec(body, NEW, owner, queue=DEFAULT_QUEUE)
-        created = await self._controller.create(spec, revision_spec(body.revision), caller, key=idempotency_key)
+        revision = revision_spec(body.revision)
+        created = await self._controller.create(
+            spec, revision, caller, key=idempotency_key, secrets=body.revision.secrets
+        )
         view = await self._store.read(lambda unit: self._views.of(unit, created.deployment))
         headers = {"Location": f"/api/v1/deployments/{view.id}"}
         return json_response(view, status=201 if created.fresh else 200, headers=headers)

@@ -47,7 +47,7 @@ class RolloutRoutes:
         body, caller = body_of(request, UpdateBody), principal_of(request.scope).caller
         deployment_id, revision = await self._id(request, ref), revision_spec(body.revision)
         policy = None if body.rollout is None else rollout_policy(body.rollout)
-        await self._controller.update(deployment_id, revision, caller, rollout=policy)
+        await self._controller.update(deployment_id, revision, caller, rollout=policy, secrets=body.revision.secrets)
         return json_response(await self._views.read(self._store, request, deployment_id), status=202)
 
     async def promote(self, request: Request, ref: Ref) -> Response:

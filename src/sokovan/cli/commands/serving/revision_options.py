@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from sokovan.cli.commands.options import name_values
-from sokovan.cli.commands.sessions.session_options import read_text_file
+from sokovan.cli.commands.sessions.session_options import SecretValues, read_text_file
 from sokovan.sdk.session_request import read_mount, session_body
 from sokovan.wire.api.deployments import ProbeBody, RevisionBody
 from sokovan.wire.api.sessions import MountBody, SessionBody
@@ -42,6 +42,10 @@ class RevisionFlags:
         tuple[str, ...],
         Parameter(name=["--env", "-e"], negative=(), help="Environment variable: NAME=VALUE. Repeatable."),
     ] = ()
+    secrets: Annotated[
+        tuple[str, ...],
+        Parameter(name="--secret-env", negative=(), help="Secret variable: NAME (value from here) or NAME=VALUE."),
+    ] = ()
     mounts: Annotated[
         tuple[str, ...],
         Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET (read-only) or SOURCE:TARGET:rw."),
@@ -64,7 +68,8 @@ class RevisionFlags:
             chosen["model"] = model
         if words:
             chosen["command" if engine == CUSTOM else "arguments"] = list(words)
-        found = self._with_local_model(client, self._with_request(client, replace(found, **chosen)))
+        found = self._with_secrets(self._with_request(client, replace(found, **chosen)))
+        found = self._with_local_model(client, found)
         if self.health_path is None:
             return found
         return replace(found, probe=replace(found.probe or ProbeBody(), path=self.health_path))
@@ -76,6 +81,11 @@ class RevisionFlags:
             "drain_timeout": self.drain_timeout,
         }
         return {name: value for name, value in given.items() if value is not None}
+
+    def _with_secrets(self, found: RevisionBody) -> RevisionBody:
+        """Others keep their values. Raises InvalidSetting."""
+        given = SecretValues("--secret-env", "HF_TOKEN=...").read(self.secrets)
+        return replace(found, secrets={**found.secrets, **given})
 
     def _with_request(self, client: Client, found: RevisionBody) -> RevisionBody:
         """Resources, variables, mounts and image, read as those of sessions are."""
@@ -139,4 +149,10 @@ def revision_facts(revision: RevisionBody) -> Mapping[str, str]:
     """The facts of a revision that a listing shows."""
     resources = " ".join(f"{name}={amount}" for name, amount in sorted(revision.resources.items()))
     words = " ".join([*revision.command, *revision.arguments])
-    return {"engine": revision.engine, "model": revision.model, "resources": resources, "arguments": words}
+    return {
+        "engine": revision.engine,
+        "model": revision.model,
+        "resources": resources,
+        "arguments": words,
+        "secrets": " ".join(sorted(revision.secrets)),
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sokovan.domain.errors import Conflict, InvalidInput, ObjectNotFound
 from sokovan.domain.ids import ReplicaId
@@ -16,10 +16,12 @@ from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply, end, observed
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.orchestrator.deployments.replica_targets import active, counted, free_ordinals, leaving, wanted_replicas
+from sokovan.orchestrator.deployments.revision_secrets import RevisionSecrets
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.ports.environment import IdSource
+from sokovan.ports.secrets import SecretBox, SecretsUnreadable
 from sokovan.ports.storage import UnitOfWork
 
 CRASH_LOOP, SCALED_DOWN, REFUSED = "crash-loop", "not-wanted", "session-refused"
@@ -29,12 +31,16 @@ CREATED_MAX = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDependencies:
-    """The source of sessions, definitions, ids and secrets of replicas."""
+    """The source of sessions, definitions, ids and secrets of replicas.
+
+    `secrets` makes the key of a replica, `box` opens the secret variables of its revision.
+    """
 
     controller: SchedulingController
     requests: ReplicaRequests
     ids: IdSource
     secrets: Callable[[], str]
+    box: SecretBox
 
 
 class ReplicaHandler:
@@ -45,6 +51,7 @@ class ReplicaHandler:
     def __init__(self, writer: ServingWriter, dependencies: ReplicaDependencies) -> None:
         self._writer, self._controller, self._requests = writer, dependencies.controller, dependencies.requests
         self._ids, self._secrets = dependencies.ids, dependencies.secrets
+        self._revision_secrets = RevisionSecrets(dependencies.box)
 
     async def handle(self, cycle: ServingState) -> bool:
         """Converge all deployments by one step."""
@@ -114,8 +121,9 @@ class ReplicaHandler:
         try:
             caller = await self._writer.read(lambda unit: _caller(unit, deployment))
             request = self._requests.request(spec, revision, replica.place, replica.secret)
-            session = await self._controller.enqueue(request, caller, key=replica.place.key)
-        except (InvalidInput, Conflict, ObjectNotFound) as error:
+            given = replace(request, secrets=self._revision_secrets.opened(revision, spec.owner))
+            session = await self._controller.enqueue(given, caller, key=replica.place.key)
+        except (InvalidInput, Conflict, ObjectNotFound, SecretsUnreadable) as error:
             move = ReplicaMove(ReplicaTrigger.REFUSED, REFUSED, f"{error.message} [{error.code}]")
             return await apply(self._writer, replica, move)
         change = self._writer.change("enqueued", session.spec.name)

@@ -107,6 +107,7 @@ def spec_size(query: IntakeQuery) -> Iterator[Problem]:
         problem = f"{size} bytes of commands, variables and labels over all kernels are more than {SPEC_BYTES_MAX}"
         yield Problem("environment", problem)
     array = query.request.array
+    size += _bytes_of(query.request.secrets)  # each session of an array has its own copy
     if array is not None and size * array.size > ARRAY_BYTES_MAX:
         problem = f"{size} bytes of commands, variables and labels in {array.size} sessions are more than"
         yield Problem("array", f"{problem} {ARRAY_BYTES_MAX}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -122,6 +122,10 @@ class Preparer:
             kernel_disk_max=disk_limit(query),
         )
 
+    def copied(self, spec: SessionSpec) -> SessionSpec:
+        """A session equal to another one but for its generated name and its ids."""
+        return self._copied(spec, name=self._names())
+
     def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:
         """The sessions of an array, equal to the first but for index and ids."""
         yield first
@@ -129,13 +133,15 @@ class Preparer:
             return
         for index in indexes[1:]:
             member = replace(first.array, index=index)
-            yield replace(
-                first,
-                name=member.named(first.array_name),
-                session_id=SessionId(self._ids.new("s")),
-                kernels=tuple(replace(one, kernel_id=KernelId(self._ids.new("k"))) for one in first.kernels),
-                array=member,
-            )
+            yield self._copied(first, name=member.named(first.array_name), array=member)
+
+    def _copied(self, spec: SessionSpec, **changes: Any) -> SessionSpec:
+        return replace(
+            spec,
+            session_id=SessionId(self._ids.new("s")),
+            kernels=tuple(replace(one, kernel_id=KernelId(self._ids.new("k"))) for one in spec.kernels),
+            **changes,
+        )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:
         group, image = resolved_group.group, resolved_group.image

@@ -19,6 +19,7 @@ from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer
 from sokovan.orchestrator.sessions.intake.validation_context import (
     Dependencies,
+    IntakeContext,
     IntakeContextReader,
     IntakeQuery,
     PendingLimit,
@@ -61,6 +62,40 @@ class _Entry(NamedTuple):
     pools: Pools
     dependencies: Dependencies
 
+    def is_like(self, other: _Entry) -> bool:
+        """Whether this request becomes the same session as another, but for name and ids."""
+        unnamed = not (self.request.name or self.request.depends_on)
+        return unnamed and (self.pools is other.pools, self.caller, self.request) == (True, other.caller, other.request)
+
+
+class _BatchPreparer:
+    """Prepares the requests of one transaction.
+
+    A sweep is many equal requests: those after the first are copies of its session.
+    """
+
+    def __init__(self, preparer: Preparer, pending: PendingLimit, unit: UnitOfWork) -> None:
+        self._preparer, self._pending, self._reader = preparer, pending, IntakeContextReader(unit)
+        self._last: tuple[_Entry, IntakeContext, PreparedSession] | None = None
+
+    async def prepared(self, entry: _Entry, *, count: int = 0) -> PreparedSession:
+        """The session of a request, of which `count` are to be stored. Raises InvalidRequest."""
+        context, prepared = await self._prepared(entry)
+        if count:
+            problem = await self._pending.admit(self._reader, entry.caller.owner.user, context.policies, count)
+            if problem:
+                raise TooManyPending([Problem("array" if count > 1 else "session", problem)])
+        return prepared
+
+    async def _prepared(self, entry: _Entry) -> tuple[IntakeContext, PreparedSession]:
+        if self._last is not None and entry.is_like(self._last[0]):
+            _, context, first = self._last
+            return context, first._replace(spec=self._preparer.copied(first.spec))
+        context = await self._reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
+        prepared = self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
+        self._last = entry, context, prepared
+        return context, prepared
+
 
 class Submissions:
     """Stores requested sessions; concurrent requests share a transaction."""
@@ -80,7 +115,7 @@ class Submissions:
     async def prepared(self, request: SessionRequest, caller: Caller) -> PreparedSession:
         """The session that a request would create; stores nothing. Raises InvalidRequest."""
         entry = await self._entry(request, caller)
-        return await self._store.read(lambda unit: self._prepared(IntakeContextReader(unit), entry))
+        return await self._store.read(lambda unit: self._batch(unit).prepared(entry))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
         """Store the requested session, or those of an array; gives the first.
@@ -137,12 +172,12 @@ class Submissions:
 
     async def _submit_batch(self, unit: UnitOfWork, entries: Sequence[_Entry]) -> Sequence[Submission | Exception]:
         """Validate, store and audit a batch; one failure does not affect the others."""
-        reader = IntakeContextReader(unit)
+        batch = self._batch(unit)
         outcomes: dict[int, Submission | Exception] = {}
         fresh: dict[int, NewSession] = {}
         for index, entry in enumerate(entries):
             try:
-                prepared = await self._prepared(reader, entry, count=1)
+                prepared = await batch.prepared(entry, count=1)
             except InvalidRequest as refused:
                 outcomes[index] = await _earlier(unit, entry.once, refused)
             else:
@@ -170,7 +205,7 @@ class Submissions:
         earlier = None if entry.once is None else await unit.sessions.requested(entry.once)
         if earlier is not None:
             return Submission(earlier, fresh=False)
-        prepared = await self._prepared(IntakeContextReader(unit), entry, count=array.size)
+        prepared = await self._batch(unit).prepared(entry, count=array.size)
         record, change, sealed = array_record(prepared.spec, array), _by(prepared), self._sealed(entry)
         await unit.arrays.add(record)
         new = [
@@ -208,15 +243,8 @@ class Submissions:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
         return _Entry(request, caller, once, pools, found)
 
-    async def _prepared(self, reader: IntakeContextReader, entry: _Entry, *, count: int = 0) -> PreparedSession:
-        """The session of a request, of which `count` are to be stored."""
-        context = await reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
-        prepared = self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
-        if count:
-            problem = await self._pending.admit(reader, entry.caller.owner.user, context.policies, count)
-            if problem:
-                raise TooManyPending([Problem("array" if count > 1 else "session", problem)])
-        return prepared
+    def _batch(self, unit: UnitOfWork) -> _BatchPreparer:
+        return _BatchPreparer(self._preparer, self._pending, unit)
 
     async def _store_new(
         self, unit: UnitOfWork, fresh: Mapping[int, NewSession], unnamed: Collection[int]

@@ -1,4 +1,4 @@
-"""The actions *preempt* and *reclaim*: starving sessions take room from others.
+"""The actions *preempt*, *reclaim* and *consolidate*: room for starving sessions.
 
 Takes pending sessions. Gives evictions and reservations in an AllocateOutcome. A session
 starves if it is below its minimum and lacks nothing but room, or its queue's limit.
@@ -10,12 +10,14 @@ session gets a reason with the number of kernels that each rule protects.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Preemption
 from sokovan.scheduling.engine.allocate import AllocateOutcome
-from sokovan.scheduling.engine.evictions.rules import EvictionOptions, EvictionRules, Protected
+from sokovan.scheduling.engine.evictions.moves import MoveTrial, has_scattered_room, move_cost
+from sokovan.scheduling.engine.evictions.owner_budget import OwnerBudget
+from sokovan.scheduling.engine.evictions.rules import CONSOLIDATE, EvictionOptions, EvictionRules, Protected
 from sokovan.scheduling.engine.evictions.search import VictimSearch, VictimSet
 from sokovan.scheduling.engine.evictions.seats import SeatCounter
 from sokovan.scheduling.engine.evictions.taker import Taker
@@ -46,12 +48,16 @@ class Evictions:
         self._pending: dict[str, PendingSession] = {}
         self._refusals: dict[Memo, tuple[int, Protected]] = {}
         self._evicted: set[str] = set()
+        # Takers of an earlier cycle have their victims until their reservation is redeemed or broken.
+        self._holding = {one.session_id for one in snapshot.reservations if one.starts_ms is None}
+        self._budget = OwnerBudget(snapshot, options.owner_budget)
 
     def run(self, action: str, sessions: Sequence[PendingSession], new_queue: Callable[[], WaitingSessions]) -> None:
         """Serve the starving sessions of all queues."""
         starving = [pending for pending in sessions if self._starves(pending)]
         if not starving:
             return
+        serve_one = self._consolidate if action == CONSOLIDATE else partial(self._serve, action)
         self._pending = {pending.session.session_id: pending for pending in sessions}
         for pending in sessions:
             if pending.placed or pending.reserved:
@@ -61,7 +67,7 @@ class Evictions:
             del node
             pending = waiting.pop()
             if pending is not None:
-                self._serve(action, pending)
+                serve_one(pending)
             return pending is not None
 
         serve_by_queue(self._context.queue_usage, starving, new_queue, serve)
@@ -69,7 +75,8 @@ class Evictions:
     @cached_property
     def _table(self) -> VictimTable:
         assumed_s, queue_usage = self._options.assumed_checkpoint, self._context.queue_usage
-        return VictimTable(self._snapshot, self._engine.shapes, queue_usage, assumed_s=assumed_s)
+        calendar = self._context.calendar
+        return VictimTable(self._snapshot, self._engine.shapes, queue_usage, assumed_s=assumed_s, calendar=calendar)
 
     @cached_property
     def _trial(self) -> EvictionTrial:
@@ -77,6 +84,8 @@ class Evictions:
 
     def _starves(self, pending: PendingSession) -> bool:
         if pending.placed or pending.reserved or pending.session.preemption is not Preemption.ALWAYS:
+            return False
+        if pending.session.session_id in self._holding:
             return False
         if pending.reason is not None and pending.reason.code not in _STARVING:
             return False
@@ -88,6 +97,13 @@ class Evictions:
         """Take victims for one session, or give it a reason."""
         if pending.session.session_id in self._evicted:
             return
+        calendar = self._context.calendar
+        hold = None if calendar is None else calendar.release(str(pending.session.session_id))
+        self._serve_without_hold(action, pending)
+        if calendar is not None and not pending.reserved:
+            calendar.take_back(hold)
+
+    def _serve_without_hold(self, action: str, pending: PendingSession) -> None:
         memo = self._memo(action, pending)
         known = self._refusals.get(memo) if memo is not None else None
         if known is not None and pending.session.priority <= known[0]:
@@ -104,12 +120,11 @@ class Evictions:
 
     def _take(self, action: str, pending: PendingSession, memo: Memo | None) -> None:
         options, queue_usage = self._options, self._context.queue_usage
-        rules = EvictionRules(action, pending, self._table, queue_usage, levels=options.ancestor_reclaim_level)
-        found = None
-        if rules.may_take() and len(rules.candidates):
-            seats = SeatCounter(self._context, pending, rules, self._table)
-            taker = Taker(rules, self._table, seats, lambda rows: self._trial.fits(pending, rows))
-            found = VictimSearch(taker).best()
+        rules = EvictionRules(
+            action, pending, self._table, queue_usage,
+            levels=options.ancestor_reclaim_level, cooling=self._cooling(pending),
+        )  # fmt: skip
+        found = self._within_budgets(pending, rules)
         over = found is not None and len(self._outcome.evictions) + len(found.rows) > options.evictions_per_cycle
         if found is not None and not over and self._trial.commit(pending, found.rows) is not None:
             self._record(action, pending, found)
@@ -117,11 +132,32 @@ class Evictions:
         left = len(rules.candidates)
         field = "budget" if over else "guarantee" if rules.met_guarantee else "would_not_fit"
         protected = rules.protected._replace(**{field: left})
-        if not rules.may_take():
-            protected = Protected(within_share=left + sum(rules.protected))
-        if memo is not None:
+        if not rules.may_take() and not left:
+            protected = Protected(within_share=sum(rules.protected))
+        if memo is not None and not protected.budget:
             self._refusals[memo] = (pending.session.priority, protected)
         self._refuse(action, pending, protected)
+
+    def _cooling(self, pending: PendingSession) -> bool:
+        """Whether the taker's queue gave to another one lately."""
+        gave_ms = self._snapshot.gave_ms.get(pending.node.name)
+        return gave_ms is not None and self._snapshot.now_ms - gave_ms < self._options.cool_down * 1000
+
+    def _within_budgets(self, pending: PendingSession, rules: EvictionRules) -> VictimSet | None:
+        """The best set that no owner's budget excludes; a set over budget is not taken in part."""
+        while len(rules.candidates):
+            seats = SeatCounter(self._context, pending, rules, self._table)
+            taker = Taker(rules, self._table, seats, lambda rows: self._trial.fits(pending, rows))
+            found = VictimSearch(taker).best()
+            if found is None:
+                return None
+            counted = [row for row in found.rows if not rules.recalled[row]]
+            spent = self._budget.exceeded_by(pending.session, self._table, counted)
+            if not spent:
+                self._budget.spend(self._table, counted)
+                return found
+            rules.leave_out(spent)
+        return None
 
     def _record(self, action: str, pending: PendingSession, found: VictimSet) -> None:
         """Record committed evictions; their sessions are neither placed nor takers in this cycle."""
@@ -138,7 +174,28 @@ class Evictions:
             if waiting is not None:
                 waiting.reason = PendingReason(Code.EVICTED, f"kernels of it were evicted in this cycle for {taker}")
         table.keep_off(taker)
+        if self._context.calendar is not None:
+            self._context.calendar.closed = True
         self._refusals.clear()  # room and usage have changed
+
+    def _consolidate(self, pending: PendingSession) -> None:
+        """Relocation sessions for one that lacks nothing but room in one piece; one in a cycle."""
+        table, moves = self._table, MoveTrial(self._engine, self._table)
+        if self._outcome.moves or not table.movable.any() or self._trial.fits(pending, ()) is not None:
+            return
+        if not has_scattered_room(self._context.workspace, pending):
+            return
+        rules = EvictionRules(CONSOLIDATE, pending, table, self._context.queue_usage)
+        if not len(rules.candidates):
+            return
+        seats = SeatCounter(self._context, pending, rules, table)
+        found = VictimSearch(Taker(rules, table, seats, lambda rows: moves.fits(pending, rows))).best()
+        if found is not None and move_cost(table, found.rows, self._options) <= self._options.move_cost_max:
+            self._outcome.moves.extend(moves.commit(pending, found.rows))
+            for move in self._outcome.moves:
+                table.keep_off(move.session_id)
+            table.keep_off(pending.session.session_id)
+            self._refusals.clear()
 
     def _refuse(self, action: str, pending: PendingSession, protected: Protected) -> None:
         if not any(protected):

@@ -95,8 +95,9 @@ class UnitOrder:
             combine.at(by_session, sessions[bundled], column[bundled])
             column[bundled] = by_session[sessions[bundled]]
         size = np.zeros(len(rows), np.int64) if weights is None else -weights
-        keys = (sessions, name, loss, priority, table.session_priority[rows], queue_priority, distance, size, bundled)
-        return np.lexsort(keys)
+        others = ~self._rules.recalled[rows]
+        costs = (loss, priority, table.session_priority[rows], queue_priority, distance)
+        return np.lexsort((sessions, name, *costs, size, bundled, others))
 
     def _numbered(self, rows: Ints, surplus: Flags) -> Ints:
         """The position of each row's unit: rows of one bundle share it."""
@@ -124,6 +125,7 @@ class UnitOrder:
         for number, (queue, shape) in enumerate(table.pairs):
             relevant[number, list(rules.relevant(table.queues[queue], table.shapes[shape]))] = True
         above = (used[queues] - taken > deserved[queues]) & relevant[table.pair[rows]]
+        above |= rules.recalled[rows][:, None]
         # A bundle goes whole or not at all.
         refused = np.zeros(int(self.positions.max()) + 1, bool)
         refused[units[~above.any(axis=1)]] = True

@@ -23,6 +23,7 @@ from sokovan.scheduling.engine.workspace import Flags, Ints
 
 PREEMPT = "preempt"
 RECLAIM = "reclaim"
+CONSOLIDATE = "consolidate"
 # The loss of a set is compared in whole slot minutes.
 LOSS_PER_MINUTE = 60_000_000
 
@@ -35,12 +36,20 @@ class EvictionOptions:
 
     So many ancestors of a victim's queue (`ancestor_reclaim_level`) must use more than they
     deserve as well. At most `evictions_per_cycle` kernels are evicted in a cycle. A session
-    that reports no checkpoints counts as saved `assumed_checkpoint` seconds ago.
+    that reports no checkpoints counts as saved `assumed_checkpoint` seconds ago. A queue that
+    gave less than `cool_down` seconds ago takes only if it stays within its share of every
+    slot. At most `owner_budget` per cent of a user's running kernels are evicted in an hour.
+    Moves may cost `move_cost_max` slot seconds: work that is lost, and `restart_cost` seconds
+    for each slot.
     """
 
     ancestor_reclaim_level: int = 0
     evictions_per_cycle: int = 1024
     assumed_checkpoint: int = 600
+    cool_down: int = 300
+    owner_budget: int = 50
+    move_cost_max: int = 36_000
+    restart_cost: int = 60
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -53,6 +62,7 @@ class EvictionOptions:
 class VictimKey(NamedTuple):
     """The costs of a set of victims, in the order in which they are compared."""
 
+    not_loans: int  # 1 if a victim is not a loan from the taker's queue
     gangs_ended: int
     distance: int
     queue_priority: int
@@ -81,7 +91,7 @@ class Protected(NamedTuple):
             "run_time": "started too recently",
             "within_share": "within the share of the queue",
             "guarantee": "guaranteed to the queue",
-            "budget": "beyond the number of evictions of a cycle",
+            "budget": "beyond the number of evictions of a cycle or an owner",
             "would_not_fit": "not enough even if evicted",
         }
         return ", ".join(f"{count} {texts[name]}" for name, count in self._asdict().items() if count)
@@ -91,15 +101,27 @@ class EvictionRules:
     """The rules of one action for one taker."""
 
     def __init__(
-        self, action: str, pending: PendingSession, table: VictimTable, queue_usage: QueueUsage, *, levels: int = 0
+        self,
+        action: str,
+        pending: PendingSession,
+        table: VictimTable,
+        queue_usage: QueueUsage,
+        *,
+        levels: int = 0,
+        cooling: bool = False,
     ) -> None:
         self.action, self._pending, self._table, self._queues = action, pending, table, queue_usage
-        self._levels = levels
+        self._levels, self._cooling = levels, cooling
         self.demand = demand_of(pending)
         self.asked = self._asked()
         self._relevant: dict[tuple[str, int], tuple[int, ...]] = {}
         self._guaranteed = 0
+        charged = np.array([node is pending.node for node in table.queues], bool)[table.queue]
+        # Kernels that run on what the taker's queue lends: they come back whatever its share is.
+        self.recalled: Flags = charged & table.loaned[table.session]
+        self._young: Flags = table.young(action)[table.session] & ~self.recalled
         self.whole: Flags = np.ones(len(table.sessions), bool)
+        self.whole[table.session[self._young]] = False
         self.candidates, self.protected = self._candidates()
 
     def _asked(self) -> Row:
@@ -113,36 +135,56 @@ class EvictionRules:
     def may_take(self) -> bool:
         """Whether the taker's queue entitles it to reclaim; always for preempt."""
         node = self._pending.node
-        if self.action == PREEMPT or self._queues.policy == PROPORTION:
+        if self.action != RECLAIM or self._queues.policy == PROPORTION:
             # Under proportion every placement is kept to the deserved share.
             return True
-        return any(
-            amount and node.deserves[column] and node.allocated[column] + amount <= node.deserved[column]
+        within = [
+            node.deserves[column] and node.allocated[column] + amount <= node.deserved[column]
             for column, amount in enumerate(self.asked)
-        )
+            if amount
+        ]
+        # A queue that gave lately could take back by another slot than the one it gave.
+        return all(within) if self._cooling else any(within)
 
     def _candidates(self) -> tuple[Ints, Protected]:
         """The rows that may be evicted one by one, and the counts of those that may not."""
         table = self._table
-        same = np.array([node is self._pending.node for node in table.queues], bool)[table.queue]
-        others = (same if self.action == PREEMPT else ~same) & ~table.untouchable[table.session]
+        home = [self._queues.node(one.session.queue) is self._pending.node for one in table.sessions]
+        same = np.array(home, bool)[table.session]
+        others = {PREEMPT: same, RECLAIM: ~same}.get(self.action, np.ones(len(same), bool)) | self.recalled
+        others &= ~table.untouchable[table.session]
         own = table.index.get(self._pending.session.session_id)
         if own is not None:
             others &= table.session != own
         if not self._pending.batches:
             others &= table.best_effort  # a best-effort kernel takes only best-effort ones
         free = others & table.preemptible
-        if self.action == PREEMPT:
+        if self.action == CONSOLIDATE:
+            free = chosen = others & table.movable[table.session]
+            counts = Protected()
+        elif self.action == PREEMPT:
             highest = np.maximum(table.session_priority, table.priority)
-            chosen = free & (highest < self._pending.session.priority)
+            chosen = free & ((highest < self._pending.session.priority) | self.recalled)
             counts = Protected(priority=int((free & ~chosen).sum()))
         else:
-            open_ = free & np.array([node.queue.reclaimable for node in table.queues], bool)[table.queue]
-            chosen = open_ & self._above_share()
+            reclaimable = np.array([node.queue.reclaimable for node in table.queues], bool)[table.queue]
+            open_ = free & (reclaimable | self.recalled)
+            chosen = open_ & ((self._above_share() & self.may_take()) | self.recalled)
             counts = Protected(within_share=int((open_ & ~chosen).sum()))
             free = open_
-        counts = counts._replace(not_preemptible=int((others & ~free).sum()))
-        return np.flatnonzero(chosen), counts
+        # The minimum run time protects the minimum of a session, not its surplus.
+        kept = chosen & self._young & ((table.allowance <= 0) | table.broken)[table.session]
+        counts = counts._replace(not_preemptible=int((others & ~free).sum()), run_time=int(kept.sum()))
+        return np.flatnonzero(chosen & ~kept), counts
+
+    def leave_out(self, users: Collection[str]) -> None:
+        """Leave out the kernels of users whose budget is spent."""
+        table = self._table
+        spent = np.array([one.session.owner.user in users for one in table.sessions], bool)[table.session]
+        spent &= ~self.recalled
+        left = ~spent[self.candidates]
+        self.protected = self.protected._replace(budget=self.protected.budget + int((~left).sum()))
+        self.candidates = self.candidates[left]
 
     def _above_share(self) -> Flags:
         """The rows whose queue uses more than it deserves of something that the taker asks for."""
@@ -187,8 +229,9 @@ class EvictionRules:
         A unit is a surplus kernel or a whole gang. An order in which every unit may be taken
         is sought from its end: the unit that may be last is the one that may go after all others.
         """
-        if self.action == PREEMPT:
+        if self.action != RECLAIM:
             return True
+        rows = [row for row in rows if not self.recalled[row]]
         gone = self._gone(rows)
         if not self._guarantees_hold(gone):
             return False
@@ -254,7 +297,7 @@ class EvictionRules:
 
     def distance(self, node: QueueNode) -> int:
         """The number of steps in the queue tree from the taker's queue to another."""
-        if self.action == PREEMPT:
+        if self.action != RECLAIM:
             return 0
         mine, theirs = self._pending.node.path(), node.path()
         shared = sum(1 for a, b in zip(reversed(mine), reversed(theirs), strict=False) if a is b)
@@ -267,6 +310,7 @@ class EvictionRules:
         victims = [table.sessions[number] for number in sessions]
         reclaims = self.action == RECLAIM
         return VictimKey(
+            not_loans=int(not all(self.recalled[row] for row in rows)),
             gangs_ended=sum(
                 1 for number, part in sessions.items() if table.ends(number, part) and not table.sessions[number].broken
             ),

@@ -39,7 +39,8 @@ class SeatCounter:
         )
         nominated = any(batch.nominated != NO_AGENT for batch in pending.batches)
         near = any(shape.affinity is not None for shape in shapes)
-        self.tight = len(shapes) == 1 and not constrained and not near and not nominated
+        timed = any(shape.blocks for shape in shapes)
+        self.tight = len(shapes) == 1 and not constrained and not near and not nominated and not timed
         # Which kernels an elastic session of several shapes takes, only the placement shows; affinity may change.
         whole = not constrained and not near and (len(shapes) == 1 or pending.need() >= pending.waiting)
         self.demand: Sequence[tuple[Shape, int]] = rules.demand if whole else ()

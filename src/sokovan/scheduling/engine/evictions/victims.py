@@ -16,12 +16,17 @@ from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.pending_session import NO_AGENT
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of_running
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Flags, Ints
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 
 # A session that reports no checkpoints counts as saved this long ago at the latest.
 ASSUMED_CHECKPOINT_S = 600
+# How long the minimum of a session is not evicted after its start, by action.
+MIN_RUNTIME_S = {"preempt": 60, "reclaim": 300}
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
 
 
 def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> bool:
@@ -63,6 +68,17 @@ class VictimSession:
         # The rows without which the others cannot go on.
         self._leads = {rows.start + index for index, kernel in enumerate(kernels) if kernel.leads}
 
+    def is_young(self, now_ms: int, min_runtime_s: int) -> bool:
+        """Whether it is starting, or runs for less than its minimum run time.
+
+        The time doubles with each eviction of the last day, up to eight times.
+        """
+        session = self.session
+        if session.starting or session.running_since_ms is None:
+            return session.starting
+        day = [at for at in session.evictions_ms if at > now_ms - DAY_MS]
+        return now_ms - session.running_since_ms < min_runtime_s * 1000 << min(len(day), 3)
+
     def keeps_gang(self, gone: Collection[int]) -> bool:
         """Whether these rows may go; any part of a broken session may."""
         if self.broken or not gone:
@@ -92,8 +108,18 @@ class VictimSession:
 class VictimTable:
     """One row per running kernel that is not being released."""
 
-    def __init__(self, snapshot: SystemSnapshot, table: ShapeTable, queue_usage: QueueUsage, *, assumed_s: int) -> None:
-        self._now_ms, self._assumed_ms = snapshot.now_ms, assumed_s * 1000
+    def __init__(
+        self,
+        snapshot: SystemSnapshot,
+        table: ShapeTable,
+        queue_usage: QueueUsage,
+        *,
+        assumed_s: int,
+        calendar: Calendar | None = None,
+    ) -> None:
+        self._calendar = calendar
+        self._now_ms, self._assumed_ms, self._queue_usage = snapshot.now_ms, assumed_s * 1000, queue_usage
+        self._young: dict[str, Flags] = {}
         self.sessions: list[VictimSession] = []
         self.index: dict[str, int] = {}  # sessions by id
         self.kernels: list[KernelWorkload] = []
@@ -113,10 +139,11 @@ class VictimTable:
             return
         self.index[session.session_id] = len(self.sessions)
         rows = range(len(self.kernels), len(self.kernels) + len(running))
-        self.sessions.append(VictimSession(session, queue_usage.node(session.queue), rows, running))
+        self.sessions.append(VictimSession(session, queue_usage.node(session.charged), rows, running))
         lost_ms = self._unsaved_ms(session)
+        blocks = 0 if self._calendar is None else blocks_of_running(self._calendar, session)
         for kernel in running:
-            shape = table.of(kernel)
+            shape = table.of(kernel).during(blocks, table.workspace)
             number = self._shape_index.setdefault(shape, len(self.shapes))
             if number == len(self.shapes):
                 self.shapes.append(shape)
@@ -159,11 +186,13 @@ class VictimTable:
         self.name_rank: Ints = np.empty(len(names), np.int64)
         self.name_rank[np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)] = np.arange(len(names))
         width = workspace.width
-        released = [shape.released[width:] for shape in self.shapes]
+        released = [shape.released[width : 2 * width] for shape in self.shapes]
         self.released: Ints = np.array(released, np.int64).reshape(len(released), width)[self.shape]
         # Sessions that were placed, reserved or evicted in this cycle give nothing (more).
         self.untouchable: Flags = np.zeros(len(sessions), bool)
         self.broken: Flags = np.array([one.broken for one in sessions], bool)
+        self.movable: Flags = np.array([self._may_move(one.session) for one in sessions], bool)
+        self.loaned: Flags = np.array([one.session.loan is not None for one in sessions], bool)
         self.allowance: Ints = _column([one.allowance for one in sessions])
         self.plain: Flags = np.array([one.plain for one in sessions], bool)
         self.leads: Flags = np.array([kernel.leads for kernel in kernels], bool) & ~self.broken[self.session]
@@ -173,6 +202,24 @@ class VictimTable:
         """Take no (more) kernels of a session in this cycle."""
         if session_id in self.index:
             self.untouchable[self.index[session_id]] = True
+
+    def _may_move(self, session: SessionWorkload) -> bool:
+        """Whether a session may be moved: at most once an hour."""
+        lately = session.moved_ms is not None and self._now_ms - session.moved_ms < HOUR_MS
+        return session.migratable and not lately and session.session_type is not SessionType.SYSTEM
+
+    def young(self, action: str) -> Flags:
+        """The sessions whose minimum is protected, because they run for too short a time."""
+        if action not in self._young:
+            flags = [one.is_young(self._now_ms, self._min_runtime_s(one, action)) for one in self.sessions]
+            self._young[action] = np.array(flags, bool)
+        return self._young[action]
+
+    def _min_runtime_s(self, one: VictimSession, action: str) -> int:
+        """The minimum run time that a queue has, or takes from those above it."""
+        path = self._queue_usage.node(one.session.queue).path()
+        own = (node.queue.min_runtime_s for node in path if node.queue.min_runtime_s is not None)
+        return next(own, MIN_RUNTIME_S.get(action, 0))
 
     def by_session(self, rows: Iterable[int]) -> dict[int, list[int]]:
         """Rows by session."""

@@ -11,7 +11,7 @@ with an invalid parent runs nothing and affects no other queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -332,6 +332,16 @@ class QueueUsage:
     def _share(self, node: QueueNode) -> int:
         columns = [column for column, has_share in enumerate(node.deserves) if has_share]
         return max((_used_share(node.allocated[c], node.deserved[c]) for c in columns), default=0)
+
+
+def lenders(usage: QueueUsage, borrower: QueueNode, grace_ms: int, asked: Mapping[int, int]) -> Iterator[QueueNode]:
+    """The queues with so much of their guarantee unused, if it comes back in time."""
+    for node in usage.nodes.values():
+        return_s = node.queue.return_s
+        if node is borrower or node.children or return_s is None or grace_ms > return_s * 1000:
+            continue
+        if all(node.allocated[column] + amount <= node.guarantee[column] for column, amount in asked.items()):
+            yield node
 
 
 def _used_share(used: int, deserved: int) -> int:

@@ -31,6 +31,17 @@ async def test_however_many_verdicts_are_one_statement() -> None:
         assert len(statements) == 1
 
 
+async def test_the_verdicts_of_a_page_are_found_without_reading_other_pending_sessions() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("s1")
+        await cluster.store.run(lambda unit: unit.verdicts.put(verdicts("s1")))
+        with recorded_statements(cluster) as statements:
+            assert list(await cluster.store.read(lambda unit: unit.verdicts.of([SessionId("s1")]))) == ["s1"]
+        explained = sa.text("EXPLAIN QUERY PLAN " + statements[0].replace("?", "''"))
+        plan = [row.detail for row in await cluster.store.read(lambda unit: unit.transaction.fetch(explained))]
+    assert any("SEARCH sessions" in step and "(session_id=?)" in step for step in plan), plan
+
+
 async def test_a_row_of_a_session_that_started_is_left_behind() -> None:
     async with StoredCluster.open() as cluster:
         for name in ("s1", "s2"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sokovan.sdk.machine import machine_mark
 from tests.unit.cli.canned_server import CALLER, CannedServer, Sokovan
 from tests.unit.cli.commands.serving.test_serve import READY, answering
+from tests.unit.sdk.deployment_views import DEPLOYMENT, REVISION
 
 DEFINITION = """
 models:
@@ -71,3 +73,25 @@ def test_a_wrong_option_is_reported_before_anything_is_sent(server: CannedServer
     assert sokovan("serve", "toy", "--env", "NOVALUE")[0] == 2
     assert sokovan("serve", "toy", "--mount", "nowhere")[0] == 2
     assert "POST deployments" not in server.lines
+
+
+def test_a_secret_is_sent_by_its_name_and_not_shown(
+    server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "canary-value")
+    answering(server, READY)
+    status, out, err = sokovan("serve", "toy", "--secret-env", "HF_TOKEN", "--secret-env", "KEY=x", "--detach")
+    assert (status, "canary-value" in out + err) == (0, False)
+    assert revision(server)["secrets"] == {"HF_TOKEN": "canary-value", "KEY": "x"}
+    assert sokovan("serve", "toy", "--secret-env", "NOT_SET_HERE", "--detach")[0] == 2
+
+
+@pytest.mark.slow
+def test_an_update_keeps_the_secrets_that_it_does_not_name(server: CannedServer, sokovan: Sokovan) -> None:
+    kept = replace(REVISION, secrets={"HF_TOKEN": None})
+    before = replace(DEPLOYMENT, revision=replace(DEPLOYMENT.revision, revision=kept))
+    server.says("GET deployments/qwen", before)
+    server.says("POST deployments/d-1/update", before)
+    assert sokovan("deployment", "update", "qwen", "--secret-env", "KEY=x", "--detach")[0] == 0
+    assert server.body("POST deployments/d-1/update")["revision"]["secrets"] == {"HF_TOKEN": None, "KEY": "x"}
+    assert "secrets" in sokovan("deployment", "show", "qwen")[1]

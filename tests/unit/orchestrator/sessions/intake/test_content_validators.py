@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.domain.arrays import read_array
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.problems import Problem
 from sokovan.domain.session import SessionType
@@ -69,6 +70,13 @@ def test_what_all_kernels_carry_is_counted_together() -> None:
 
     assert [one.where for one in content.spec_size(query_for(groups=(worker,)))] == ["environment"]
     assert list(content.spec_size(query_for(size=100))) == []
+
+
+@pytest.mark.parametrize("carried", ["secrets", "environment"])
+def test_what_all_sessions_of_an_array_carry_is_counted_together(carried: str) -> None:
+    many = read_array("0-9999")
+    found = content.spec_size(query_for(array=many, **{carried: {"TOKEN": "x" * 60_000}}))
+    assert [one.where for one in found] == ["array"]
 
 
 @pytest.mark.parametrize(

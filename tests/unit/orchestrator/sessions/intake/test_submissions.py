@@ -16,7 +16,7 @@ from sokovan.domain.owners.tenancy import User
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
-from sokovan.orchestrator.sessions.intake import submissions
+from sokovan.orchestrator.sessions.intake import preparer, submissions
 from sokovan.orchestrator.sessions.intake.submissions import (
     KEY_MAX,
     RENAMED_MAX,
@@ -24,7 +24,8 @@ from sokovan.orchestrator.sessions.intake.submissions import (
     Submission,
     request_key,
 )
-from sokovan.orchestrator.sessions.intake.validation_context import stored_pending_limit
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, stored_pending_limit
+from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -339,6 +340,38 @@ async def test_many_requests_are_judged_each_for_itself_in_one_transaction() -> 
         again = await on.controller.submit_many(requests, ALICE)
         assert [one.fresh for one in again if isinstance(one, Submission)] == [False, False]
         assert await on.stored() == 3
+
+
+async def test_equal_requests_are_validated_once_and_differ_in_name_and_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    validated: list[IntakeQuery] = []
+
+    def counted(query: IntakeQuery) -> list[Problem]:
+        validated.append(query)
+        return problems_with(query)
+
+    monkeypatch.setattr(preparer, "problems_with", counted)
+    other = replace(HELLO, command=("echo", "other"))
+    async with controller_harness() as on:
+        await on.cluster.agent("a1")
+        requests = [KeyedRequest(one) for one in (HELLO, HELLO, HELLO, other, HELLO)]
+        outcomes = await on.controller.submit_many(requests, ALICE)
+        stored = await on.stored()
+
+    specs = [one.session.spec for one in outcomes if isinstance(one, Submission)]
+    assert (stored, len(validated)) == (5, 3)
+    assert len({spec.session_id for spec in specs}) == len({spec.name for spec in specs}) == 5
+    assert len({kernel.kernel_id for spec in specs for kernel in spec.kernels}) == 5
+    assert [spec.kernels[0].command for spec in specs] == [one.request.command for one in requests]
+
+
+async def test_a_request_with_a_name_is_no_copy_of_another() -> None:
+    async with controller_harness() as on:
+        await on.cluster.agent("a1")
+        named = session_request(name="train")
+        first, second = await on.controller.submit_many([KeyedRequest(named), KeyedRequest(named)], ALICE)
+
+    assert isinstance(first, Submission)
+    assert isinstance(second, NameTaken)
 
 
 async def test_large_sessions_of_a_batch_are_stored_in_several_transactions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -123,8 +124,18 @@ class SqlDeployments:
     async def move(self, deployment: DeploymentRecord, trigger: DeploymentTrigger, change: Change) -> DeploymentRecord:
         """See the port."""
         after = DEPLOYMENT.move(deployment.status, trigger, by=change.by).after
-        ended = {"ended_ms": self._transaction.now_ms} if after in DEPLOYMENT.terminal else {}
-        return await self._move(deployment, trigger, change, **ended)
+        if after not in DEPLOYMENT.terminal:
+            return await self._move(deployment, trigger, change)
+        moved = await self._move(deployment, trigger, change, ended_ms=self._transaction.now_ms)
+        await self._forget_secrets(deployment.deployment_id)
+        return moved
+
+    async def _forget_secrets(self, deployment_id: DeploymentId) -> None:
+        for one in await self.revisions(deployment_id):
+            if one.spec.sealed:
+                place = (_REVISIONS.c.deployment_id == deployment_id, _REVISIONS.c.number == one.number)
+                body = _text(replace(one.spec, sealed=""))
+                await self._transaction.execute(sa.update(_REVISIONS).where(*place).values(body=body))
 
     async def configure(self, deployment: DeploymentRecord, spec: DeploymentSpec, change: Change) -> DeploymentRecord:
         """See the port."""

@@ -369,7 +369,7 @@ def domains_text(domains: Mapping[str, str]) -> str:
 
 def failed_starts_text(failed: Sequence[FailedStart]) -> str:
     """The stored form of failed attempts to start a session."""
-    return msgspec.json.encode(failed).decode()
+    return msgspec.json.encode(failed).decode() if failed else "[]"
 
 
 def failed_starts_of(text: str) -> tuple[FailedStart, ...]:

@@ -90,6 +90,7 @@ class Transitions:
     _hypernodes: dict[str, str] = field(default_factory=dict)
     _group_domains: dict[str, str] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
+    _written: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def move_kernel(self, session: SessionRow, kernel: KernelRow, trigger: KernelTrigger) -> None:
         """Move one kernel. Raises IllegalTransition, ForbiddenCause."""
@@ -260,7 +261,8 @@ class Transitions:
         if not self._sessions:
             return
         statement, rows = _update_sessions(self.transaction.postgresql)
-        values = [self._session_values(session, version) for session, version in self._sessions.values()]
+        self._written = {key: self._session_values(*changed) for key, changed in self._sessions.items()}
+        values = list(self._written.values())
         bound = {**rows.bind(values), "the_stamp": self.transaction.stamp}
         _all_written("session", values, await self.transaction.execute(statement, bound))
 
@@ -276,9 +278,9 @@ class Transitions:
         if session.session_id not in self._sessions:
             return before
         changed = {one.kernel_id: record_of(session.session_id, one) for one in session.kernels.values()}
-        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains, _ = (
-            self._session_values(session, session.version)
-        )
+        values = self._written.get(session.session_id) or self._session_values(session, session.version)
+        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains, _ = values
+        is_placed_alike = domains == session.row.group_domains
         return replace(
             before,
             status=session.status,
@@ -294,7 +296,7 @@ class Transitions:
             since_ms=since_ms,
             failed_starts=tuple(session.failed_starts),
             evictions=tuple(session.evictions),
-            group_domains=msgspec.json.decode(domains),
+            group_domains=before.group_domains if is_placed_alike else msgspec.json.decode(domains),
             sealed=before.sealed if ended_ms is None else "",
         )
 

@@ -1,0 +1,127 @@
+"""MoveTrial: proves that a session fits if others move, and these as well.
+
+Takes a session and the rows of running kernels. One Statement takes these off their agents
+and places the session; further ones place every kernel that moves again, without victims.
+A set with a session that would come back to its own agents is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sokovan.domain.ids import AgentId
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions, demand_of
+from sokovan.scheduling.engine.evictions.trial import EvictingEngine, Proof, UsageTakenOff
+from sokovan.scheduling.engine.evictions.victims import VictimTable, loss_slots
+from sokovan.scheduling.engine.pending_session import BatchingContext, PendingSession
+from sokovan.scheduling.engine.placement import PlacementAttempt
+from sokovan.scheduling.engine.statement import Statement
+from sokovan.scheduling.engine.workspace import Workspace
+from sokovan.scheduling.plan import Relocation
+
+
+class MoveTrial:
+    """Tries sets of kernels to move for one session."""
+
+    def __init__(self, engine: EvictingEngine, table: VictimTable) -> None:
+        self._engine, self._table, self._context = engine, table, engine.context
+
+    def fits(self, pending: PendingSession, rows: Sequence[int]) -> Proof | None:
+        """Whether the session and all that move have places; nothing changes."""
+        return Proof(0, idle=False) if self._run(pending, rows, keep=False) is not None else None
+
+    def commit(self, pending: PendingSession, rows: Sequence[int]) -> list[Relocation]:
+        """Reserve the places of the session and of all that move."""
+        return self._run(pending, rows, keep=True) or []
+
+    def _run(self, pending: PendingSession, rows: Sequence[int], *, keep: bool) -> list[Relocation] | None:
+        context = self._context
+        before = (pending.reason, pending.kernels_fit, context.workspace.releases)
+        cache, context.fit_error_cache = context.fit_error_cache, None
+        statements = [Statement(context.workspace, context.choice)]
+        moves: list[Relocation] | None = None
+        try:
+            if self._place(pending, rows, statements[0]):
+                moves = self._placed_again(pending, rows, statements)
+        finally:
+            pending.reason, context.fit_error_cache = before[0], cache
+            if moves is None or not keep:
+                for statement in reversed(statements):
+                    statement.rollback()
+                pending.kernels_fit, context.workspace.releases = before[1:]
+            else:
+                if cache is not None:
+                    cache.clear()
+                for statement in statements[1:]:
+                    statement.commit()
+                self._engine.allocate.reserve(pending, statements[0])
+        return moves
+
+    def _place(self, pending: PendingSession, rows: Sequence[int], statement: Statement) -> bool:
+        table, allocate = self._table, self._engine.allocate
+        for row in rows:
+            statement.evict(table.shapes[int(table.shape[row])], int(table.agent[row]))
+        if allocate.refused(pending) or not pending.batches:
+            return False
+        return allocate.fits(pending, statement, PlacementAttempt(pending, self._context, statement, released=True))
+
+    def _placed_again(
+        self, pending: PendingSession, rows: Sequence[int], statements: list[Statement]
+    ) -> list[Relocation] | None:
+        """Places for all that move; None if one has none, or would stay."""
+        context, table, moves = self._context, self._table, list[Relocation]()
+        for number, part in table.by_session(rows).items():
+            mover = self._mover(number, part)
+            usage = UsageTakenOff(context, self._engine.ledger, table, part)
+            statement = Statement(context.workspace, context.choice)
+            statements.append(statement)
+            attempt = PlacementAttempt(mover, context, statement, released=True)
+            fits = not self._engine.allocate.refused(mover) and attempt.run()
+            usage.restore()
+            if not fits or len(statement.kernels) < len(part):
+                return None
+            moves.extend(self._moves(pending, mover, part, statement))
+        elsewhere = {move.session_id for move in moves if move.agent_id != move.from_agent}
+        return moves if all(move.session_id in elsewhere for move in moves) else None
+
+    def _mover(self, number: int, part: Sequence[int]) -> PendingSession:
+        """The session with the kernels that move as waiting ones."""
+        victim = self._table.sessions[number]
+        gone = {self._table.kernels[row].kernel_id for row in part}
+        kernels = tuple(
+            replace(kernel, agent=None) if kernel.kernel_id in gone else kernel for kernel in victim.kernels
+        )
+        session = replace(victim.session, kernels=kernels, min_kernels=len(kernels))
+        mover = PendingSession(session, victim.node, BatchingContext(self._engine.shapes))
+        if self._context.calendar is not None:
+            self._context.calendar.prepare(mover)
+        return mover
+
+    def _moves(
+        self, pending: PendingSession, mover: PendingSession, part: Sequence[int], statement: Statement
+    ) -> Iterator[Relocation]:
+        table, ids = self._table, self._context.workspace.ids
+        row_of = {table.kernels[row].kernel_id: row for row in part}
+        for _, kernel, agent in statement.kernels:
+            row = row_of[kernel.kernel_id]
+            yield Relocation(
+                kernel.kernel_id, mover.session.session_id, AgentId(str(table.kernels[row].agent)),
+                AgentId(ids[agent]), pending.session.session_id, table.losses[row] // 1_000_000,
+            )  # fmt: skip
+
+
+def has_scattered_room(workspace: Workspace, pending: PendingSession) -> bool:
+    """Whether the agents together have what the session needs."""
+    asked = [0] * workspace.slot_count
+    for shape, count in demand_of(pending):
+        for column, amount in shape.slot_pairs:
+            asked[column] += amount * count
+    free = workspace.future[workspace.alive, : workspace.slot_count].clip(min=0).sum(axis=0).tolist()
+    return all(amount <= there for amount, there in zip(asked, free, strict=True))
+
+
+def move_cost(table: VictimTable, rows: Sequence[int], options: EvictionOptions) -> int:
+    """The work that is lost by moving rows, and their restarts, in slot seconds."""
+    restarts = sum(loss_slots(table.kernels[row].slots) for row in rows) * options.restart_cost // 1000
+    return sum(table.losses[row] for row in rows) // 1_000_000 + restarts

@@ -1,0 +1,1 @@
+"""The earliest start of a waiting session, by trials at later times."""

@@ -1,0 +1,259 @@
+"""Calendar: room that is held from a time on, for sessions and bookings.
+
+Takes the sessions and bookings of a snapshot, and holds. Each time at which something is
+held is a block of the workspace. A session needs room in the blocks whose time comes before
+it would have ended, so that it uses held agents only if it ends by then, or if what is free
+then is enough for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sokovan.domain.cluster.booking import Booking
+from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession, TentativeKernel
+from sokovan.scheduling.engine.timing.end_times import EndTimes, end_of
+from sokovan.scheduling.engine.workspace import Ints, Workspace
+from sokovan.scheduling.snapshot import NEVER_MS, Reservation, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.trace import Code
+
+# Bookings that are considered, the earliest first: each needs a block or two.
+BOOKINGS_MAX = 64
+# Bookings that a verdict names.
+SHOWN_MAX = 3
+
+
+class Hold(NamedTuple):
+    """Room for a waiting session from a time on, and until when it needs it."""
+
+    pending: PendingSession
+    kernels: tuple[tuple[str, int], ...]
+    starts_ms: int
+    ends_ms: int
+    amounts: tuple[tuple[int, Ints], ...]
+
+
+class Block(NamedTuple):
+    """One time at which room is held, and for which booking.
+
+    With `inside` it keeps the sessions of the booking on its agents.
+    """
+
+    at_ms: int
+    booking: Booking | None = None
+    inside: bool = False
+
+
+def blocks_of(snapshot: SystemSnapshot, depth: int) -> int:
+    """How many blocks a cycle may need; 0 without time limits and bookings."""
+    if snapshot.bookings or any(session.booking for session in snapshot.sessions):
+        return depth + 2 * min(len(snapshot.bookings), BOOKINGS_MAX)
+    return depth if any(session.time_limit_ms is not None for session in snapshot.sessions) else 0
+
+
+class Calendar:
+    """The holds and bookings of one cycle."""
+
+    def __init__(self, snapshot: SystemSnapshot, workspace: Workspace, *, depth: int) -> None:
+        self.now_ms, self._workspace, self._depth = snapshot.now_ms, workspace, depth
+        self.ends = EndTimes(snapshot, workspace)
+        self.blocks: list[Block] = []
+        self.holds: dict[str, Hold] = {}
+        self.served: set[str] = set()  # queues whose first session without room was seen
+        self._agents: dict[str, Ints] = {}
+        self._ended: set[str] = set()
+        used = {session.booking for session in snapshot.sessions if session.booking and not session.waits}
+        for booking in sorted(snapshot.bookings, key=lambda one: (one.from_ms, one.name))[:BOOKINGS_MAX]:
+            until = booking.to_ms if booking.name in used else booking.released_at()
+            if until > self.now_ms:
+                self._book(booking)
+            else:
+                self._ended.add(booking.name)
+        # No more holds: kernels were evicted, which still count as ending in time.
+        self.closed = False
+
+    def _book(self, booking: Booking) -> None:
+        workspace = self._workspace
+        agents = [workspace.position[name] for name in booking.agents if name in workspace.position]
+        if any(node.name == booking.hypernode for node in workspace.tree.hypernodes):
+            agents = list(range(*workspace.tree.span(str(booking.hypernode))))
+        self._agents[booking.name] = np.array(agents, np.int64)
+        begins = max(self.now_ms, booking.from_ms)
+        self._add_block(Block(begins, booking))[agents] = -1
+        inside = self._add_block(Block(self.now_ms, booking, inside=True))
+        others = np.ones(len(inside), bool)
+        others[agents] = False
+        inside[others] = -1
+
+    def _add_block(self, block: Block) -> Ints:
+        self.blocks.append(block)
+        return self._block(len(self.blocks) - 1)
+
+    def _block(self, number: int) -> Ints:
+        """The free amounts of a block, as a view."""
+        width = self._workspace.width
+        return self._workspace.room[:, (2 + number) * width : (3 + number) * width]
+
+    def objection(self, session: SessionWorkload) -> PendingReason | None:
+        """Why a session may not use the booking that it names now, if it names one."""
+        if not session.booking:
+            return None
+        booking = next(
+            (one.booking for one in self.blocks if one.booking and one.booking.name == session.booking), None
+        )
+        if booking is None:
+            ended = "has ended, or was given up because no session used it"
+            problem = ended if session.booking in self._ended else "does not exist"
+            return PendingReason(Code.BOOKED, f"its booking {session.booking} {problem}")
+        if not booking.permits(session.owner, session.queue):
+            return PendingReason(Code.BOOKED, f"its booking {booking.name} does not permit its owner or queue")
+        if booking.from_ms > self.now_ms:
+            begins = seconds(booking.from_ms - self.now_ms)
+            return PendingReason(Code.NOT_YET_BEGIN, f"its booking {booking.name} begins in {begins}")
+        return None
+
+    def prepare(self, pending: PendingSession) -> None:
+        """Let a session be tried: without its own hold, with the blocks that concern it."""
+        self.release(str(pending.session.session_id))
+        blocks = self._concerning(pending.session, pending.session.ends_by(self.now_ms))
+        for batch in (*pending.batches, *pending.best_effort):
+            batch.shape = batch.shape.during(blocks, self._workspace)
+
+    def _concerning(self, session: SessionWorkload, ends_ms: int) -> int:
+        """The blocks whose time comes before a session ends, as bits."""
+        bits = 0
+        for number, (at_ms, booking, inside) in enumerate(self.blocks):
+            own = booking is not None and booking.name == session.booking
+            if at_ms < ends_ms and own == inside:
+                bits |= 1 << number
+        return bits
+
+    def may_hold(self, pending: PendingSession) -> bool:
+        """Whether a session is the first of its queue to hold room."""
+        if self.closed or len(self.holds) >= self._depth or pending.node.name in self.served:
+            return False
+        return not (pending.placed or pending.reserved or pending.grows())
+
+    def room(self, session: SessionWorkload, starts_ms: int) -> Ints:
+        """The free amounts for a session from a time on, until it would have ended."""
+        free = self._free_at(starts_ms)
+        ends_ms = session.ends_by(starts_ms)
+        for booking in self._bookings():
+            if booking.name == session.booking:
+                outside = np.ones(len(free), bool)
+                outside[self._agents[booking.name]] = False
+                free[outside] = -1
+            elif booking.from_ms < ends_ms and booking.to_ms > starts_ms:
+                free[self._agents[booking.name]] = -1
+        for number, block in enumerate(self.blocks):
+            if block.booking is None and starts_ms < block.at_ms < ends_ms:
+                np.minimum(free, self._block(number), out=free)
+        return free
+
+    def _bookings(self) -> Iterator[Booking]:
+        return (one.booking for one in self.blocks if one.booking is not None and not one.inside)
+
+    def _free_at(self, at_ms: int) -> Ints:
+        """FutureIdle with what has ended by a time, less what other sessions hold then."""
+        free = self._workspace.future + self.ends.released_by(at_ms)
+        for hold in self.holds.values():
+            if hold.starts_ms <= at_ms < hold.ends_ms:
+                _add(free, hold, -1)
+        return np.asarray(free, np.int64)
+
+    def times(self) -> list[int]:
+        """The times at which room becomes free, in order."""
+        others = [one.to_ms for one in self._bookings()]
+        others.extend(hold.ends_ms for hold in self.holds.values() if hold.ends_ms < NEVER_MS)
+        return sorted({at for at in (*self.ends.times(), *others) if at > self.now_ms})
+
+    def hold(self, pending: PendingSession, kernels: Sequence[TentativeKernel], starts_ms: int) -> None:
+        """Hold room for a session from a time on."""
+        width = self._workspace.width
+        amounts: dict[int, Ints] = {}
+        for batch, _, agent in kernels:
+            amounts[agent] = amounts.get(agent, np.zeros(width, np.int64)) + batch.shape.both[:width]
+        seats = tuple((str(kernel.kernel_id), agent) for _, kernel, agent in kernels)
+        ends_ms = pending.session.ends_by(starts_ms)
+        self._restore(Hold(pending, seats, starts_ms, ends_ms, tuple(amounts.items())))
+
+    def _restore(self, hold: Hold) -> None:
+        if not any(block.booking is None and block.at_ms == hold.starts_ms for block in self.blocks):
+            self._add_block(Block(hold.starts_ms))[:] = self._free_at(hold.starts_ms)
+        self._change(hold, -1)
+        self.holds[str(hold.pending.session.session_id)] = hold
+        hold.pending.starts_ms = hold.starts_ms
+
+    def release(self, session_id: str) -> Hold | None:
+        """Give up what is held for a session."""
+        hold = self.holds.pop(session_id, None)
+        if hold is not None:
+            self._change(hold, 1)
+            hold.pending.starts_ms = None
+        return hold
+
+    def take_back(self, hold: Hold | None) -> None:
+        """Hold again what was given up for a trial."""
+        if hold is not None:
+            self._restore(hold)
+
+    def _change(self, hold: Hold, times: int) -> None:
+        for number, block in enumerate(self.blocks):
+            if block.booking is None and hold.starts_ms <= block.at_ms < hold.ends_ms:
+                _add(self._block(number), hold, times)
+        self._workspace.log.extend(agent for agent, _ in hold.amounts)
+
+    def reservations(self) -> Iterator[Reservation]:
+        """The holds as reservations with a time."""
+        ids = self._workspace.ids
+        for hold in self.holds.values():
+            kernels = tuple((kernel, ids[agent]) for kernel, agent in hold.kernels)
+            yield Reservation(hold.pending.session.session_id, kernels, hold.starts_ms)  # type: ignore[arg-type]  # ids are plain text
+
+    def holder(self, agent: str) -> str:
+        """The first session that holds room on an agent from a time on."""
+        row = self._workspace.position[agent]
+        return next((name for name, hold in self.holds.items() if any(at == row for _, at in hold.kernels)), "")
+
+    def booked_for_others(self, pending: PendingSession) -> str:
+        """The bookings that begin before a session ends, on agents that could hold it."""
+        shapes = [batch.shape for batch in (*pending.batches, *pending.best_effort)]
+        concerning = self._concerning(pending.session, pending.session.ends_by(self.now_ms))
+        found = [
+            f"{len(agents)} agents that could hold it are {self.sentence(number)}"
+            for number, block in enumerate(self.blocks)
+            if block.booking is not None and not block.inside and concerning >> number & 1
+            for agents in [self._agents[block.booking.name]]
+            if any(shape.eligible[agents].any() for shape in shapes)
+        ]
+        more = f"; {len(found) - SHOWN_MAX} more bookings" if len(found) > SHOWN_MAX else ""
+        return "; ".join(found[:SHOWN_MAX]) + more
+
+    def sentence(self, number: int) -> str:
+        """The reason why room is held from the time of a block on."""
+        block = self.blocks[number]
+        begins = "now" if block.at_ms <= self.now_ms else f"in {seconds(block.at_ms - self.now_ms)}"
+        if block.booking is None:
+            return f"reserved for a session ahead {begins}"
+        if block.inside:
+            return f"not in its booking {block.booking.name}"
+        return f"booked by {block.booking.name} {begins}"
+
+
+def seconds(ms: int) -> str:
+    """A time in whole seconds, rounded up."""
+    return f"{-(-ms // 1000)} s"
+
+
+def _add(room: Ints, hold: Hold, times: int) -> None:
+    for agent, amounts in hold.amounts:
+        room[agent] += amounts * times
+
+
+def blocks_of_running(calendar: Calendar, session: SessionWorkload) -> int:
+    """The blocks of holds in which a running session counts, as bits."""
+    ends_ms = end_of(session, calendar.now_ms)
+    return sum(1 << i for i, block in enumerate(calendar.blocks) if block.booking is None and block.at_ms < ends_ms)

@@ -1,0 +1,96 @@
+"""Consolidation: sessions move so that a fragmented one fits, and each has a place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sokovan.scheduling.engine.evictions.moves import MoveTrial, has_scattered_room, move_cost
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import SessionWorkload
+from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
+from tests.unit.scheduling.little_cluster import decide, session
+
+HOUR = 3_600_000
+
+
+def consolidated(*sessions: SessionWorkload, options: EvictionOptions | None = None, **more: Any) -> SchedulingPlan:
+    seen = cluster(*sessions, cpu=2, **more)
+    chosen = options or EvictionOptions()
+    return decide(seen, actions=("allocate", "consolidate"), queue_policy="capacity", eviction_options=chosen)
+
+
+def moved(plan: SchedulingPlan) -> dict[str, str]:
+    return {str(one.kernel_id): str(one.agent_id) for one in plan.moves}
+
+
+def movable(name: str, at: str, **more: Any) -> SessionWorkload:
+    return runs(name, at, migratable=True, **more)
+
+
+BIG = session("big", "cpu=2")
+
+
+def test_the_session_that_loses_least_moves_and_the_big_one_gets_its_room() -> None:
+    plan = consolidated(
+        movable("x", "a", running_since_ms=0),
+        movable("y", "b", running_since_ms=0, checkpoint_ms=HOUR),
+        BIG,
+        now_ms=HOUR,
+    )
+    assert moved(plan) == {"y.0": "a"}
+    assert [(one.session_id, one.agents) for one in plan.reservations] == [("big", ("b",))]
+    assert (plan.evictions, plan.placements) == ((), ())
+
+
+def test_only_sessions_that_allow_it_are_moved_and_at_most_once_an_hour() -> None:
+    assert moved(consolidated(runs("x", "a"), runs("y", "b"), BIG)) == {}
+    assert moved(consolidated(movable("x", "a", moved_ms=1), runs("y", "b"), BIG, now_ms=HOUR)) == {}
+    assert moved(consolidated(movable("x", "a", moved_ms=0), runs("y", "b"), BIG, now_ms=HOUR)) == {"x.0": "b"}
+
+
+def test_nothing_moves_without_a_place_to_go() -> None:
+    plan = consolidated(movable("x", "a"), runs("y", "b", slots="cpu=2"), BIG)
+    assert (moved(plan), plan.reservations) == ({}, ())
+
+
+def test_a_gang_moves_whole() -> None:
+    plan = consolidated(runs("gang", "a", "b", migratable=True), session("big", "cpu=2", "cpu=2"), agents=("c",))
+    assert set(moved(plan)) == {"gang.0", "gang.1"}
+    assert len(set(moved(plan).values())) == 1, "one agent is left for both"
+
+
+def test_a_move_that_costs_too_much_is_not_made() -> None:
+    running = (movable("x", "a", running_since_ms=0), runs("y", "b"), BIG)
+    cheap = EvictionOptions(move_cost_max=659)
+    assert moved(consolidated(*running, options=cheap, now_ms=HOUR)) == {}
+    assert moved(consolidated(*running, options=EvictionOptions(move_cost_max=660), now_ms=HOUR)) == {"x.0": "b"}
+
+
+def test_one_session_benefits_in_a_cycle() -> None:
+    running = [movable(name, name) for name in "abcd"]
+    plan = consolidated(*running, session("big1", "cpu=2"), session("big2", "cpu=2"))
+    assert len(plan.moves) == 1
+    assert [one.session_id for one in plan.reservations] == ["big1"]
+
+
+def test_a_trial_leaves_every_number_as_it_was() -> None:
+    parts = TakerParts(cluster(movable("x", "a"), movable("y", "b"), session("taker", "cpu=2"), cpu=2))
+    trial, workspace = MoveTrial(parts.engine, parts.table), parts.engine.context.workspace
+    room, used = workspace.room.copy(), list(parts.pending.node.allocated)
+    assert trial.fits(parts.pending, parts.rows("x.0")) is not None
+    assert trial.fits(parts.pending, parts.rows("x.0", "y.0")) is None
+    assert np.array_equal(workspace.room, room)
+    assert (parts.pending.node.allocated, workspace.releases) == (used, False)
+
+
+def test_scattered_room_is_enough_in_sum_and_costs_count_work_and_restarts() -> None:
+    parts = TakerParts(
+        cluster(movable("x", "a", running_since_ms=-1000), session("taker", "cpu=2"), cpu=2, agents=("b",))
+    )
+    assert has_scattered_room(parts.engine.context.workspace, parts.pending)
+    full = TakerParts(cluster(movable("x", "a"), session("taker", "cpu=2"), cpu=2))
+    assert not has_scattered_room(full.engine.context.workspace, full.pending)
+    assert move_cost(parts.table, parts.rows("x.0"), EvictionOptions()) == 61

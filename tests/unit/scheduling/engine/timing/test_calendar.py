@@ -1,0 +1,88 @@
+"""Calendar: room that is held from a time on, and bookings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.domain.cluster.booking import Booking, BookingKind
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.scheduling.engine.timing.calendar import blocks_of, seconds
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.trace import Code
+from tests.unit.scheduling.engine.evictions.takers import cluster, runs
+from tests.unit.scheduling.little_cluster import decide, session, verdict_of, where
+
+HOUR = 3_600_000
+
+
+def booked(*sessions: SessionWorkload, agents: tuple[str, ...] = ("a",), **more: Any) -> SchedulingPlan:
+    given = {"name": "demo", "from_ms": HOUR, "to_ms": 2 * HOUR, "agents": ("a",), **more.pop("booking", {})}
+    return decide(cluster(*sessions, agents=agents, bookings=(Booking(**given),), **more))
+
+
+def test_without_limits_and_bookings_nothing_is_held() -> None:
+    assert blocks_of(cluster(session("s")), 8) == 0
+    assert blocks_of(cluster(session("s", time_limit_ms=1)), 8) == 8
+    assert blocks_of(cluster(session("s", booking="demo")), 8) == 8
+
+
+def test_times_are_told_in_seconds_rounded_up() -> None:
+    assert (seconds(1), seconds(3_600_000)) == ("1 s", "3600 s")
+
+
+def test_a_session_that_ends_before_a_booking_uses_its_agents() -> None:
+    assert where(booked(session("s", time_limit_ms=HOUR))) == {"s.0": "a"}
+    plan = booked(session("s", time_limit_ms=HOUR, grace_ms=1))
+    assert where(plan) == {}
+    assert verdict_of(plan, "s").code is Code.RESERVED
+    assert "the room for cpu=1 on a is booked by demo in 3600 s, and it would not end by then" in (
+        verdict_of(plan, "s").summary
+    )
+
+
+def test_a_session_without_a_limit_waits_for_the_end_of_a_booking() -> None:
+    plan = booked(session("s"))
+    [reservation] = plan.reservations
+    assert (reservation.agents, reservation.starts_ms) == (("a",), 2 * HOUR)
+
+
+def test_only_sessions_that_name_a_booking_use_it_and_only_there() -> None:
+    booking = {"users": ("ann",), "from_ms": 0}
+    plan = booked(
+        session("hers", user="ann", booking="demo"), session("another", user="ann"), agents=("a", "b"), booking=booking
+    )
+    assert where(plan) == {"hers.0": "a", "another.0": "b"}
+    full = booked(runs("other", "a"), session("hers", user="ann", booking="demo"), agents=("a", "b"), booking=booking)
+    assert where(full) == {}
+
+
+def test_a_session_may_not_use_a_booking_before_it_begins_or_without_permission() -> None:
+    early = verdict_of(booked(session("s", user="ann", booking="demo"), booking={"users": ("ann",)}), "s")
+    assert (early.code, early.summary) == (Code.NOT_YET_BEGIN, "its booking demo begins in 3600 s")
+    other = verdict_of(booked(session("s", booking="demo"), booking={"users": ("ann",)}), "s")
+    assert (other.code, other.summary) == (Code.BOOKED, "its booking demo does not permit its owner or queue")
+    none = verdict_of(booked(session("s", booking="nothing")), "s")
+    assert (none.code, none.summary) == (Code.BOOKED, "its booking nothing does not exist")
+
+
+def test_a_booking_that_nobody_uses_is_given_up_after_a_while() -> None:
+    booking = {"users": ("ann",), "from_ms": 0}
+    assert where(booked(session("s"), booking=booking, now_ms=599_999)) == {}
+    assert where(booked(session("s"), booking=booking, now_ms=600_000)) == {"s.0": "a"}
+    used = booked(runs("hers", "a", user="ann", booking="demo"), session("s"), booking=booking, now_ms=600_000, cpu=2)
+    assert where(used) == {}
+    late = verdict_of(booked(session("s", user="ann", booking="demo"), booking=booking, now_ms=600_000), "s")
+    assert late.summary == "its booking demo has ended, or was given up because no session used it"
+
+
+def test_a_hypernode_is_booked_with_all_its_agents() -> None:
+    booking = {"agents": (), "hypernode": "rack", "kind": BookingKind.MAINTENANCE, "from_ms": 0}
+    plan = booked(session("s"), agents=("a", "b", "c"), booking=booking, hypernodes=(HyperNode("rack", 1, ("a", "b")),))
+    assert where(plan) == {"s.0": "c"}
+
+
+def test_verdicts_name_the_bookings_of_agents_that_could_hold_a_session() -> None:
+    plan = booked(session("first", time_limit_ms=HOUR), session("s"))
+    [check] = [check for check in verdict_of(plan, "s").checks if check.name == "bookings"]
+    assert check.detail == "1 agents that could hold it are booked by demo in 3600 s"
