@@ -1,4 +1,4 @@
-"""The evictions of live sessions, from which queues and users are protected for a while."""
+"""The evictions of live sessions, which protect queues and users for a while."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PastEvictions:
     def of(
         self, sessions: Mapping[SessionId, SessionWorkload], now_ms: int
     ) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """The last time that each queue gave, and each user's kernels evicted in the last hour."""
+        """The last time each queue gave; each user's kernels evicted in an hour."""
         gave_ms: dict[str, int] = {}
         lately: Counter[str] = Counter()
         for session_id, receipts in self._receipts.items():

@@ -11,21 +11,18 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.adapters.sql.snapshots.hypernode_cache import HyperNodeCache
 from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions
-from sokovan.adapters.sql.snapshots.workloads import session_workload
+from sokovan.adapters.sql.snapshots.workloads import RELEASING, session_workload
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.snapshot import FairSharePolicy, OwnerUsage, SessionWorkload, SystemSnapshot, UsageRecord
-
-_RELEASING = KernelStatus.TERMINATING.value
 
 
 class SystemView:
@@ -68,7 +65,7 @@ class SystemView:
         """Update a session; an ended one is removed, and its result kept while needed."""
         session_id = SessionId(row.session_id)
         for kernel in kernels:
-            if kernel.status == _RELEASING:
+            if kernel.status == RELEASING:
                 self.set_releasing(kernel.kernel_id, kernel.agent_id, slots_of(kernel.slots))
             else:
                 self._forget_releasing(kernel.kernel_id)

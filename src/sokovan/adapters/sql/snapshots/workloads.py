@@ -23,6 +23,8 @@ from sokovan.domain.plain_values import from_plain
 from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
+# The status of a kernel that ends and holds its slots until a proof.
+RELEASING = KernelStatus.TERMINATING.value
 _NO_LABELS: Mapping[str, str] = {}
 # Ended or withdrawn kernels, which the core ignores.
 _ENDED = frozenset({KernelStatus.TERMINATED.value, KernelStatus.CANCELLED.value})
@@ -94,7 +96,7 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
 
 def _is_same(known: KernelWorkload, row: Any, avoid: tuple[tuple[AgentId, int], ...], *, meets: bool) -> bool:
     """Whether a kernel's workload follows from its row still; the rest of it never changes."""
-    if known.meets is not meets or known.releasing is not (row.status == KernelStatus.TERMINATING.value):
+    if known.meets is not meets or known.releasing is not (row.status == RELEASING):
         return False
     return known.agent == row.agent_id if row.status in _HOLDING else known.agent is None and known.avoid == avoid
 
@@ -143,7 +145,7 @@ def _kernel_workload(
         preemptible=spec["preemptible"],
         nominated=spec["nominated"],
         agent=AgentId(row.agent_id) if holds else None,
-        releasing=row.status == KernelStatus.TERMINATING.value,
+        releasing=row.status == RELEASING,
         avoid=() if holds else avoid,
         constraints=constraints,
         ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
