@@ -22,6 +22,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         server.start("--fake", "64x8", "--no-agent")
         done = server.cli("scaling-group", "set", "default", "--option", ACTIONS)
         assert done.returncode == 0, done.stderr
+        queue = server.cli("queue", "set", "default", "--min-runtime", "0s")
+        assert queue.returncode == 0, queue.stderr
         yield server
 
 

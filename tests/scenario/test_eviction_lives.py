@@ -19,6 +19,8 @@ pytestmark = pytest.mark.slow  # many cycles through the store per test
 PREEMPTING = ScalingGroup(
     name=DEFAULT_GROUP, scheduler_opts={"actions": ["enqueue", "allocate", "preempt", "reclaim", "backfill"]}
 )
+# Its sessions have no minimum run time.
+AT_ONCE = Queue(QueueName("default"), min_runtime_s=0)
 FOUR: dict[str, Any] = {"slots": {"cpu": 4000}, "session_type": SessionType.BATCH}
 WHOLE_AGENT = {"cpu": 4000}
 A1 = AgentId("a1")
@@ -26,7 +28,7 @@ A1 = AgentId("a1")
 
 async def low_and_high(cluster: OrchestratedCluster, **options: Any) -> None:
     """An agent that a session of low priority fills, and one of high priority that waits for it."""
-    await cluster.stored.put(PREEMPTING)
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
     await cluster.agent("a1", slots=WHOLE_AGENT)
     await cluster.submit("low", **{**FOUR, **options})
     await cluster.settle()
@@ -67,7 +69,7 @@ async def test_the_evicted_come_back_with_their_age_and_finish(cluster: Orchestr
 
 
 async def test_slots_are_freed_only_with_the_proof_of_the_end(cluster: OrchestratedCluster) -> None:
-    await cluster.stored.put(PREEMPTING)
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
     agent = await cluster.agent("a1", slots=WHOLE_AGENT)
     agent.script.stubborn = True
     await cluster.submit("low", **FOUR)
@@ -87,7 +89,7 @@ async def test_slots_are_freed_only_with_the_proof_of_the_end(cluster: Orchestra
 
 
 async def test_an_elastic_session_goes_on_with_fewer_kernels(cluster: OrchestratedCluster) -> None:
-    await cluster.stored.put(PREEMPTING)
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
     await cluster.agent("a1", slots=WHOLE_AGENT)
     await cluster.submit("elastic", kernels=4, min_kernels=2, slots={"cpu": 1000}, session_type=SessionType.BATCH)
     await cluster.settle()
@@ -121,7 +123,7 @@ async def test_a_session_that_does_not_return_ends_with_the_cause(
 async def test_kernels_that_others_cannot_do_without_take_the_whole_session_along(
     cluster: OrchestratedCluster,
 ) -> None:
-    await cluster.stored.put(PREEMPTING)
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
     await cluster.agent("a1", slots={"cpu": 2000})
     await cluster.agent("a2", slots={"cpu": 1000})
     options: dict[str, Any] = {"kernels": 2, "min_kernels": 1, "ends_with": EndPolicy.MAIN}
@@ -138,7 +140,7 @@ async def test_kernels_that_others_cannot_do_without_take_the_whole_session_alon
 
 
 async def test_a_taker_that_is_stopped_leaves_the_room_to_the_evicted(cluster: OrchestratedCluster) -> None:
-    await cluster.stored.put(PREEMPTING)
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
     agent = await cluster.agent("a1", slots=WHOLE_AGENT)
     agent.script.stubborn = True
     await cluster.submit("low", **FOUR)
@@ -176,8 +178,8 @@ async def test_a_queue_takes_back_what_it_deserves(cluster: OrchestratedCluster)
             name=DEFAULT_GROUP,
             scheduler_opts={"actions": ["enqueue", "allocate", "reclaim"], "queue_policy": "capacity"},
         ),
-        Queue(QueueName("one"), deserved=share),
-        Queue(QueueName("two"), deserved=share),
+        Queue(QueueName("one"), deserved=share, min_runtime_s=0),
+        Queue(QueueName("two"), deserved=share, min_runtime_s=0),
     )
     await cluster.agent("a1", slots=WHOLE_AGENT)
     work: dict[str, Any] = {"slots": {"cpu": 1000}, "session_type": SessionType.BATCH}
@@ -197,7 +199,7 @@ async def test_a_queue_takes_back_what_it_deserves(cluster: OrchestratedCluster)
 
 @pytest.mark.parametrize("status", ["pulling", "creating"])
 async def test_kernels_that_join_a_session_are_evicted_in_any_status(cluster: OrchestratedCluster, status: str) -> None:
-    await cluster.stored.put(PREEMPTING)
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
     await cluster.agent("a1", slots={"cpu": 2000})
     await cluster.submit("elastic", kernels=4, min_kernels=2, slots={"cpu": 1000}, session_type=SessionType.BATCH)
     await cluster.settle()
@@ -218,3 +220,15 @@ async def test_kernels_that_join_a_session_are_evicted_in_any_status(cluster: Or
     assert [one.before for one in await cluster.history("elastic", kernels=True) if one.trigger == "evicted"] == (
         [status] * 2
     )
+
+
+async def test_a_session_is_protected_until_it_ran_for_its_minimum_run_time(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(PREEMPTING, Queue(QueueName("default"), min_runtime_s=20))
+    await cluster.agent("a1", slots=WHOLE_AGENT)
+    await cluster.submit("low", **FOUR)
+    await cluster.settle()
+    await cluster.submit("high", priority=5, **FOUR)
+    await cluster.pass_time(15)
+    assert (await cluster.status("low"), await cluster.status("high")) == ("running", "pending")
+    await cluster.pass_time(40)
+    assert await cluster.status("high") == "running"

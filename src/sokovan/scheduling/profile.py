@@ -16,11 +16,10 @@ from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-# Actions that evict. A scaling group runs them only if it names them.
+# Actions that evict. A scaling group runs those only if it names them.
 EVICTING_ACTIONS = ("preempt", "reclaim", "consolidate")
-# Actions of simulations: nothing in a cluster applies a move of a kernel yet.
+# The core decides them; a scaling group cannot name them yet, because nothing applies a move.
 SIMULATED_ACTIONS = ("consolidate",)
-APPLIED_EVICTIONS = tuple(action for action in EVICTING_ACTIONS if action not in SIMULATED_ACTIONS)
 # Every time at which room is held costs a column per slot and agent.
 RESERVE_DEPTH_MAX = 64
 SHARD_MODES = ("none", "soft", "hard")
@@ -42,10 +41,12 @@ class UnsupportedAction(InvalidInput):
     """A scaling group names an action that only simulations run."""
 
     code = "unsupported-action"
-    hint = f"remove it; a scaling group runs {listed((*ACTIONS, *APPLIED_EVICTIONS))}"
+    hint = f"remove {listed(SIMULATED_ACTIONS)}, which runs in sokovan simulate"
 
 
 EVICTION_OPTIONS = tuple(one.name for one in fields(EvictionOptions))
+# Those of consolidate alone.
+_MOVE_OPTIONS = frozenset({"move_cost_max", "restart_cost"})
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ _PROFILE_KEYS = (*_FIELDS, "agent_selector", *EVICTION_OPTIONS)
 SCHEDULER_OPTIONS = (
     "agent_selector",
     *(name for name in _FIELDS if name not in {"sequencer", "selector"}),
-    *EVICTION_OPTIONS,
+    *(name for name in EVICTION_OPTIONS if name not in _MOVE_OPTIONS),
 )
 
 
@@ -156,10 +157,10 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
 
 
 def require_applicable(profile: SchedulingProfile) -> None:
-    """Raise UnsupportedAction for a policy whose decisions nothing would apply."""
+    """Raise UnsupportedAction for a policy whose moves nothing would apply."""
     for action in profile.actions:
         if action in SIMULATED_ACTIONS:
-            raise UnsupportedAction(f"the action {action} runs in sokovan simulate only")
+            raise UnsupportedAction(f"the action {action} moves sessions, which a scaling group cannot do yet")
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:

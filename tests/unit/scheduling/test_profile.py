@@ -109,17 +109,16 @@ def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str
     assert said in str(refused.value)
 
 
-def test_actions_of_simulations_are_refused_in_a_scaling_group() -> None:
-    require_applicable(profile_from({"actions": [*ACTIONS, "preempt", "reclaim"]}))
-    with pytest.raises(UnsupportedAction, match="the action consolidate runs in sokovan simulate only") as refused:
-        require_applicable(profile_from({"actions": [*ACTIONS, "consolidate"]}))
-    assert refused.value.hint == "remove it; a scaling group runs allocate, backfill, enqueue, preempt, reclaim"
-
-
 def test_actions_that_evict_run_only_where_they_are_named() -> None:
     profile = profile_from({"actions": [*ACTIONS, *EVICTING_ACTIONS]})
     assert profile.actions == (*ACTIONS, *EVICTING_ACTIONS)
     assert not set(EVICTING_ACTIONS) & set(SchedulingProfile().actions)
+
+
+def test_an_action_that_moves_sessions_is_for_simulations_only() -> None:
+    require_applicable(profile_from({"actions": ["allocate", "preempt", "reclaim"]}))
+    with pytest.raises(UnsupportedAction, match="the action consolidate moves sessions"):
+        require_applicable(profile_from({"actions": ["consolidate"]}))
 
 
 @pytest.mark.parametrize(

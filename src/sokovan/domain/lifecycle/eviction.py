@@ -59,6 +59,10 @@ def waits_until_ms(evictions: Sequence[EvictionReceipt]) -> int:
     """
     if not evictions:
         return 0
-    last_ms = evictions[-1].at_ms
-    recent = sum(last_ms - one.at_ms < _COUNTED_MS for one in evictions)
-    return last_ms + _WAIT.delay_ms(recent)
+    return evictions[-1].at_ms + _WAIT.delay_ms(len(recent(evictions)))
+
+
+def recent(evictions: Sequence[EvictionReceipt]) -> Sequence[EvictionReceipt]:
+    """The evictions of the day before the last one."""
+    last_ms = evictions[-1].at_ms if evictions else 0
+    return [one for one in evictions if last_ms - one.at_ms < _COUNTED_MS]

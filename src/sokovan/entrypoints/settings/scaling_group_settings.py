@@ -20,7 +20,13 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.profile import RESERVE_DEPTH_MAX, SIMULATED_ACTIONS, SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import (
+    RESERVE_DEPTH_MAX,
+    SIMULATED_ACTIONS,
+    SchedulingProfile,
+    profile_from,
+    profile_of,
+)
 from sokovan.scheduling.registry import PluginRegistry
 
 _DEFAULT = SchedulingProfile()
@@ -154,11 +160,11 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         _DEFAULT.reserve_depth,
     ),
     "ancestor_reclaim_level": (
-        SettingInfo("number", "How many queues above a victim's must use more than they deserve, too (reclaim)."),
+        SettingInfo("whole number", "How many queues above a victim's must use more than they deserve, too."),
         _DEFAULT.eviction_options.ancestor_reclaim_level,
     ),
     "evictions_per_cycle": (
-        SettingInfo("number", "The most kernels that preempt and reclaim evict in a cycle."),
+        SettingInfo("whole number", "The most kernels that preempt and reclaim evict in a cycle."),
         _DEFAULT.eviction_options.evictions_per_cycle,
     ),
     "assumed_checkpoint": (
@@ -166,20 +172,12 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         _DEFAULT.eviction_options.assumed_checkpoint,
     ),
     "cool_down": (
-        SettingInfo("seconds", "A queue that gave room so recently takes within its share only (simulations only)."),
+        SettingInfo("seconds", "So long after it gave, a queue reclaims only within its share of every slot."),
         _DEFAULT.eviction_options.cool_down,
     ),
     "owner_budget": (
-        SettingInfo("per cent", "The most of a user's running kernels that are evicted in an hour (simulations only)."),
+        SettingInfo("per cent", "The most of a user's running kernels that others evict in an hour."),
         _DEFAULT.eviction_options.owner_budget,
-    ),
-    "move_cost_max": (
-        SettingInfo("slot seconds", "The most that moves of kernels may cost (consolidate, simulations only)."),
-        _DEFAULT.eviction_options.move_cost_max,
-    ),
-    "restart_cost": (
-        SettingInfo("seconds", "The cost of a restart, for each slot (consolidate, simulations only)."),
-        _DEFAULT.eviction_options.restart_cost,
     ),
 }
 # Keys of a profile with another name or place here.
@@ -261,12 +259,13 @@ class ScalingGroupReader:
                 self._attempt(here, partial(profile_from, {"shard": "any", key: given}))
 
     def _check_names(self, path: str, group: Mapping[str, object]) -> None:
-        """Check that the named plugins exist."""
+        """Check that the named actions and plugins exist."""
         opts = group.get("scheduler_opts")
         options = opts if isinstance(opts, Mapping) else {}
         for action in _texts(options.get("actions")):
             if action in SIMULATED_ACTIONS:
-                self._wrong(f"{path}.scheduler_opts.actions", f"{quoted(action)} runs in sokovan simulate only")
+                problem = f"{quoted(action)} cannot be run by a scaling group yet"
+                self._wrong(f"{path}.scheduler_opts.actions", problem)
         if self._registry is None:
             return
         named: list[tuple[str, Callable[[str], object], object]] = [

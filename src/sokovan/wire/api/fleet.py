@@ -129,7 +129,8 @@ class QueueBody(StrictBody):
     """A queue: its weight, its parent and its limits.
 
     `guarantee` is reserved for it, `deserved` is its share, and `capability` the most that
-    it uses. If `reclaimable`, others may reclaim what it uses beyond its share.
+    it uses. If `reclaimable`, others may reclaim what it uses beyond its share. The minimum of
+    a session is not evicted before it ran for `min_runtime_s`.
     """
 
     name: str
@@ -138,6 +139,7 @@ class QueueBody(StrictBody):
     priority: int = 0
     open: bool = True
     reclaimable: bool = True
+    min_runtime_s: int | None = None
     deserved: dict[str, Amount] | None = None
     guarantee: dict[str, Amount] | None = None
     capability: dict[str, Amount] | None = None

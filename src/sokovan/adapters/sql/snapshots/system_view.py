@@ -10,21 +10,19 @@ from typing import Any
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.adapters.sql.snapshots.hypernode_cache import HyperNodeCache
-from sokovan.adapters.sql.snapshots.workloads import session_workload
+from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions
+from sokovan.adapters.sql.snapshots.workloads import RELEASING, session_workload
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.snapshot import FairSharePolicy, OwnerUsage, SessionWorkload, SystemSnapshot, UsageRecord
-
-_RELEASING = KernelStatus.TERMINATING.value
 
 
 class SystemView:
@@ -50,6 +48,7 @@ class SystemView:
         self.weights: Mapping[str, int] = {}
         self.group_weights: Mapping[str, int] = {}
         self._past: dict[str, dict[tuple[str, str, str], UsageRecord]] = {}
+        self._evictions = PastEvictions()
         self._carried: dict[ScalingGroupName, CarriedState] = {}
         self._snapshots: dict[str, SystemSnapshot] = {}
         self._current: set[str] = set()
@@ -66,7 +65,7 @@ class SystemView:
         """Update a session; an ended one is removed, and its result kept while needed."""
         session_id = SessionId(row.session_id)
         for kernel in kernels:
-            if kernel.status == _RELEASING:
+            if kernel.status == RELEASING:
                 self.set_releasing(kernel.kernel_id, kernel.agent_id, slots_of(kernel.slots))
             else:
                 self._forget_releasing(kernel.kernel_id)
@@ -78,6 +77,7 @@ class SystemView:
                 self.unsettled.add(row.array_id)
             return
         session = session_workload(row, kernels, before)
+        self._evictions.put(session_id, row.evictions)
         self._group_of[session_id] = row.scaling_group
         self._sessions.setdefault(row.scaling_group, {})[session_id] = session
         self._waiting_for.update(session.dependencies)
@@ -90,6 +90,7 @@ class SystemView:
 
     def _drop_session(self, session_id: SessionId) -> SessionWorkload | None:
         """Remove a session, and results of dependencies that no session waits for; returns it."""
+        self._evictions.drop(session_id)
         known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)
         for dependency in () if known is None else known.dependencies:
             self._waiting_for[dependency] -= 1
@@ -149,7 +150,9 @@ class SystemView:
         if group not in self.scaling_groups:
             raise ObjectNotFound(what="scaling group", name=group)
         known = self._snapshots.get(group)
-        snapshot = replace(known, now_ms=self.now_ms) if known and group in self._current else self._build(group)
+        current = known if known and group in self._current else self._build(group)
+        gave_ms, lately = self._evictions.of(self._sessions.get(group, {}), self.now_ms)
+        snapshot = replace(current, now_ms=self.now_ms, gave_ms=gave_ms, evicted_lately=lately)
         if known is not None and "tree" in vars(known) and _same_topology(known, snapshot):
             # Reused: the tree takes longer to build than the rest, and depends only on agents and HyperNodes.
             vars(snapshot)["tree"] = known.tree

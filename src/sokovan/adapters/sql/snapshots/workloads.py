@@ -15,7 +15,7 @@ from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.placement import PlacementConstraints
 from sokovan.domain.constraints.taint import Toleration
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.lifecycle.eviction import waits_until_ms
+from sokovan.domain.lifecycle.eviction import recent
 from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
@@ -23,6 +23,8 @@ from sokovan.domain.plain_values import from_plain
 from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
+# The status of a kernel that ends and holds its slots until a proof.
+RELEASING = KernelStatus.TERMINATING.value
 _NO_LABELS: Mapping[str, str] = {}
 # Ended or withdrawn kernels, which the core ignores.
 _ENDED = frozenset({KernelStatus.TERMINATED.value, KernelStatus.CANCELLED.value})
@@ -52,7 +54,6 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
     avoid = tuple((one.agent_id, one.avoid_until_ms) for one in failed) if elsewhere else ()
     # Without another agent to go to at once, the next attempt is later.
     later = () if elsewhere else tuple(one.avoid_until_ms for one in failed)
-    evicted_until = waits_until_ms(evictions_of(row.evictions))
     # The first kernels that are placed lease the port where all meet.
     placed = any(kernel.status in _HOLDING for kernel in kernels)
     meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
@@ -82,19 +83,20 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         dependencies=tuple(SessionId(one) for one in (*spec["dependencies"], *spec.get("array_dependencies", ()))),
         array=row.array_id or "",
         array_limit=None if row.array_id is None else spec["array"]["at_once"],
-        starts_at_ms=max((*later, evicted_until, spec["starts_at_ms"] or 0)) or None,
-        # One that starts is protected until it runs.
-        preemptible=spec["preemptible"] and row.status not in _STARTING,
+        starts_at_ms=max((*later, spec["starts_at_ms"] or 0)) or None,
+        preemptible=spec["preemptible"],
         preemption=Preemption(spec["preemption"]),
         gates=tuple(spec.get("gates", ())),
         running_since_ms=row.since_ms if row.status == SessionStatus.RUNNING.value else None,
         checkpoint_ms=row.checkpoint_ms,
+        starting=row.status in _STARTING,
+        evictions_ms=tuple(one.at_ms for one in recent(evictions_of(row.evictions))),
     )
 
 
 def _is_same(known: KernelWorkload, row: Any, avoid: tuple[tuple[AgentId, int], ...], *, meets: bool) -> bool:
     """Whether a kernel's workload follows from its row still; the rest of it never changes."""
-    if known.meets is not meets or known.releasing is not (row.status == KernelStatus.TERMINATING.value):
+    if known.meets is not meets or known.releasing is not (row.status == RELEASING):
         return False
     return known.agent == row.agent_id if row.status in _HOLDING else known.agent is None and known.avoid == avoid
 
@@ -143,7 +145,7 @@ def _kernel_workload(
         preemptible=spec["preemptible"],
         nominated=spec["nominated"],
         agent=AgentId(row.agent_id) if holds else None,
-        releasing=row.status == KernelStatus.TERMINATING.value,
+        releasing=row.status == RELEASING,
         avoid=() if holds else avoid,
         constraints=constraints,
         ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),

@@ -239,6 +239,7 @@ _QUEUE = CatalogNoun(
         Column("priority", lambda queue: str(queue.priority)),
         Column("open", lambda queue: "yes" if queue.open else "no"),
         Column("reclaimable", lambda queue: "yes" if queue.reclaimable else "no", wide=True),
+        Column("min_runtime", lambda queue: or_none(queue.min_runtime_s), wide=True),
         Column("deserved", lambda queue: amounts_text(queue.deserved)),
         Column("guarantee", lambda queue: amounts_text(queue.guarantee)),
         Column("max", lambda queue: amounts_text(queue.capability)),
@@ -254,6 +255,9 @@ _QUEUE = CatalogNoun(
             "reclaimable",
             type=bool,
             negative="--not-reclaimable",
+        ),
+        CatalogOption(
+            "min_runtime", "Evict no session before it ran this long: 5m.", "min_runtime_s", read=read_seconds
         ),
         CatalogOption(
             "deserved", "Deserved share: gpu=96. Repeatable.", "deserved", repeatable=True, read=read_amounts

@@ -8,7 +8,7 @@ import msgspec
 
 from sokovan.domain.lifecycle.eviction import EvictionReceipt
 
-__all__ = ["EvictionReceipt", "evictions_of", "evictions_text"]
+__all__ = ["NO_EVICTIONS", "EvictionReceipt", "evictions_of", "evictions_text"]
 
 NO_EVICTIONS = "[]"
 
