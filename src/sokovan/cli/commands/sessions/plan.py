@@ -14,7 +14,7 @@ from sokovan.wire.api.explanations import PlanView
 
 _PLACEMENTS_SHOWN = 16
 # Checks whose result is a choice, not only a pass.
-_ALWAYS_SHOWN = frozenset({"scaling-group"})
+_ALWAYS_SHOWN = frozenset({"scaling-group", "evicts"})
 
 
 def plan(
