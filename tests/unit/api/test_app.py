@@ -36,6 +36,7 @@ async def test_every_route_is_an_operation_a_socket_or_for_proxies(api: ApiHarne
     assert [getattr(route, "name", "") for route in others] == [
         "serving_table",
         "serving_reports",
+        "serving_keys",
         "sessions_exec",
         "sessions_ports",
     ]

@@ -157,9 +157,7 @@ class SessionFlags:
         bool | None, Parameter(negative="--not-preemptible", help="Whether it may be preempted.")
     ] = None
     preemption: Annotated[Literal["always", "never"] | None, Parameter(help="Whether it may preempt others.")] = None
-    on_preempt: Annotated[
-        Literal["requeue", "end"] | None, Parameter(help="After an eviction; default: requeue for batch, else end.")
-    ] = None
+    on_preempt: Annotated[Literal["end", "requeue"] | None, Parameter(help="After an eviction.")] = None
     stop_grace: Annotated[str | None, Parameter(name="--grace", help="Time from SIGTERM to SIGKILL: 10s, 2m.")] = None
     nominated: Annotated[str | None, Parameter(name="--nominate", help="Agent to prefer, if it has room.")] = None
     depends_on: Annotated[
