@@ -28,11 +28,13 @@ HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Embedded, Mapping[str, Any]]]:
+def served(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[tuple[Embedded, Mapping[str, Any]]]:
     """A server with a deployment of the toy engine, and what `serve` printed."""
     server = Embedded(tmp_path_factory.mktemp("serving"))
+    # Ports of its own: another worker has such a server too, and two engines cannot bind one port.
+    first = 22_000 + 100 * int(worker_id.removeprefix("gw") if worker_id != "master" else 0)
     with ended_well(server):
-        server.start()
+        server.start("--kernel-ports", f"{first}-{first + 99}")
         try:
             yield server, server.cli_json("serve", "toy", "--name", NAME, "--replicas", "2", *SMALL)
         finally:
