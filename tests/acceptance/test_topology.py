@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.embedded import Embedded
+from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 
 # Racks of eight fake agents: r00n0 to r00n7, r01n0 to r01n7.
@@ -33,7 +33,8 @@ def hypernodes(fleet: Embedded) -> dict[str, int]:
 
 
 def test_rules_by_label_place_agents_and_a_hard_constraint_holds(fleet: Embedded) -> None:
-    assert hypernodes(fleet) == {"fake": 16, "r00": 8, "r01": 8}
+    racks = {"fake": 16, "r00": 8, "r01": 8}
+    until(lambda: hypernodes(fleet) == racks, what="the agents have joined")
     for agent in ("r00n0", "r00n1", "r01n0"):
         assert fleet.cli("agent", "label", agent, "zone=z1").returncode == 0
     assert "dry run, nothing changed: 5 HyperNodes over 16 agents" in applied(fleet, BY_LABEL, "--dry-run")

@@ -106,11 +106,11 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)  # before the task runs: one that is cancelled first resets its connection, too
         self._tasks.add(asyncio.get_running_loop().create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self._writers.add(writer)
         try:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:

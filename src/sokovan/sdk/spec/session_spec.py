@@ -184,7 +184,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
     ),
     "preemptible": Field("preemptible", fields.flag, _FLAG, "whether it may be preempted"),
     "preemption": Field("preemption", *chosen("always", "never"), "whether it may preempt others"),
-    "onPreempt": Field("on_preempt", *chosen("requeue", "end"), "whether it waits again after it was evicted"),
+    "onPreempt": Field("on_preempt", *chosen("end", "requeue"), "whether it waits again after it was evicted"),
     "stopGrace": Field("stop_grace", fields.duration, _DURATION, "time between SIGTERM and SIGKILL"),
     "endsWith": Field("ends_with", *chosen("all", "main", "any"), "which kernels must end for the session to end"),
     "toleratesFailures": Field("tolerates_failures", fields.flag, _FLAG, "whether it continues after a kernel failed"),

@@ -141,7 +141,7 @@ class SessionBody(StrictBody):
     stop_grace: int | str = STOP_GRACE_S
     ends_with: Literal["all", "main", "any"] | None = None
     tolerates_failures: bool = False
-    on_preempt: Literal["requeue", "end"] | None = None
+    on_preempt: Literal["end", "requeue"] | None = None
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
     array: str | None = None
@@ -194,7 +194,7 @@ class RunOptions(TypedDict, total=False):
     stop_grace: int | str
     ends_with: Literal["all", "main", "any"]
     tolerates_failures: bool
-    on_preempt: Literal["requeue", "end"]
+    on_preempt: Literal["end", "requeue"]
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
