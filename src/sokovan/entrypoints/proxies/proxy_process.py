@@ -128,7 +128,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stopped.set)
-    clock = SystemClock()
+    clock, log = SystemClock(), _lossy(log)
     folder = await _folder(options, clock)
     context = ProxyContext(
         loop=loop,
@@ -163,6 +163,16 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     if folder.exists:
         folder.save_usage()
     folder.close()
+
+
+def _lossy(log: Callable[[str], None]) -> Callable[[str], None]:
+    """A log that loses lines which nobody reads: the server that read them may have been killed."""
+
+    def tried(line: str) -> None:
+        with contextlib.suppress(OSError):
+            log(line)
+
+    return tried
 
 
 async def _watch_folder(folder: ProxyFolder, clock: Clock, stopped: asyncio.Event) -> None:
