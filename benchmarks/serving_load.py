@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -149,7 +150,8 @@ def restarted(found: Serving) -> Iterator[None]:
     file = found.folder / "up.json"
     file.unlink(missing_ok=True)
     output = subprocess.DEVNULL
-    command = [*SOKOVAN, "up", "--port", "0"]
+    api, gateway = urlsplit(found.server.url).port, found.target.address[1]
+    command = [*SOKOVAN, "up", "--port", str(api), "--set", f"proxy.port={gateway}"]
     process = subprocess.Popen(command, env=found.server.environment, stdout=output, stderr=output)
     try:
         while not file.exists():
