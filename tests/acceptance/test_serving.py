@@ -35,15 +35,19 @@ HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 def served(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[tuple[Embedded, Mapping[str, Any]]]:
     """A server with a deployment of the toy engine, and what `serve` printed."""
     server = Embedded(tmp_path_factory.mktemp("serving"))
-    # Ports of its own: another worker has such a server too, and two engines cannot bind one port.
-    first = 22_000 + 100 * int(worker_id.removeprefix("gw") if worker_id != "master" else 0)
     with ended_well(server):
-        server.start("--kernel-ports", f"{first}-{first + 99}")
+        server.start(*kernel_ports(worker_id))
         try:
             yield server, server.cli_json("serve", "toy", "--name", NAME, "--replicas", "2", *SMALL)
         finally:
             server.cli("deployment", "rm", NAME, "--yes")
             until(lambda: not server.cli_json("deployment", "ls"), limit_s=LIMIT_S, what="the deployment has ended")
+
+
+def kernel_ports(worker_id: str) -> tuple[str, str]:
+    """Ports of its own: another worker has such a server too, and two engines cannot bind one port."""
+    first = 22_000 + 100 * int(worker_id.removeprefix("gw") if worker_id != "master" else 0)
+    return "--kernel-ports", f"{first}-{first + 99}"
 
 
 def view(server: Embedded) -> Mapping[str, Any]:
@@ -252,7 +256,7 @@ def test_a_real_engine_is_served_from_a_file(
 
 
 def test_without_its_manager_a_port_that_another_program_took_gets_no_byte(
-    served: tuple[Embedded, dict[str, Any]],
+    served: tuple[Embedded, dict[str, Any]], worker_id: str
 ) -> None:
     server, told = served
     assert asked(told).status_code == 200
@@ -272,7 +276,7 @@ def test_without_its_manager_a_port_that_another_program_took_gets_no_byte(
                 received.append(connection.recv(1024))
     assert received, "it was connected to, at least by a probe"
     assert set(received) == {b""}
-    server.start()
+    server.start(*kernel_ports(worker_id))
     told["url"] = f"{server.about['gateway']}/v1"
     serves(server, view(server)["replicas_desired"])
     assert asked(told).status_code == 200
