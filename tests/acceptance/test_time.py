@@ -37,8 +37,10 @@ def runs(fleet: Embedded, name: str, *, agents: int = 1, seconds: str = "infinit
 
 
 def explains(fleet: Embedded, name: str, text: str) -> None:
-    """Wait until `sokovan why` says something of a session."""
-    until(lambda: text in fleet.cli("why", name).stdout, what=text, tell=lambda: fleet.cli("why", name).stdout)
+    """Wait until a session waits for a reason, and see `sokovan why` say it."""
+    until(lambda: text in fleet.api("GET", f"/sessions/{name}/why").text, what=text)
+    told = fleet.cli("why", name)
+    assert text in " ".join(told.stdout.split()), told.stdout + told.stderr
 
 
 def test_a_session_that_ends_in_time_starts_before_a_large_one_and_one_that_would_delay_it_waits(
@@ -50,13 +52,12 @@ def test_a_session_that_ends_in_time_starts_before_a_large_one_and_one_that_woul
     explains(fleet, "large", "at the latest, room is reserved for it")
     runs(fleet, "unlimited")
     runs(fleet, "long", time_limit="1h")
-    runs(fleet, "short", time_limit="2m")
-    fleet.reaches("short", "running")
-    explains(fleet, "unlimited", "reserved for a session ahead in")
     explains(fleet, "unlimited", "and it has no time limit")
     explains(fleet, "long", "and it would not end by then")
-    plan = fleet.cli("plan", "--gpus", "8", "--time-limit", "1h", "--", "true")
-    assert "it would not end by then" in plan.stdout, plan.stdout + plan.stderr
+    plan = fleet.cli("plan", "--gpus", "8", "--time-limit", "2m", "--", "true")
+    assert "would start now" in plan.stdout, plan.stdout + plan.stderr
+    runs(fleet, "short", time_limit="2m")
+    fleet.reaches("short", "running")
     assert [fleet.session(one)["status"] for one in ("large", "unlimited", "long")] == ["pending"] * 3
     fleet.end("short", forced=True)
     fleet.end("running", forced=True)
