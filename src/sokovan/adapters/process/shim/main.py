@@ -83,10 +83,11 @@ class Shim:
         # Recorded before the kernel exists: if the shim is killed in between, its processes can be found.
         write_record(self.folder, STATE, self.record, lasting=False)
         try:
-            self.pid = self.child.start_kernel(self._output_end)
-            os.close(self._output_end)
-            if self.sandboxed:
-                self._await_sandbox()
+            with self.groups.unlimited_cpu() if self.sandboxed else contextlib.nullcontext():
+                self.pid = self.child.start_kernel(self._output_end)
+                os.close(self._output_end)
+                if self.sandboxed:
+                    self._await_sandbox()
         except NotStarted as error:
             self.record.update(
                 ended_ms=_now_ms(), exit_code=NOT_STARTED, signal=None, reason=f"could not start: {error}"[:400]
