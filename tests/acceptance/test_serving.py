@@ -113,6 +113,20 @@ def test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back(
     assert (view(server)["revision"]["number"], words(told)) == (1, 16)
 
 
+def test_an_update_to_replicas_that_answer_no_request_is_rolled_back_and_says_why(
+    served: tuple[Embedded, Mapping[str, Any]],
+) -> None:
+    server, told = served
+    before = view(server)["revision"]["number"]
+    updated = server.cli("deployment", "update", NAME, "--", "--mode", "error")
+    said = "a new replica did not answer requests: a request for one token got status 500"
+    assert updated.returncode == 1
+    assert f"was rolled back: {said}" in updated.stderr
+    assert (view(server)["revision"]["number"], words(told)) == (before, 16)
+    assert "failed: a request for one token got status 500" in server.cli("deployment", "why", NAME).stdout
+    assert said in server.cli("deployment", "events", NAME).stdout
+
+
 def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str, Any]]) -> None:
     _, told = served
     ask: dict[str, Any] = {"model": NAME, "messages": [{"role": "user", "content": "hello"}]}

@@ -58,7 +58,8 @@ def define_plainly(request: EngineRequest) -> EngineDefinition:
 class ScriptedProxy:
     """A proxy that reads the table and reports; a test decides what it observes.
 
-    `health` gives the verdict on an endpoint; `outstanding` the requests under way at it.
+    `health` gives the verdict on an endpoint; `outstanding` the requests under way at it;
+    `smokes` the smoke requests that failed at it in a row.
     """
 
     def __init__(self, store: Any, name: str = "proxy") -> None:
@@ -67,6 +68,7 @@ class ScriptedProxy:
         self.version, self.epoch = 0, ""
         self.entries: dict[str, RouteEntry] = {}
         self.health: Callable[[str], bool | None] = lambda _endpoint: True
+        self.smokes: Callable[[str], int] = lambda _endpoint: 0
         self.outstanding: dict[str, int] = {}
         self.demand: dict[str, RouteDemand] = {}
 
@@ -80,7 +82,10 @@ class ScriptedProxy:
             self.entries = {str(one.spec.deployment_id): entry_of(one.entry) for one in table.routes}
         observed = {
             endpoint.endpoint_id: EndpointObservation(
-                healthy=self.health(endpoint.endpoint_id), outstanding=self.outstanding.get(endpoint.endpoint_id, 0)
+                healthy=self.health(endpoint.endpoint_id),
+                outstanding=self.outstanding.get(endpoint.endpoint_id, 0),
+                error="a request for one token got status 500" if self.smokes(endpoint.endpoint_id) else "",
+                smoke_failures=self.smokes(endpoint.endpoint_id),
             )
             for entry in self.entries.values()
             for endpoint in entry.endpoints

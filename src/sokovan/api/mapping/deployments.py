@@ -276,4 +276,5 @@ def engine_view(engine: str, definition: EngineDefinition, *, image: str) -> Eng
         concurrency_max=definition.concurrency_max,
         routing=definition.policy.value,
         checks_secret=definition.checks_secret,
+        smoke_path=definition.smoke_path if definition.probe.smoke else "",
     )

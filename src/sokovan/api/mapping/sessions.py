@@ -236,6 +236,7 @@ def _eviction_view(receipt: EvictionReceipt, spec: SpecSummary) -> EvictionView:
         reported=receipt.reported,
         ends_by=time_text(receipt.evict_at_ms),
         ended_at=time_text_or_none(receipt.ended_ms),
+        step=receipt.step,
     )
 
 

@@ -56,15 +56,18 @@ class RoutingPolicy(StrEnum):
 class Probe:
     """How an endpoint is checked: by a GET of `path`; without one, by a connection.
 
-    While a replica starts, it is checked more often than later.
+    While a replica starts, it is checked more often than later. With `smoke` it also answers
+    a request for one token before it serves, if its engine has a path for that.
     """
 
     path: str = ""
     warming_interval_ms: int = 1_000
     interval_ms: int = 5_000
     timeout_ms: int = 5_000
+    smoke: bool = True
 
     def __post_init__(self) -> None:
+        require_kind(self.smoke, bool, what="probe", field="smoke")
         if self.path and not is_health_path(self.path):
             problem = "must begin with / and be a path of at most 256 plain characters"
             raise InvalidSpec(what="probe", field="path", value=self.path, problem=problem)
@@ -130,7 +133,8 @@ class EngineDefinition:
 
     An empty `command` is the entry point of the image. `upstream_model` is what the engine
     calls the model, which the gateway writes into requests. `checks_secret` says whether the
-    engine refuses requests without the secret of its replica.
+    engine refuses requests without the secret of its replica. A smoke request for one token
+    goes to `smoke_path`; empty: none.
     """
 
     command: tuple[str, ...]
@@ -142,6 +146,7 @@ class EngineDefinition:
     policy: RoutingPolicy = RoutingPolicy.PREFIX
     streams: bool = True
     checks_secret: bool = True
+    smoke_path: str = ""
 
     def __post_init__(self) -> None:
         what = f"definition of {self.upstream_model}"
@@ -150,6 +155,9 @@ class EngineDefinition:
         require_kind(self.probe, Probe, what=what, field="probe")
         require_kind(self.policy, RoutingPolicy, what=what, field="policy")
         require_int(self.concurrency_max, what=what, field="concurrency_max", least=1, most=CONCURRENCY_MAX)
+        if self.smoke_path and not is_health_path(self.smoke_path):
+            problem = "must begin with / and be a path of at most 256 plain characters"
+            raise InvalidSpec(what=what, field="smoke_path", value=self.smoke_path, problem=problem)
 
 
 def require_model(model: object, mounts: Sequence[str], *, what: str) -> None:

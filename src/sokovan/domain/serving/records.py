@@ -129,13 +129,17 @@ class EndpointTokenRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointObservation:
-    """The report of one proxy on one endpoint."""
+    """The report of one proxy on one endpoint.
+
+    `smoke_failures` counts the smoke requests that failed in a row.
+    """
 
     healthy: bool | None
     outstanding: int = 0
     served: int = 0
     stalled: bool = False
     error: str = ""
+    smoke_failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,8 @@ class SideCounts:
 
     `counted` exist and are not ending; `active` serve; `settled` have served for a while;
     `present` also includes those that drain or stop; `failed` ended by themselves during the
-    rollout, `late` of them because they were not ready in time.
+    rollout, `late` of them because they were not ready in time. `smoke` says why smoke
+    requests to one of those failed.
     """
 
     counted: int = 0
@@ -106,6 +107,7 @@ class SideCounts:
     present: int = 0
     failed: int = 0
     late: int = 0
+    smoke: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +184,9 @@ def decide_rollout(given: RolloutInput) -> RolloutDecision:
         return _back(given)
     if given.worse:
         return RolloutDecision(given.desired, given.new.counted, 0, RolloutAction.FAIL, given.worse)
+    if given.new.smoke:
+        reason = f"a new replica did not answer requests: {given.new.smoke}"
+        return RolloutDecision(given.desired, given.new.counted, 0, RolloutAction.FAIL, reason)
     if given.new.late or given.new.failed >= FAILURES_MAX:
         reason = "a new replica was not ready in time" if given.new.late else "new replicas failed repeatedly"
         return RolloutDecision(given.desired, given.new.counted, 0, RolloutAction.FAIL, reason)

@@ -29,14 +29,13 @@ class ScalingMetric(StrEnum):
     MANUAL = auto()
     CONCURRENCY = auto()  # requests in flight and queued
     QPS = auto()
-    QUEUE = auto()  # requests that wait in engines
+    QUEUE = auto()  # requests that wait for a replica, beyond those in flight
     TTFT_P95 = auto()  # milliseconds to the first byte, for 95 of 100 requests
 
 
-# Known to the format, and not reported by proxies.
-_NOT_MEASURED = frozenset({ScalingMetric.QUEUE})
 _NEED_TARGETS = {
     ScalingMetric.QPS: "qps needs a target: the requests per second of one replica",
+    ScalingMetric.QUEUE: "queue needs a target: the waiting requests for which one more replica is started",
     ScalingMetric.TTFT_P95: "ttft_p95 needs a target: milliseconds to the first byte",
 }
 
@@ -59,15 +58,21 @@ class ScalingPolicy:
     def __post_init__(self) -> None:
         what = "scaling policy"
         require_kind(self.metric, ScalingMetric, what=what, field="metric")
-        if self.metric in _NOT_MEASURED:
-            problem = "cannot be measured yet; use concurrency, qps or ttft_p95"
-            raise InvalidSpec(what=what, field="metric", value=self.metric.value, problem=problem)
         if self.metric in _NEED_TARGETS and self.target is None:
             raise InvalidSpec(what=what, field="target", value=None, problem=_NEED_TARGETS[self.metric])
         if self.target is not None:
             require_int(self.target, what=what, field="target", least=1, most=TARGET_MAX)
         for name in ("stable_s", "panic_s", "panic_hold_s", "down_s", "idle_s"):
             require_int(getattr(self, name), what=what, field=name, least=1, most=WINDOW_S_MAX)
+
+    def queue_demand(self, in_flight: int, queued: int, concurrency_max: int | None) -> int:
+        """The demand by the metric `queue`.
+
+        Requests in flight keep as many replicas as they fill; each `target` of waiting ones
+        wants one more.
+        """
+        target = self.target_of(concurrency_max)
+        return -(-in_flight * target // (concurrency_max or CONCURRENCY_DEFAULT)) + queued
 
     def target_of(self, concurrency_max: int | None) -> int:
         """The target per replica, given the concurrency of one."""

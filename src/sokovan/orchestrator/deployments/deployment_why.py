@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.domain.serving.deployment import DeploymentHealth, deployment_health
-from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
+from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord
 from sokovan.domain.serving.replica import is_crash_loop
+from sokovan.orchestrator.deployments.serving_state import PROXY_TTL_MS
 
+# Reports of proxies that are younger are used.
+REPORTED_MS = PROXY_TTL_MS
 _WAITS = {
     ReplicaStatus.PENDING: "its session has not been submitted yet",
     ReplicaStatus.STARTING: "its session has not started yet",
     ReplicaStatus.WARMING: "its engine runs and is not ready yet",
     ReplicaStatus.UNHEALTHY: "its engine does not answer, and it will be replaced",
 }
+
+_CHECKED = frozenset({ReplicaStatus.WARMING, ReplicaStatus.UNHEALTHY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +38,18 @@ class DeploymentExplanation:
     failed: ReplicaRecord | None = None
 
 
-def explain_deployment(record: DeploymentRecord, replicas: Sequence[ReplicaRecord]) -> DeploymentExplanation:
-    """The state of a deployment in words; `replicas` are live ones, then ended ones."""
+def explain_deployment(
+    record: DeploymentRecord, replicas: Sequence[ReplicaRecord], proxies: Sequence[ProxyRecord] = ()
+) -> DeploymentExplanation:
+    """The state of a deployment in words; `replicas` are live ones, then ended ones.
+
+    `proxies` are those that reported lately: they say what keeps an engine from serving.
+    """
     desired = record.replicas_desired
     active = sum(one.status is ReplicaStatus.ACTIVE for one in replicas)
     failed = [one for one in replicas if one.status is ReplicaStatus.FAILED]
     health = deployment_health(healthy=active, desired=desired)
-    waiting = tuple((one, _WAITS[one.status]) for one in replicas if one.status in _WAITS)
+    waiting = tuple((one, _wait(one, proxies)) for one in replicas if one.status in _WAITS)
     if record.status is DeploymentStatus.DESTROYING or record.status in DEPLOYMENT.terminal:
         return DeploymentExplanation(health, "DELETED", "it is being deleted, or has been")
     if not desired:
@@ -58,3 +68,11 @@ def explain_deployment(record: DeploymentRecord, replicas: Sequence[ReplicaRecor
         return DeploymentExplanation(health, "REPLICAS_FAIL", summary, failed=newest)
     summary = f"{served}; {len(waiting)} are on their way"
     return DeploymentExplanation(health, "REPLICAS_WAIT", summary, waiting, failed=newest)
+
+
+def _wait(replica: ReplicaRecord, proxies: Sequence[ProxyRecord]) -> str:
+    """The reason of a wait, with the last problem that a proxy had with the replica."""
+    name = "" if replica.endpoint is None else replica.endpoint.endpoint_id
+    errors = [proxy.endpoints[name].error for proxy in proxies if name in proxy.endpoints]
+    said = next((one for one in errors if one), "")
+    return f"{_WAITS[replica.status]}: {said}" if said and replica.status in _CHECKED else _WAITS[replica.status]

@@ -11,12 +11,14 @@ from sokovan.domain.records import KernelSummary, SessionRecord
 from sokovan.domain.serving.engine import SERVICE_PORT
 from sokovan.domain.serving.records import ReplicaRecord
 from sokovan.domain.serving.replica import Endpoint
-from sokovan.orchestrator.deployments.replica_targets import LATE
+from sokovan.orchestrator.deployments.replica_targets import LATE, SMOKE_FAILED
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
 from sokovan.ports.storage import UnitOfWork
 
 SESSION_ENDED, REPLICA_READY = "session-ended", "kernel-running"
+# So many smoke requests in a row that fail end a replica that is not ready yet.
+SMOKE_FAILURES_MAX = 3
 _ENDING = frozenset({ReplicaStatus.DRAINING, ReplicaStatus.STOPPING})
 # How replicas end that are no longer wanted: those that serve drain first.
 _END_BY = {
@@ -50,7 +52,9 @@ def observed(state: ServingState, replica: ReplicaRecord) -> ReplicaMove | None:
     if replica.status is ReplicaStatus.STARTING:
         endpoint = _endpoint(session)
         return None if endpoint is None else ReplicaMove(ReplicaTrigger.KERNEL_RUNNING, REPLICA_READY, "", endpoint)
-    return _late(state, replica) if replica.status is ReplicaStatus.WARMING else None
+    if replica.status is not ReplicaStatus.WARMING:
+        return None
+    return _smoke_failed(state, replica) or _late(state, replica)
 
 
 async def apply(writer: ServingWriter, replica: ReplicaRecord, move: ReplicaMove) -> bool:
@@ -94,6 +98,15 @@ def _why_ended(session: SessionRecord | None) -> tuple[str, str]:
         session.cause or SESSION_ENDED,
         f"session {session.spec.name}: {session.cause_detail or session.cause or 'ended'}{exits}",
     )
+
+
+def _smoke_failed(state: ServingState, replica: ReplicaRecord) -> ReplicaMove | None:
+    """The end of a replica whose engine says that it is ready and does not answer requests."""
+    reports = state.reports_on(replica)
+    failed = [one for one in reports if one.smoke_failures >= SMOKE_FAILURES_MAX]
+    if not failed or any(one.healthy for one in reports):
+        return None
+    return ReplicaMove(ReplicaTrigger.STARTUP_EXPIRED, SMOKE_FAILED, failed[0].error)
 
 
 def _late(state: ServingState, replica: ReplicaRecord) -> ReplicaMove | None:

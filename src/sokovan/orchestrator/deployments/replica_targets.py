@@ -16,7 +16,7 @@ from sokovan.domain.serving.rollout import (
 )
 from sokovan.orchestrator.deployments.serving_state import ServingState
 
-LATE = "not-ready-in-time"
+LATE, SMOKE_FAILED = "not-ready-in-time", "smoke-request-failed"
 # Replicas that serve least are ended first.
 _LEAVING_ORDER = (
     ReplicaStatus.PENDING,
@@ -97,4 +97,5 @@ def _side(state: ServingState, rollout: RolloutRecord, revision: int) -> SideCou
         present=len(replicas),
         failed=len(failed),
         late=sum(one.reason_code == LATE for one in failed),
+        smoke=next((one.reason for one in reversed(failed) if one.reason_code == SMOKE_FAILED), ""),
     )

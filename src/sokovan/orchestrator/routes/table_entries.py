@@ -110,7 +110,13 @@ def _endpoint(replica: ReplicaRecord, definition: EngineDefinition, weight: int)
         secret=replica.secret if definition.checks_secret else "",
         upstream_model=definition.upstream_model,
         weight=weight,
-        probe=ProbeTerms(probe.path, probe.warming_interval_ms, probe.interval_ms, probe.timeout_ms),
+        probe=ProbeTerms(
+            path=probe.path,
+            warming_ms=probe.warming_interval_ms,
+            interval_ms=probe.interval_ms,
+            timeout_ms=probe.timeout_ms,
+            smoke_path=definition.smoke_path if probe.smoke else "",
+        ),
     )
 
 

@@ -182,6 +182,12 @@ class SessionRepository(Protocol):
         Sessions that are not pending are skipped.
         """
 
+    async def save_checkpoints(self, at_ms: Mapping[SessionId, int]) -> Sequence[SessionId]:
+        """Store when sessions last reported a checkpoint.
+
+        Returns those that changed, by id. Times do not go back, and are not later than now. Ended sessions are skipped.
+        """
+
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """Record why these sessions stay in their status; repeated reasons are counted."""
 

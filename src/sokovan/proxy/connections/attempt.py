@@ -24,6 +24,8 @@ from sokovan.proxy.routing.route_state import RouteState
 
 # A client that takes nothing of its response for so long is taken to have left.
 UNREAD_MS = 120_000
+# At an endpoint that fails its checks, or has stalled, a request waits this long for a first byte.
+UNHEALTHY_MS = 5_000
 _BROKEN = frozenset({"refused", "reset", "malformed-response"})
 
 
@@ -148,6 +150,9 @@ class Attempt:
         limits, silent_ms = self.route.entry.limits, now_ms - self.heard_ms
         if self.progress is Progress.SENT and silent_ms > limits.first_byte_ms:
             self._fail("first-byte-timeout")
+        elif self.progress is Progress.SENT and self.endpoint.given_up and silent_ms > UNHEALTHY_MS:
+            # It is about to be replaced: the request is tried elsewhere now, and not when its connection ends.
+            self._fail("unhealthy")
         elif self.progress is Progress.STREAMING and silent_ms > limits.silence_ms:
             self._fail("silence")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sokovan.proxy.connections.exchange import serve_waiting
 from sokovan.proxy.context import ProxyContext
+from sokovan.proxy.control.smoke_requests import smoke
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.route_state import RouteState
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -40,17 +41,14 @@ class Probes:
         entry = endpoint.entry
         if now_ms < self._next_ms.get(entry.endpoint_id, 0):
             return
-        settled = entry.state == "ACTIVE" and not endpoint.ejection.active(now_ms)
-        pause_ms = entry.probe.interval_ms if settled else min(entry.probe.warming_ms, entry.probe.interval_ms)
         # The next one starts after this one has ended at the earliest.
-        self._next_ms[entry.endpoint_id] = now_ms + max(pause_ms, 1)
-        task = asyncio.create_task(self._probe(route, endpoint, pause_ms))
+        self._next_ms[entry.endpoint_id] = 1 << 62
+        task = asyncio.create_task(self._probe(route, endpoint))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _probe(self, route: RouteState[Any], endpoint: EndpointState, pause_ms: int) -> None:
+    async def _probe(self, route: RouteState[Any], endpoint: EndpointState) -> None:
         entry = endpoint.entry
-        self._next_ms[entry.endpoint_id] = 1 << 62
         try:
             async with asyncio.timeout(entry.probe.timeout_ms / 1000):
                 error = await probe(entry)
@@ -62,9 +60,12 @@ class Probes:
                 error = "the probe timed out"
         except OSError as refused:
             error = f"the probe failed: {refused.strerror or refused}"
+        if not error and endpoint.smoke_due:
+            error = await smoke(entry)
+            endpoint.smoke_answered(error)
         now_ms = self._context.now_ms()
-        self._next_ms[entry.endpoint_id] = now_ms + pause_ms
         endpoint.probed(now_ms, ok=not error, error=error)
+        self._next_ms[entry.endpoint_id] = now_ms + _pause_ms(endpoint, now_ms)
         if not error:
             serve_waiting(route)
 
@@ -88,6 +89,16 @@ async def probe(entry: EndpointEntry) -> str:
         writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+def _pause_ms(endpoint: EndpointState, now_ms: int) -> int:
+    """The time until the next probe.
+
+    After a failure it follows soon: requests may wait at an endpoint that has stopped.
+    """
+    terms, well = endpoint.entry.probe, not endpoint.ejection.active(now_ms) and not endpoint.health.failures
+    settled = endpoint.entry.state == "ACTIVE" and well
+    return max(1, terms.interval_ms if settled else min(terms.warming_ms, terms.interval_ms))
 
 
 def _problem_of(response: bytes) -> str:

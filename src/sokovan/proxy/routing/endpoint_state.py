@@ -16,6 +16,7 @@ STALLED_REQUESTS = 2
 # The engine's own count of its requests is used while it is younger than this.
 SAMPLE_AGE_MAX_MS = 2_000
 HEALTH_POLICY = HealthPolicy()
+_NOT_SERVING = frozenset({"WARMING", "UNHEALTHY"})
 _REPORTED: dict[Health, ReportedHealth] = {
     Health.UNKNOWN: "unknown", Health.HEALTHY: "healthy", Health.UNHEALTHY: "unhealthy",
 }  # fmt: skip
@@ -26,7 +27,7 @@ class EndpointState:
 
     __slots__ = (
         "address", "concurrency_max", "ejection", "entry", "hash", "health", "last_byte_ms", "last_error",
-        "outstanding", "prefixes", "sample", "sample_ms", "secret", "served", "stalled",
+        "outstanding", "prefixes", "sample", "sample_ms", "secret", "served", "smoke_failures", "smoked", "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
@@ -40,11 +41,15 @@ class EndpointState:
         self.last_byte_ms = 0
         self.last_error = ""
         self.stalled = False
+        self.smoked, self.smoke_failures = False, 0
         self.hash = int.from_bytes(blake2b(entry.endpoint_id.encode(), digest_size=8).digest(), "big")
         self.replace(entry, concurrency_max=concurrency_max)
 
     def replace(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
         """Take over the entry of a new table."""
+        if entry.state == "ACTIVE":
+            # One that becomes unhealthy later answers a request again before it serves.
+            self.smoked, self.smoke_failures = False, 0
         self.entry = entry
         self.concurrency_max = concurrency_max
         self.secret = entry.secret.encode()
@@ -59,6 +64,11 @@ class EndpointState:
             and self.health.verdict is not Health.UNHEALTHY
         )
 
+    @property
+    def given_up(self) -> bool:
+        """Whether its checks say that it answers no more."""
+        return self.stalled or self.health.verdict is Health.UNHEALTHY
+
     def free(self, now_ms: int) -> bool:
         """Whether it may get one more request."""
         return self.outstanding < self.concurrency_max and self.alive(now_ms)
@@ -68,6 +78,16 @@ class EndpointState:
         if now_ms - self.sample_ms < SAMPLE_AGE_MAX_MS and self.sample > self.outstanding:
             return self.sample
         return self.outstanding
+
+    @property
+    def smoke_due(self) -> bool:
+        """Whether it must answer a smoke request before it serves."""
+        return bool(self.entry.probe.smoke_path) and not self.smoked and self.entry.state in _NOT_SERVING
+
+    def smoke_answered(self, problem: str) -> None:
+        """Take over the result of a smoke request."""
+        self.smoked = not problem
+        self.smoke_failures = self.smoke_failures + 1 if problem else 0
 
     def probed(self, now_ms: int, *, ok: bool, error: str = "") -> None:
         """Take over the result of a probe; a success ends some ejections."""
@@ -80,12 +100,14 @@ class EndpointState:
 
     def report(self, now_ms: int) -> EndpointReport:
         """The observations for the manager."""
+        health = _REPORTED[self.health.verdict]
         return EndpointReport(
             endpoint_id=self.entry.endpoint_id,
-            health=_REPORTED[self.health.verdict],
+            health="unknown" if health == "healthy" and self.smoke_due else health,
             outstanding=self.outstanding,
             served=self.served,
             stalled=self.stalled,
             ejected=self.ejection.active(now_ms),
             last_error=self.last_error[:2000],
+            smoke_failures=self.smoke_failures,
         )

@@ -61,6 +61,7 @@ _PROBE = {
     "warmingIntervalMs": Field("warming_interval_ms", fields.number, _COUNT, "time between checks until it is ready"),
     "intervalMs": Field("interval_ms", fields.number, _COUNT, "time between checks after that"),
     "timeoutMs": Field("timeout_ms", fields.number, _COUNT, "time that an answer may take"),
+    "smoke": Field("smoke", fields.flag, {"type": "boolean"}, "one token is asked before it serves; default: true"),
 }
 _LIMITS = {
     "queuedMax": Field("queued_max", fields.number, _COUNT, "requests that wait at most"),

@@ -22,12 +22,17 @@ AppliedOutcome = Literal["created", "updated", "unchanged"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeBody(StrictBody):
-    """How a replica is checked: a GET of `path`; without one, a connection."""
+    """How a replica is checked: a GET of `path`; without one, a connection.
+
+    With `smoke` it also answers a request for one token before it serves, if its engine has
+    a path for that.
+    """
 
     path: str = ""
     warming_interval_ms: int = 1_000
     interval_ms: int = 5_000
     timeout_ms: int = 5_000
+    smoke: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +342,8 @@ class EngineView:
     """The command and probe that an engine's generator makes for a revision.
 
     `{port}` stands for the port that is leased at the start. The secret of a replica is not
-    shown. `model` is the engine's own name of the model.
+    shown. `model` is the engine's own name of the model. A request for one token goes to
+    `smoke_path` before a replica serves; empty: none.
     """
 
     engine: str
@@ -349,3 +355,4 @@ class EngineView:
     concurrency_max: int
     routing: str
     checks_secret: bool
+    smoke_path: str = ""

@@ -28,7 +28,8 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The observations of one endpoint by one proxy.
 
     `stalled`: requests are outstanding and no byte has come for a minute, though the probe
-    answers. `ejected`: the proxy sends it nothing for the time being.
+    answers. `ejected`: the proxy sends it nothing for the time being. `smoke_failures` counts
+    the smoke requests that failed in a row.
     """
 
     endpoint_id: Identifier
@@ -38,6 +39,7 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stalled: bool = False
     ejected: bool = False
     last_error: Sentence = ""
+    smoke_failures: Count = 0
 
 
 class RevisionReport(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -43,13 +43,15 @@ class ProbeTerms(Struct, frozen=True, omit_defaults=True):
     """How the health of an endpoint is checked: by GET of a path, or by connecting.
 
     An empty path means a TCP connection. An endpoint that is not yet ACTIVE is checked every
-    `warming_ms`, others every `interval_ms`.
+    `warming_ms`, others every `interval_ms`. With a `smoke_path`, one that is not ACTIVE also
+    answers a request for one token there before it is reported as healthy.
     """
 
     path: Annotated[str, Meta(max_length=1024, pattern=r"^(/[!-~]*)?\Z")] = ""
     warming_ms: Milliseconds = 1_000
     interval_ms: Milliseconds = 5_000
     timeout_ms: Milliseconds = 5_000
+    smoke_path: Annotated[str, Meta(max_length=1024, pattern=r"^(/[!-~]*)?\Z")] = ""
 
 
 class EndpointEntry(Struct, frozen=True, omit_defaults=True):

@@ -23,9 +23,10 @@ from sokovan.domain.serving.rollout import (
 )
 
 
-def side(count: int, **options: int) -> SideCounts:
+def side(count: int, **options: Any) -> SideCounts:
     """So many replicas, all of them settled."""
-    return SideCounts(**{"counted": count, "active": count, "settled": count, "present": count} | options)
+    values: dict[str, Any] = {"counted": count, "active": count, "settled": count, "present": count}
+    return SideCounts(**values | options)
 
 
 def decided(old: SideCounts, new: SideCounts, **options: Any) -> RolloutDecision:
@@ -64,6 +65,13 @@ def test_failures_of_new_replicas_end_the_rollout(failures: dict[str, int]) -> N
     decision = decided(side(2), side(0, **failures))
     assert (decision.action, decision.old, decision.weight_new) == (RolloutAction.FAIL, 2, 0)
     assert decision.reason
+
+
+def test_a_new_replica_that_answers_no_request_ends_the_rollout_with_its_reason() -> None:
+    new = SideCounts(counted=0, failed=1, smoke="a request for one token got status 500")
+    decision = decided(side(2), new)
+    assert (decision.action, decision.weight_new) == (RolloutAction.FAIL, 0)
+    assert decision.reason == "a new replica did not answer requests: a request for one token got status 500"
 
 
 def test_two_failures_are_no_end() -> None:

@@ -75,7 +75,7 @@ def test_the_default_target_is_seventy_percent_of_the_concurrency() -> None:
         {"stable_s": 0},
         {"metric": "cpu"},
         {"metric": ScalingMetric.QPS},
-        {"metric": ScalingMetric.QUEUE, "target": 1},
+        {"metric": ScalingMetric.QUEUE},
         {"idle_s": 10**9},
     ],
 )
@@ -108,3 +108,12 @@ def test_the_last_replica_stays_until_the_deployment_was_idle_long_enough() -> N
     assert scaled([0] * 60, desired=1, ready=1, idle_ms=299_000) == 1
     assert scaled([0] * 60, desired=1, ready=1, idle_ms=300_000) == 0
     assert scaled([0] * 60, desired=0, ready=0, idle_ms=0) == 0
+
+
+def test_a_queue_wants_replicas_beyond_those_that_requests_in_flight_fill() -> None:
+    by_queue = ScalingPolicy(metric=ScalingMetric.QUEUE, target=10)
+    wanted = [
+        scaled([by_queue.queue_demand(in_flight, queued, 8)] * 60, desired=3, ready=3, policy=by_queue)
+        for in_flight, queued in ((8, 0), (16, 0), (16, 11), (17, 20))
+    ]
+    assert wanted == [1, 2, 4, 5]

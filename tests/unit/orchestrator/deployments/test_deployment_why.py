@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from sokovan.domain.ids import DeploymentId, ReplicaId
+from sokovan.domain.ids import AgentId, DeploymentId, KernelId, ReplicaId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.serving.deployment import DeploymentSpec
-from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
+from sokovan.domain.serving.records import DeploymentRecord, EndpointObservation, ProxyRecord, ReplicaRecord
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.orchestrator.deployments.deployment_why import explain_deployment
 
 D1 = DeploymentId("d-1")
@@ -65,3 +66,12 @@ def test_a_crash_loop_is_said_with_the_last_reason() -> None:
 def test_nothing_desired_is_idle_and_a_deleted_one_says_so() -> None:
     assert explain_deployment(replace(RECORD, replicas_desired=0), []).code == "IDLE"
     assert explain_deployment(replace(RECORD, status=DeploymentStatus.DESTROYING), []).code == "DELETED"
+
+
+def test_a_replica_that_is_not_ready_says_what_a_proxy_found() -> None:
+    endpoint = Endpoint(KernelId("k1"), 1, AgentId("a1"), 8000)
+    [warming, active] = replicas(S.WARMING, S.ACTIVE)
+    found = {"k1.1": EndpointObservation(healthy=None, error="the probe got status 503")}
+    proxy = ProxyRecord(proxy_id="p", incarnation=1, epoch="e", version=1, reported_ms=0, endpoints=found)
+    [(_, said)] = explain_deployment(RECORD, [replace(warming, endpoint=endpoint), active], [proxy]).waiting
+    assert said == "its engine runs and is not ready yet: the probe got status 503"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from sokovan.proxy.control.probes import probe
 from sokovan.wire.serving.route_table import ProbeTerms
@@ -87,3 +88,25 @@ async def test_an_endpoint_that_comes_back_is_used_as_soon_as_a_probe_succeeds()
             await proxy.until(lambda: state.alive(proxy.context.now_ms()))
 
             assert status_of(await proxy.send(call())) == 200
+
+
+async def test_an_endpoint_that_is_not_active_is_asked_for_one_token_first() -> None:
+    status = [b"500 Broken"]
+
+    async def answer(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        ready = request.line.startswith(b"GET /ready")
+        await json_answer(b"{}", b"200 OK" if ready else status[0])(request, writer)
+        writer.close()
+
+    terms = replace(FAST, smoke_path="/v1/chat/completions")
+    async with (
+        engines(answer) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine, probe=terms, state="WARMING")))) as proxy,
+    ):
+        state = proxy.context.table.routes["deployment-1"].endpoints["k1.1"]
+        await proxy.until(lambda: state.smoke_failures >= 3)
+        assert state.report(0).health != "healthy"
+        assert state.report(0).last_error == "a request for one token got status 500"
+        status[0] = b"200 OK"
+        await proxy.until(lambda: state.report(0).health == "healthy")
+        assert state.report(0).smoke_failures == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from sokovan.wire.serving.route_table import ProbeTerms
 from tests.unit.proxy.routing.states import endpoint
 
 
@@ -44,3 +47,21 @@ def test_a_probe_ends_an_ejection_for_a_refused_connection_and_no_other() -> Non
 
 def test_an_address_of_version_six_is_written_in_brackets() -> None:
     assert endpoint(1, host="::1", port=80).address == b"[::1]:80"
+
+
+def test_an_endpoint_that_is_not_active_is_healthy_only_after_a_smoke_request() -> None:
+    probe = ProbeTerms(path="/health", smoke_path="/v1/chat/completions")
+    state = endpoint(1, state="WARMING", probe=probe)
+    for now_ms in (1, 2):
+        state.probed(now_ms, ok=True)
+    assert state.smoke_due
+    assert state.report(3).health == "unknown"
+    state.smoke_answered("status 500")
+    state.smoke_answered("status 500")
+    assert (state.smoke_due, state.report(4).smoke_failures) == (True, 2)
+    state.smoke_answered("")
+    assert (state.smoke_due, state.report(5).smoke_failures, state.report(5).health) == (False, 0, "healthy")
+
+    for status in ("ACTIVE", "UNHEALTHY"):
+        state.replace(replace(state.entry, state=status), concurrency_max=1)
+    assert state.smoke_due, "one that was unhealthy answers again"

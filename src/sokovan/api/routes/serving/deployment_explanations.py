@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -19,8 +20,8 @@ from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.kernel_logs import KernelLogs
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import DEFAULT_QUEUE, DeploymentId
-from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
-from sokovan.orchestrator.deployments.deployment_why import explain_deployment
+from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord
+from sokovan.orchestrator.deployments.deployment_why import REPORTED_MS, explain_deployment
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.deployments import (
     DeploymentBody,
@@ -97,15 +98,15 @@ class DeploymentExplanationRoutes:
         """Explain why a deployment is not as desired, and which replica waits for what."""
         principal = principal_of(request.scope)
 
-        async def work(unit: UnitOfWork) -> tuple[DeploymentRecord, list[ReplicaRecord]]:
+        async def work(unit: UnitOfWork) -> tuple[DeploymentRecord, list[ReplicaRecord], Sequence[ProxyRecord]]:
             record = await deployment_named(unit, ref, principal)
             live = await unit.replicas.live(record.deployment_id)
             latest = await unit.replicas.newest(record.deployment_id, limit=LATEST_MAX)
             ended = [one for one in latest if one.replica_id not in {other.replica_id for other in live}]
-            return record, [*live, *ended]
+            return record, [*live, *ended], await unit.proxies.live(since_ms=unit.now_ms - REPORTED_MS)
 
-        record, replicas = await self._store.read(work)
-        found = explain_deployment(record, replicas)
+        record, replicas, proxies = await self._store.read(work)
+        found = explain_deployment(record, replicas, proxies)
         explained = []
         for replica, summary in found.waiting[:EXPLAINED_MAX]:
             session, scope = replica.session_id, visible_filter(principal)

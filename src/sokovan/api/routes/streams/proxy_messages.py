@@ -181,6 +181,7 @@ def _record(report: ProxyReport) -> ProxyRecord:
                 served=one.served,
                 stalled=one.stalled,
                 error=one.last_error,
+                smoke_failures=one.smoke_failures,
             )
             for one in report.endpoints
         },

@@ -25,7 +25,7 @@ from sokovan.cli.commands.serving.deployment_tables import (
     revision_columns,
 )
 from sokovan.cli.commands.serving.revision_options import NO_REVISION, RevisionFlags
-from sokovan.cli.commands.serving.serve import NO_DEPLOYMENT, DeploymentFlags, follow
+from sokovan.cli.commands.serving.serve import NO_DEPLOYMENT, DeploymentFailed, DeploymentFlags, follow
 from sokovan.cli.commands.sessions.why import why_lines
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_data, print_status
@@ -36,8 +36,9 @@ from sokovan.wire.api.deployments import RolloutBody, RolloutStrategy, ScaleBody
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
-    from sokovan.wire.api.deployments import DeploymentWhyView, ReplicaWhyView
+    from sokovan.wire.api.deployments import DeploymentView, DeploymentWhyView, ReplicaWhyView
 
+ROLLING_BACK = "rolling_back"
 ROLLOUT = Group("Rollout options", sort_key=30)
 Detach = Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), help="Do not wait until it is done.")]
 
@@ -102,7 +103,7 @@ def scale(
     /,
     *,
     max_replicas: Annotated[int | None, Parameter(name="--max")] = None,
-    metric: Literal["concurrency", "qps", "ttft_p95"] | None = None,
+    metric: Literal["concurrency", "qps", "queue", "ttft_p95"] | None = None,
     target: int | None = None,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
@@ -126,7 +127,8 @@ def scale(
     metric
         Measure of demand.
     target
-        Its value for each replica; of ttft_p95, milliseconds.
+        Its value for each replica; of ttft_p95, milliseconds; of queue, the waiting
+        requests for which one more replica is started.
     """
     if (target is not None or metric is not None) and max_replicas is None:
         raise InvalidSetting("--target and --metric need --max", hint="add --max N, the most replicas")
@@ -201,8 +203,16 @@ def update(
         view = client.deployments.update(before.id, changed, rollout=policy)
         if not rollout.detach:
             view = follow(client, view)
+            if view.revision.number == before.revision.number:
+                raise DeploymentFailed(f"the update of {view.name} was rolled back: {_why_failed(client, view)}")
     server.report(view, progress(view))
     return OK
+
+
+def _why_failed(client: Client, view: DeploymentView) -> str:
+    """The reason of the last rollout that failed, or was ended by a user."""
+    lines = client.deployments.events(view.id).lines
+    return next((line.detail for line in reversed(lines) if line.after == ROLLING_BACK and line.detail), "by a user")
 
 
 def promote(name: str, /, *, server: ActionOptions = DEFAULT_ACTION) -> int:
@@ -366,6 +376,7 @@ def plan(
         ("command", shlex.join(view.command) or "that of the image"),
         *((f"env {name}", value) for name, value in sorted(view.environment.items())),
         ("checked at", view.probe.path or "a connection"),
+        ("first request at", view.smoke_path or "none"),
         ("model", view.model),
         ("image", view.image or "host"),
         ("concurrency", str(view.concurrency_max)),

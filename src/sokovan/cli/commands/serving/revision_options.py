@@ -51,6 +51,7 @@ class RevisionFlags:
         Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET (read-only) or SOURCE:TARGET:rw."),
     ] = ()
     health_path: Annotated[str | None, Parameter(help="Path that answers when a replica is ready.")] = None
+    smoke: Annotated[bool | None, Parameter(help="Ask each replica for one token before it serves.")] = None
     concurrency: Annotated[int | None, Parameter(help="Requests that a replica takes at once.")] = None
     startup_timeout: Annotated[str | None, Parameter(help="Time to get ready: 30m.")] = None
     drain_timeout: Annotated[str | None, Parameter(help="Time for running requests before the end: 5m.")] = None
@@ -69,9 +70,9 @@ class RevisionFlags:
         if words:
             chosen["command" if engine == CUSTOM else "arguments"] = list(words)
         found = with_local_files(client, self._with_secrets(self._with_request(replace(found, **chosen))))
-        if self.health_path is None:
-            return found
-        return replace(found, probe=replace(found.probe or ProbeBody(), path=self.health_path))
+        chosen = {"path": self.health_path, "smoke": self.smoke}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        return replace(found, probe=replace(found.probe or ProbeBody(), **chosen)) if chosen else found
 
     def _simple(self) -> dict[str, Any]:
         given = {

@@ -14,6 +14,8 @@ from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest, Probe
 
 LOOPBACK = "127.0.0.1"
+# The path of smoke requests; an engine that serves embeddings only says that it has none, which is an answer too.
+CHAT = "/v1/chat/completions"
 
 
 class DefinitionGenerator(ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
+    CHAT,
     LOOPBACK,
     DefinitionGenerator,
     probe_of,
@@ -27,6 +28,7 @@ class MaxGenerator(DefinitionGenerator):
             command=command,
             environment=variables(request, MAX_SERVE_HOST=LOOPBACK, MAX_SERVE_PORT=request.port),
             probe=probe_of(request, "/v1/health"),
+            smoke_path=CHAT,
             upstream_model=request.model,
             concurrency_max=request.concurrency_max or 256,
             checks_secret=False,

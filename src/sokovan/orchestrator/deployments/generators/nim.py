@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
-from sokovan.orchestrator.deployments.generators.base import DefinitionGenerator, probe_of, variables
+from sokovan.orchestrator.deployments.generators.base import CHAT, DefinitionGenerator, probe_of, variables
 
 
 class NimGenerator(DefinitionGenerator):
@@ -33,6 +33,7 @@ class NimGenerator(DefinitionGenerator):
                 NIM_MODEL_PATH=model,
             ),
             probe=probe_of(request, "/v1/health/ready"),
+            smoke_path=CHAT,
             upstream_model=request.served_name,
             concurrency_max=request.concurrency_max or 256,
             checks_secret=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
+    CHAT,
     LOOPBACK,
     DefinitionGenerator,
     parallel,
@@ -36,6 +37,7 @@ class SglangGenerator(DefinitionGenerator):
             command=command,
             environment=variables(request),
             probe=probe_of(request, "/health"),
+            smoke_path=CHAT,
             upstream_model=request.served_name,
             concurrency_max=request.concurrency_max or 256,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
+    CHAT,
     LOOPBACK,
     DefinitionGenerator,
     parallel,
@@ -31,6 +32,7 @@ class TgiGenerator(DefinitionGenerator):
             command=command,
             environment=variables(request, API_KEY=request.secret),
             probe=probe_of(request, "/health"),
+            smoke_path=CHAT,
             upstream_model=request.model,
             concurrency_max=request.concurrency_max or 128,
         )

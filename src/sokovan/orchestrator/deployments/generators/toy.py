@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
+    CHAT,
     LOOPBACK,
     DefinitionGenerator,
     probe_of,
@@ -33,6 +34,7 @@ class ToyGenerator(DefinitionGenerator):
             command=command,
             environment=variables(request, TOY_API_KEY=request.secret),
             probe=probe_of(request, "/health"),
+            smoke_path=CHAT,
             upstream_model=request.served_name,
             concurrency_max=request.concurrency_max or 64,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
+    CHAT,
     LOOPBACK,
     DefinitionGenerator,
     probe_of,
@@ -33,6 +34,7 @@ class TransformersGenerator(DefinitionGenerator):
             command=command,
             environment=variables(request),
             probe=probe_of(request, "/health"),
+            smoke_path=CHAT,
             upstream_model=request.model,
             concurrency_max=request.concurrency_max or 16,
             checks_secret=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
+    CHAT,
     LOOPBACK,
     DefinitionGenerator,
     parallel,
@@ -32,6 +33,7 @@ class VllmGenerator(DefinitionGenerator):
             command=command,
             environment=variables(request, VLLM_API_KEY=request.secret),
             probe=probe_of(request, "/health"),
+            smoke_path=CHAT,
             upstream_model=request.served_name,
             concurrency_max=request.concurrency_max or 256,
         )

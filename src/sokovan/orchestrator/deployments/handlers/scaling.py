@@ -124,6 +124,10 @@ class ScalingHandler:
             # Demand is per deployment: with twice the time of the target, twice the replicas are wanted.
             serving = sum(one.status is ReplicaStatus.ACTIVE for one in state.replicas_of(key))
             return max(late_ms * serving, min(waiting + new, 1))
+        if metric is ScalingMetric.QUEUE and deployment.replicas_desired:
+            queued = sum(one.queued for one in reports)
+            concurrency = state.revisions[key, deployment.revision].spec.concurrency_max
+            return max(deployment.spec.scaling.queue_demand(waiting - queued, queued, concurrency), min(new, 1))
         if metric is not ScalingMetric.QPS or not deployment.replicas_desired:
             return max(waiting, min(new, 1))
         passed_ms = SAMPLE_MS if since_ms is None else max(1, state.now_ms - since_ms)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sokovan.wire.api.deployments import (
+    DeploymentEventsView,
     DeploymentWhyView,
     EngineView,
     ProbeBody,
@@ -16,6 +17,7 @@ from sokovan.wire.api.deployments import (
     RevisionView,
     RolloutView,
 )
+from sokovan.wire.api.sessions import HistoryLine
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.deployment_views import DEPLOYMENT, NOON
 
@@ -73,7 +75,8 @@ def test_the_number_of_replicas_is_fixed_or_follows_demand(server: CannedServer,
 def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET deployments/qwen", DEPLOYMENT)
     server.says("POST deployments/d-1/update", replace(DEPLOYMENT, rollout=ROLLOUT))
-    server.says("GET deployments/d-1", replace(DEPLOYMENT, rollout=ROLLOUT), READY)
+    changed = replace(READY, revision=replace(READY.revision, number=4))
+    server.says("GET deployments/d-1", replace(DEPLOYMENT, rollout=ROLLOUT), changed)
     words = ("--env", "A=b", "--strategy", "canary", "--no-analysis", "--", "--tokens", "9")
     status, _, err = sokovan("deployment", "update", "qwen", *words)
     assert status == 0
@@ -87,6 +90,20 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer
         },
         "rollout": {"strategy": "canary", "analysis": False},
     }
+
+
+def test_an_update_that_was_rolled_back_fails_with_the_reason(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET deployments/qwen", DEPLOYMENT)
+    server.says("POST deployments/d-1/update", replace(DEPLOYMENT, rollout=ROLLOUT))
+    server.says("GET deployments/d-1", READY)
+    line = HistoryLine(
+        subject="rollout", sequence=1, before="progressing", after="rolling_back", trigger="failed", who="coordinator",
+        code="failed", detail="new replicas failed repeatedly", at=NOON, last_at=NOON, times=1,
+    )  # fmt: skip
+    server.says("GET deployments/d-1/events", DeploymentEventsView(deployment="d-1", lines=[line]))
+    status, _, err = sokovan("deployment", "update", "qwen", "--", "--tokens", "9")
+    assert status == 1
+    assert "the update of qwen was rolled back: new replicas failed repeatedly" in err
 
 
 @pytest.mark.slow

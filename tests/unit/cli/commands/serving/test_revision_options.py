@@ -95,3 +95,9 @@ def test_an_update_keeps_the_secrets_that_it_does_not_name(server: CannedServer,
     assert sokovan("deployment", "update", "qwen", "--secret-env", "KEY=x", "--detach")[0] == 0
     assert server.body("POST deployments/d-1/update")["revision"]["secrets"] == {"HF_TOKEN": None, "KEY": "x"}
     assert "secrets" in sokovan("deployment", "show", "qwen")[1]
+
+
+def test_the_smoke_request_is_turned_off_by_an_option(server: CannedServer, sokovan: Sokovan) -> None:
+    answering(server, READY)
+    assert sokovan("serve", "a/b", "--no-smoke", "--detach")[0] == 0
+    assert revision(server)["probe"] == {"smoke": False}

@@ -220,3 +220,21 @@ async def test_without_analysis_a_slower_revision_is_accepted() -> None:
         cluster.proxy.demand = served(good, RevisionTraffic(served=60, failed=60))
         await cluster.serve_for(40, step_s=2)
         assert (await newest(cluster)).status is RolloutStatus.COMPLETED
+
+
+async def test_a_revision_that_answers_no_request_never_serves_and_is_rolled_back() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=2)
+        await cluster.converge()
+        good = {one.endpoint_id for one in cluster.proxy.entries["d-chat"].endpoints}
+        cluster.proxy.health = lambda endpoint: True if endpoint in good else None
+        cluster.proxy.smokes = lambda endpoint: 0 if endpoint in good else 3
+        await update(cluster, environment={"V": "2"})
+        for _ in range(10):
+            await cluster.serve_for(1)
+            assert await serving(cluster) == {1: 2}
+        rollout = await newest(cluster)
+        assert rollout.status is RolloutStatus.ROLLED_BACK
+        events = await cluster.store.read(lambda unit: unit.deployments.events(rollout.deployment_id, limit=200))
+        said = "a new replica did not answer requests: a request for one token got status 500"
+        assert any(said in entry.change.detail for subject, entry in events if subject == "deployment")

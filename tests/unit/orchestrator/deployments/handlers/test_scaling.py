@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.serving.records import RevisionTraffic, RouteDemand
 from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy
-from sokovan.testing.served_cluster import ServedCluster
+from sokovan.testing.served_cluster import ServedCluster, revision_of
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +48,19 @@ async def test_the_number_follows_requests_in_flight_and_queued() -> None:
         assert (await cluster.deployment()).replicas_desired == 3
         await cluster.serve_for(120, step_s=10)
         assert (await cluster.deployment()).replicas_desired == 1
+
+
+async def test_the_number_follows_the_requests_that_wait() -> None:
+    async with ServedCluster.serve() as cluster:
+        scaling = ScalingPolicy(metric=ScalingMetric.QUEUE, target=4)
+        await cluster.deploy(replicas_min=1, replicas_max=4, scaling=scaling, revision=revision_of(concurrency_max=8))
+        await cluster.converge()
+        cluster.proxy.demand = {"d-chat": RouteDemand(in_flight=8, queued=0)}
+        await cluster.serve_for(60, step_s=5)
+        assert (await cluster.deployment()).replicas_desired == 1
+        cluster.proxy.demand = {"d-chat": RouteDemand(in_flight=8, queued=7)}
+        await cluster.serve_for(90, step_s=5)
+        assert (await cluster.deployment()).replicas_desired == 3
 
 
 async def test_samples_of_a_silent_proxy_are_dropped() -> None:

@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions import (
+    checkpoints,
     enqueueing,
     kernel_lists,
     session_lists,
@@ -256,6 +257,10 @@ class SqlSessions:
         if opened:
             await self.note(opened, change)
         return opened
+
+    async def save_checkpoints(self, at_ms: Mapping[SessionId, int]) -> Sequence[SessionId]:
+        """See the port."""
+        return await checkpoints.save(self._transaction, at_ms) if at_ms else []
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """See the port."""
