@@ -270,7 +270,10 @@ def history_view(
     entries: Sequence[tuple[str, HistoryEntry]],
     following: str | None = None,
 ) -> HistoryView:
-    """A page of the history of a session and of its kernels; `following` is the cursor of the next."""
+    """A page of the history of a session and of its kernels.
+
+    `following` is the cursor of the next page.
+    """
     return HistoryView(
         session=record.session_id,
         lines=[history_line(subject, entry) for subject, entry in entries],
