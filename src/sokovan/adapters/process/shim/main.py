@@ -9,7 +9,7 @@ import select
 import signal
 import time
 
-from sokovan.adapters.process.shim import processes, system_calls
+from sokovan.adapters.process.shim import notices, processes, system_calls
 from sokovan.adapters.process.shim.children import NOT_STARTED, PATH_FAILED, Child, NotStarted
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.log_ring import Ring
@@ -70,6 +70,7 @@ class Shim:
         self.deadline: float | None = None
         self.ending_since: float | None = None
         self.stop_reason = ""
+        self.has_notice = False
         own = processes.look_up(os.getpid())
         self.record: dict[str, Any] = {
             "boot": processes.boot_id(),
@@ -140,6 +141,8 @@ class Shim:
         now = time.monotonic()
         if self.status is not None and self.deadline is None:
             self.deadline = now  # the kernel ended by itself: its remaining processes are killed
+        if self.has_notice and self.deadline is not None and now < self.deadline and notices.is_done(self.folder):
+            self.deadline = now  # nothing is left to do in the rest of the grace period
         if self.deadline is None or (self.status is None and now < self.deadline):
             return False  # scanning the process table is expensive
         if now >= self.deadline:
@@ -251,6 +254,7 @@ class Shim:
     def _execute(self, caller: ShimRequest, message: dict[str, Any], files: list[int]) -> None:
         match message.get("do"):
             case "stop":
+                self._give_notice(str(message.get("notice") or ""))
                 self._stop(float(message["grace_s"]), str(message.get("reason") or ""))
                 caller.answer(done=True)
             case "signal":
@@ -280,6 +284,13 @@ class Shim:
                 return first[0]
             time.sleep(_KILL_MS / 1000)
         raise NotStarted("the sandbox did not start, or has ended")
+
+    def _give_notice(self, notice: str) -> None:
+        """Write the notice of an eviction, once; the kernel may not be able to receive it."""
+        if notice and not self.has_notice:
+            self.has_notice = True
+            with contextlib.suppress(OSError):
+                notices.write_notice(self.folder, notice)
 
     def _stop(self, grace_s: float, reason: str = "") -> None:
         self.stop_reason = self.stop_reason or reason[:400]

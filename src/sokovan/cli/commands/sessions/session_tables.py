@@ -269,6 +269,7 @@ def _eviction_text(eviction: EvictionView, when: str) -> str:
     """`preempt 20s ago, for s2: 2 kernels; 40 slot seconds since its last checkpoint: lost`."""
     count = "all kernels" if eviction.whole else "1 kernel" if eviction.kernels == 1 else f"{eviction.kernels} kernels"
     since = "its last checkpoint" if eviction.reported else "its start (no checkpoint was reported)"
+    since += f" (step {eviction.step})" if eviction.step is not None else ""
     fate = "lost" if eviction.ended_at else f"at stake; they end by {eviction.ends_by}"
     taker = eviction.for_session or "a session of another user"
     return f"{eviction.action} {when}, for {taker}: {count}; {eviction.lost_slot_s} slot seconds since {since}: {fate}"

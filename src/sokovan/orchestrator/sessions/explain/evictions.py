@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from sokovan.domain.lifecycle.eviction import EvictionReceipt, waits_until_ms
+from collections.abc import Sequence
+
+from sokovan.domain.lifecycle.eviction import ROOM_FREED, TOOK_ROOM, EvictionReceipt, waits_until_ms
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import HistoryEntry, SessionRecord
 from sokovan.orchestrator.sessions.explain.reasons import HIDDEN
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.trace import Check
@@ -28,8 +30,14 @@ def _receipt_text(receipt: EvictionReceipt, session: SessionRecord) -> str:
     count = "all its kernels" if receipt.whole else f"{receipt.kernels} of its kernels"
     if receipt.ended_ms is None:
         return f"{receipt.action} took {count} for {taker}; they have not ended yet"
-    since = "the last checkpoint" if receipt.reported else "the start, as it reported no checkpoint"
-    return f"{receipt.action} took {count} for {taker}; {receipt.lost_s} slot seconds of work since {since} were lost"
+    lost = f"{receipt.lost_s} slot seconds of work since {receipt.since()} were lost"
+    return f"{receipt.action} took {count} for {taker}; {lost}"
+
+
+def taken_checks(history: Sequence[HistoryEntry]) -> tuple[Check, ...]:
+    """Evictions for a session, and the work lost by them, from its history."""
+    notes = [one.change for one in history if one.change.code in {TOOK_ROOM, ROOM_FREED}]
+    return tuple(Check(EVICTS, "ok", change.detail) for change in notes[-_SHOWN_MAX:])
 
 
 def planned_evictions(plan: SchedulingPlan, session_id: str) -> tuple[Check, ...]:

@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HeldPort, HistoryEntry, SessionRecord
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.orchestrator.sessions.explain.evictions import eviction_checks
+from sokovan.orchestrator.sessions.explain.evictions import eviction_checks, taken_checks
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
     Stage,
@@ -78,7 +78,7 @@ class WhyService:
         """
         facts = await self._store.read(lambda unit: _read_facts(unit, session_id, scope))
         session, verdict = facts.session, read_verdict(facts.stored)
-        evicted = eviction_checks(session, now_ms=facts.now_ms)
+        evicted = (*eviction_checks(session, now_ms=facts.now_ms), *taken_checks(facts.history))
         chosen = (*group_check(why_group(facts.history)), *evicted)
         reasons = past_reasons(facts.history)
         problem = problem_of(session, facts.history, now_ms=facts.now_ms) is not None
