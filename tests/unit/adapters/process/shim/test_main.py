@@ -106,8 +106,13 @@ def test_the_shim_says_what_the_port_says_of_memory_that_ran_out() -> None:
 def test_all_processes_are_read_only_if_the_shim_has_children(monkeypatch: pytest.MonkeyPatch) -> None:
     shim = main.Shim.__new__(main.Shim)
     shim.groups, reads = ControlGroups(0, {}), list[int]()
-    monkeypatch.setattr(main.processes, "children", lambda _pid: [])
-    monkeypatch.setattr(main.processes, "descendants", lambda pid: reads.append(pid) or [])
+
+    def descendants(pid: int) -> list[processes.Process]:
+        reads.append(pid)
+        return []
+
+    monkeypatch.setattr(processes, "children", lambda _pid: [])
+    monkeypatch.setattr(processes, "descendants", descendants)
     shim.childless = True
     assert (shim._members(), reads) == ([], [])
     shim.childless = False
