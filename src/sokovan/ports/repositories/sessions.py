@@ -191,8 +191,13 @@ class SessionRepository(Protocol):
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """Record why these sessions stay in their status; repeated reasons are counted."""
 
-    async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
-        """The history of a session, and of its kernels, as (id, entry) in order of time."""
+    async def history(
+        self, session_id: SessionId, *, kernels: bool = False, limit: int | None = None, skip: int = 0
+    ) -> Sequence[tuple[str, HistoryEntry]]:
+        """The history of a session, and of its kernels, as (id, entry) in order of time.
+
+        At most `limit` entries, after the first `skip`.
+        """
 
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
         """The next change marker, and the sessions written since marker `since`.

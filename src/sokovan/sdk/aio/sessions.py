@@ -116,8 +116,13 @@ class AsyncSessions:
         return await self._connection.send(session_calls.waiting())
 
     async def history(self, ref: str) -> HistoryView:
-        """State history of a session and its kernels."""
-        return await self._connection.send(session_calls.history(ref))
+        """State history of a session and its kernels, all pages of it."""
+        page = await self._connection.send(session_calls.history(ref))
+        lines, ref = page.lines, page.session
+        while page.next is not None:
+            page = await self._connection.send(session_calls.history(ref, cursor=page.next))
+            lines += page.lines
+        return HistoryView(session=ref, lines=lines)
 
     async def logs(
         self, ref: str, options: LogOptions | None = None, *, on_retry: OnRetry | None = None

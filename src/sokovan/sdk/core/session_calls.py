@@ -112,9 +112,10 @@ def waiting() -> Call[WaitingView]:
     return Call(method="GET", path=api_path("sessions", "waiting"), answer=WaitingView)
 
 
-def history(ref: str) -> Call[HistoryView]:
-    """Get the state history of a session."""
-    return Call(method="GET", path=api_path("sessions", ref, "history"), answer=HistoryView)
+def history(ref: str, *, cursor: str | None = None) -> Call[HistoryView]:
+    """Get one page of the state history of a session."""
+    parameters = query({"limit": PAGE_MAX, "cursor": cursor})
+    return Call(method="GET", path=api_path("sessions", ref, "history"), answer=HistoryView, query=parameters)
 
 
 def kernels(ref: str, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KernelPage]:

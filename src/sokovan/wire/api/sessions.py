@@ -388,10 +388,11 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryView:
-    """The history of a session and of its kernels, in order of time."""
+    """A page of the history of a session and of its kernels, in order of time."""
 
     session: str
     lines: list[HistoryLine]
+    next: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
