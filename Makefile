@@ -7,6 +7,9 @@ STAMP := $(VENV)/.complete
 RUNS := $(VENV)/.runs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Tests start many interpreters: without bytecode each of them would compile the whole package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup packages up check quick test fuzz bench docs format lock clean
 
 help: ## Show this list

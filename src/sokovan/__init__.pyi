@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 from typing import Unpack
 
+from sokovan.checkpoints import checkpoint as checkpoint
+from sokovan.checkpoints import eviction as eviction
 from sokovan.sdk.aio.client import AsyncClient as AsyncClient
 from sokovan.sdk.errors import ClientProblem as ClientProblem
 from sokovan.sdk.sync.client import Client as Client

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +51,8 @@ def test_a_gang_of_high_priority_takes_room_and_the_evicted_come_back_and_finish
         assert receipt["for_session"] == fleet.session("high")["id"]
     assert "preempt took all its kernels" in fleet.cli("why", "low-1").stdout
     assert "eviction 1" in fleet.cli("session", "show", "low-1").stdout
+    [line] = [one for one in fleet.cli("ps").stdout.splitlines() if "low-1" in one]
+    assert "evicted" in line
     assert any(line["code"] == "took-room" for line in fleet.history("high"))
     for name in (*victims, "high"):
         ended = fleet.reaches(name, "terminated", limit_s=240)
@@ -61,6 +65,13 @@ def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedde
     fleet.reaches("victim", "running")
     plan = fleet.cli("plan", "--size", "8", "--gpus", "8", "--priority", "5", "--", "true")
     assert "preempt would take 64 kernels of 1 sessions" in plan.stdout, plan.stdout + plan.stderr
+    victim = fleet.session("victim")["id"]
+    listed = next(line.split() for line in plan.stdout.splitlines() if victim in line)
+    assert listed[:4] == [victim, "preempt", "all", "64"]
+    runs(fleet, "equal", "infinity", agents=8)
+    until(lambda: fleet.session("equal")["reason"], what="it is considered")
+    assert "nothing would be evicted for it now" in fleet.cli("why", "equal", "--evict").stdout
+    fleet.end("equal")
     runs(fleet, "taker", "infinity", agents=8, priority=5)
     until(lambda: fleet.session("victim")["evictions"], what="it is evicted")
     fleet.kill()
@@ -68,3 +79,66 @@ def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedde
     fleet.reaches("taker", "running", limit_s=120)
     assert len(fleet.session("victim")["evictions"]) == 1
     fleet.audit()
+
+
+# Counts steps, saves them every now and then, and at the notice of an eviction; the first attempt never ends by itself.
+TRAINING = """
+import json, os, pathlib, sokovan, sys, time
+saved = pathlib.Path("model.json")
+start = json.loads(saved.read_text()) if saved.exists() else 0
+print(f"starts at step {start}", flush=True)
+def save(step):
+    pathlib.Path("new").write_text(json.dumps(step))
+    os.replace("new", saved)
+    sokovan.checkpoint(step)
+step = start
+while step < start + 5 or os.environ["SOKOVAN_ATTEMPT"] == "1":
+    step += 1
+    if sokovan.eviction():
+        save(step)
+        print("notice", json.dumps(sokovan.eviction()), flush=True)
+        sys.exit(0)
+    time.sleep(0.02)
+save(step)
+print(f"ends at step {step}", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """`sokovan up` with real processes, whose scaling group evicts."""
+    server = Embedded(tmp_path_factory.mktemp("machine"))
+    with ended_well(server):
+        server.start()
+        for words in (
+            ("scaling-group", "set", "default", "--option", ACTIONS),
+            ("queue", "set", "default", "--min-runtime", "0s"),
+        ):
+            done = server.cli(*words)
+            assert done.returncode == 0, done.stderr
+        yield server
+
+
+def test_a_training_loop_saves_on_notice_and_resumes_after_the_eviction(machine: Embedded, tmp_path: Path) -> None:
+    cpus = machine.api("GET", "/agents").json()["items"][0]["slots"]["cpu"] // 1000
+    whole = {"cpu": cpus, "mem": "256MiB"}
+    train = machine.python(
+        TRAINING, name="train", type="batch", priority=-5, workdir=str(tmp_path), resources=whole, stop_grace="50s"
+    )
+    machine.says(train, "starts at step 0")
+    until(lambda: machine.session(train)["kernels"][0]["status"] == "running", what="it runs")
+    machine.submit("sleep", "0.1", name="urgent", priority=5, resources=whole)
+    machine.reaches("urgent", "running", "terminated")
+    [receipt] = machine.session(train)["evictions"]
+    assert (receipt["action"], receipt["reported"], receipt["whole"]) == ("preempt", True, True)
+    step = receipt["step"]
+    assert step > 0
+    # It saved at the notice and left at once: next to nothing was lost, and the grace period was not used up.
+    assert receipt["lost_slot_s"] <= 10 * cpus
+    assert f"its last checkpoint (step {step})" in machine.cli("session", "show", "train").stdout
+    assert f"since the checkpoint of step {step} were lost" in machine.cli("why", "train").stdout
+    assert f"since the checkpoint of step {step} were lost" in machine.cli("why", "urgent").stdout
+    ended = machine.reaches(train, "terminated", limit_s=120)
+    assert (ended["result"], ended["attempt"]) == ("success", 2)
+    assert f"starts at step {step}" in machine.output(train)
+    assert json.loads((tmp_path / "model.json").read_text()) == step + 5

@@ -63,10 +63,12 @@ async def test_requests_at_an_endpoint_that_hangs_are_answered_by_others() -> No
 
     async with engines(hang, json_answer(), json_answer()) as made:
         entries = [endpoint_of(engine, number) for number, engine in enumerate(made, 1)]
-        limits = RouteLimits(first_byte_ms=300)
+        limits = RouteLimits(first_byte_ms=1_000)
         async with proxy_with(table_of(route_of(*entries, limits=limits))) as proxy:
-            found = await all_of(asyncio.create_task(proxy.send(call())) for _ in range(AT_ONCE))
-            found += await all_of(asyncio.create_task(proxy.send(call())) for _ in range(REQUESTS))
+            found: list[int] = []
+            # A few at a time: on a busy machine too each is answered within the limit.
+            for _ in range(1 + REQUESTS // AT_ONCE):
+                found += await all_of(asyncio.create_task(proxy.send(call())) for _ in range(AT_ONCE))
 
             failed = sum(status != 200 for status in found)
             # Retries are a fifth of the requests at most: those at first at the endpoint may go beyond.

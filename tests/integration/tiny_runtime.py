@@ -83,7 +83,8 @@ class TinyRuntime:
         del traces
         return f"nothing is known of {kernel_id} ({attempt})"
 
-    async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
+    async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float, notice: str = "") -> None:
+        del notice
         if not self.stops_nothing:
             self._beside(self._end(self._folder(kernel_id, attempt), grace_s))
 

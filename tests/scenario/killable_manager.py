@@ -87,10 +87,17 @@ class KillableGateway:
         await self._kill_point.act(lambda: self._agents.create_kernel(agent_id, incarnation, launch))
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
         return await self._kill_point.act(
-            lambda: self._agents.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
+            lambda: self._agents.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s, notice=notice)
         )
 
     async def forget_kernel(self, *details: Any) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import AgentId, QueueName
+from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import EndPolicy, PreemptedPolicy, SessionType
 from sokovan.domain.slots import SlotLimits
+from sokovan.orchestrator.sessions.explain.plan import DryRuns
+from sokovan.orchestrator.sessions.explain.why import WhyService
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
@@ -232,3 +238,77 @@ async def test_a_session_is_protected_until_it_ran_for_its_minimum_run_time(clus
     assert (await cluster.status("low"), await cluster.status("high")) == ("running", "pending")
     await cluster.pass_time(40)
     assert await cluster.status("high") == "running"
+
+
+async def test_the_evicted_get_a_notice_and_the_receipt_counts_from_their_last_checkpoint(
+    cluster: OrchestratedCluster,
+) -> None:
+    await low_and_high(cluster)
+    agent = cluster.agents.all[A1]
+    agent.script.stubborn = True
+    await cluster.pass_time(30)
+    low = await cluster.session("low")
+    notice = json.loads(cluster.agents.notices[KernelId("low.0")])
+    assert (notice["reason"], notice["for"], notice["then"]) == ("preempt", "high", "requeue")
+    assert notice["evict_at"] * 1000 == low.evictions[0].evict_at_ms
+    agent.saves("low.0", 12)
+    await agent.ends("low.0", 0)
+    await cluster.pass_time(2)
+    low = await cluster.session("low")
+    [receipt] = low.evictions
+    assert (low.status, receipt.reported, receipt.step) == ("pending", True, 12)
+    assert receipt.lost_s <= 4 * 2
+    assert low.checkpoint_ms == receipt.saved_ms
+    [told] = [one for one in await cluster.history("high") if one.change.code == "room-freed"]
+    assert "1 kernels of session low ended" in told.change.detail
+    assert "since the checkpoint of step 12 were lost" in told.change.detail
+    assert cluster.telemetry.counted("evicted_slot_seconds_total", action="preempt") == receipt.lost_s
+
+
+async def test_a_session_that_is_done_ends_well_although_it_was_evicted(cluster: OrchestratedCluster) -> None:
+    await low_and_high(cluster)
+    agent = cluster.agents.all[A1]
+    agent.script.stubborn = True
+    await cluster.settle()
+    agent.saves("low.0", 99, done=True)
+    await agent.ends("low.0", 137)
+    await cluster.pass_time(2)
+    low = await cluster.session("low")
+    assert (low.status, low.result, low.cause) == ("terminated", "success", "done")
+    assert (low.evictions[0].step, await cluster.status("high")) == (99, "running")
+
+
+async def test_a_report_of_a_checkpoint_makes_a_session_a_cheaper_victim(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
+    agent = await cluster.agent("a1", slots={"cpu": 2000})
+    work: dict[str, Any] = {"slots": {"cpu": 1000}, "session_type": SessionType.BATCH}
+    await cluster.submit("early", **work)
+    await cluster.settle()
+    await cluster.pass_time(60, step_s=5)
+    await cluster.submit("late", **work)
+    await cluster.pass_time(180, step_s=10)
+    agent.saves("early.0", 5)
+    await cluster.pass_time(3)
+    assert (await cluster.session("early")).checkpoint_ms is not None
+    await cluster.submit("high", slots={"cpu": 1000}, priority=5)
+    await cluster.pass_time(2)
+    assert (await cluster.status("early"), await cluster.status("late")) == ("pending", "running")
+
+
+async def test_why_lists_those_that_would_be_evicted_and_hides_sessions_of_others(cluster: OrchestratedCluster) -> None:
+    await low_and_high(cluster)
+    await cluster.submit("foreign", priority=5, owner=Owner(user="somebody"), **FOUR)
+    service = WhyService(cluster.store, DryRuns(SqlSnapshots(cluster.store)))
+    found = await service.why(SessionId("high"), evict=True)
+    [victim] = found.evicts
+    assert (victim.session, victim.action, victim.kernels, victim.whole) == ("low", "preempt", 1, True)
+    assert any(check.name == "evicts" and "would take 1 kernels" in check.detail for check in found.checks)
+    assert (await service.why(SessionId("high"))).evicts == ()
+    await cluster.stop("high")
+    hidden = await service.why(SessionId("foreign"), evict=True)
+    assert [one.session for one in hidden.evicts] == [""]
+    everything = await service.why(SessionId("foreign"), SessionFilter(), evict=True)
+    assert [one.session for one in everything.evicts] == ["low"]
+    await cluster.submit("equal", **FOUR)
+    none = await service.why(SessionId("equal"), evict=True)
+    assert (none.evicts, none.checks[-1].detail) == ((), "nothing would be evicted for it now")

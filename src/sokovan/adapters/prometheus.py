@@ -39,6 +39,10 @@ METRICS: Mapping[str, Metric] = {
     ),
     "cycle_seconds": Metric("histogram", "Duration of one cycle of a coordinator.", ("coordinator",)),
     "decide_seconds": Metric("histogram", "Duration of one decision of the scheduling core."),
+    "eviction_seconds": Metric(
+        "histogram", "Time from the notice of an eviction to the proof of the end.", ("action",)
+    ),
+    "evicted_slot_seconds_total": Metric("counter", "Work lost by evictions, in slot seconds.", ("action",)),
     "evictions_total": Metric("counter", "Kernels evicted for other sessions, by action.", ("action",)),
     "handler_failures_total": Metric(
         "counter", "Objects or cycles that a handler failed to process.", ("handler", "kind")

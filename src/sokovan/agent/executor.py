@@ -53,7 +53,7 @@ class Executor:
             case StartInstruction():
                 self.begin(self._start(instruction.launch))
             case StopInstruction():
-                self.begin(self._stop(instruction.key, instruction.grace_s))
+                self.begin(self._stop(instruction))
             case ForgetInstruction():
                 self.begin(self._forget(instruction.key))
             case EndRemainsInstruction():
@@ -93,8 +93,10 @@ class Executor:
             self._submit(StartFinished(key, traces=traces))
         self._observe_soon()
 
-    async def _stop(self, key: KernelKey, grace_s: float) -> None:
-        await self._logged(self._runtime.stop(key.kernel_id, key.attempt, grace_s=grace_s), f"stopping {key}")
+    async def _stop(self, stop: StopInstruction) -> None:
+        key = stop.key
+        work = self._runtime.stop(key.kernel_id, key.attempt, grace_s=stop.grace_s, notice=stop.notice)
+        await self._logged(work, f"stopping {key}")
         self._observe_soon()
 
     async def _end_remains(self, key: KernelKey, traces: str) -> None:

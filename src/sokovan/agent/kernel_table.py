@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from sokovan.agent.journal_records import JournalState, KernelKey, Tombstones
 from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import KernelReport
@@ -47,7 +48,8 @@ class ManagedKernel(Struct, frozen=True):
     `stop_grace_s` is set once a stop was requested. An observation that began before tick
     `settled` may have missed the kernel; None while it is being started. `predates_boot`:
     the machine has rebooted since. `traces` identify its processes without its files;
-    `ending`: the remains of a vanished kernel are being ended.
+    `ending`: the remains of a vanished kernel are being ended. `checkpoint` is the last one
+    that it reported.
     """
 
     slots: ResourceSlot
@@ -63,6 +65,7 @@ class ManagedKernel(Struct, frozen=True):
     idle_s: int | None = None
     traces: str = ""
     ending: bool = False
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +193,7 @@ def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
         exit_code=exit_code if over else None,
         reason=kernel.reason if over else "",
         idle_s=kernel.idle_s if kernel.phase is KernelPhase.RUNNING else None,
+        checkpoint=kernel.checkpoint,
     )
 
 

@@ -26,12 +26,13 @@ class CreateRequested:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """A manager requests that a kernel is stopped."""
+    """A manager requests that a kernel is stopped, with a notice of it or without."""
 
     token: Token
     incarnation: int
     key: KernelKey
     grace_s: float
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +148,11 @@ class StartInstruction:
 
 @dataclass(frozen=True, slots=True)
 class StopInstruction:
-    """Stop a kernel; an observation reports its end."""
+    """Stop a kernel, with a notice if there is one; an observation reports its end."""
 
     key: KernelKey
     grace_s: float
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

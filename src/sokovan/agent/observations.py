@@ -117,6 +117,8 @@ class _Reconciliation:
 
 
 def _as_observed(kernel: ManagedKernel, seen: Observation) -> ManagedKernel:
+    if seen.checkpoint is not None and seen.checkpoint != kernel.checkpoint:
+        kernel = replace(kernel, checkpoint=seen.checkpoint)
     if seen.state is KernelState.EXITED:
         if (kernel.phase, kernel.exit_code, kernel.reason) == (KernelPhase.EXITED, seen.exit_code, seen.reason):
             return kernel

@@ -108,7 +108,7 @@ def stop(table: KernelTable, event: StopRequested) -> AgentStep:
     answer = SendAnswer(event.token, GoneProof(gone=False, detail={"phase": kernel.phase, "reason": kernel.reason}))
     if kernel.phase is KernelPhase.REQUESTED and kernel.settled is None:  # stopped as soon as its start has finished
         return AgentStep(stopping, instructions=(answer,))
-    return AgentStep(stopping, instructions=(StopInstruction(key, event.grace_s), answer))
+    return AgentStep(stopping, instructions=(StopInstruction(key, event.grace_s, event.notice), answer))
 
 
 def _stop_unknown(table: KernelTable, event: StopRequested) -> AgentStep:
@@ -142,7 +142,11 @@ def with_tombstone(
     done = AgentStep(
         replace(table, kernels=kernels, tombstones=tombstones),
         tuple(records),
-        (SendAnswer(token, GoneProof(gone=True, exit_code=kernel.exit_code, detail=detail)),),
+        (
+            SendAnswer(
+                token, GoneProof(gone=True, exit_code=kernel.exit_code, detail=detail, checkpoint=kernel.checkpoint)
+            ),
+        ),
     )
     return with_kept(done, key)
 

@@ -107,6 +107,9 @@ def _start_finished(table: KernelTable, event: StartFinished) -> AgentStep:
     if certain and not kernel.started:
         records = (KernelStarted(event.key, event.traces),)
         kernel = replace(kernel, started=True, traces=event.traces)
+    if certain and event.traces and kernel.phase is KernelPhase.REQUESTED:
+        # It has processes: the report of that does not wait for the next observation.
+        kernel = replace(kernel, phase=KernelPhase.RUNNING)
     settled = replace(kernel, settled=table.tick, waiting=())
     stop: tuple[Instruction, ...] = ()
     if kernel.stop_grace_s is not None and kernel.phase is not KernelPhase.EXITED:

@@ -14,9 +14,10 @@ from functools import partial
 from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
 
-# A run is followed by a pause as long as itself, up to this: under load more is then handled together, at less cost
-# for each object. A short run, as that of a single session, is followed by a short pause.
+# Under load a run is followed by a pause as long as itself, up to this: more is then handled together, at less cost for
+# each object. After idleness, runs that take less than the burst in all are not: a single session needs several.
 PAUSE_MAX_S = 0.1
+BURST_S = 0.25
 
 
 def _nothing_due() -> float | None:
@@ -58,6 +59,7 @@ class PeriodicTask:
         self._clock, self._hints, self._failed = clock, hints, failed
         self._stopping = asyncio.Event()
         self._failures = 0
+        self._burst_s = BURST_S
 
     async def run(self) -> None:
         """Run until `stop`: on a hint at once, coalesced; else after the long cycle."""
@@ -66,12 +68,16 @@ class PeriodicTask:
             # Separately: the work runs even if hints cannot be read.
             await self._guarded(self._take_hints)
             has_more = await self._guarded(self.spec.work)
-            took_s = (self._clock.monotonic_ms() - began_ms) / 1000
+            took_s = self._seconds_since(began_ms)
+            self._burst_s = max(0.0, self._burst_s - took_s)
+            pause_s = 0.0 if self._burst_s else min(took_s, PAUSE_MAX_S)
             if not has_more:
+                idle_ms = self._clock.monotonic_ms()
                 await self._guarded(self._wait_for_hints)
+                self._burst_s = min(BURST_S, self._burst_s + self._seconds_since(idle_ms))
             if self._failures == failures:
                 self._failures = 0
-            interval_s = max(self._interval_s(), took_s + min(took_s, PAUSE_MAX_S))
+            interval_s = max(self._interval_s(), took_s + pause_s)
             await self._guarded(partial(self._wait_interval, began_ms, interval_s))
 
     def stop(self) -> None:
@@ -103,9 +109,11 @@ class PeriodicTask:
         return True
 
     async def _wait_interval(self, began_ms: int, interval_s: float) -> bool:
-        passed_s = (self._clock.monotonic_ms() - began_ms) / 1000
-        await self._until_stopped(self._clock.sleep(max(0.0, interval_s - passed_s)))
+        await self._until_stopped(self._clock.sleep(max(0.0, interval_s - self._seconds_since(began_ms))))
         return True
+
+    def _seconds_since(self, began_ms: int) -> float:
+        return (self._clock.monotonic_ms() - began_ms) / 1000
 
     def _longest_wait_s(self) -> float:
         try:

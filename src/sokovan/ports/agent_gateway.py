@@ -14,6 +14,7 @@ from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.ports.runtime import KernelExecution, LogPart
 from sokovan.wire.frames import CreateKernel
 
@@ -66,12 +67,13 @@ class GoneProof:
     """An agent's answer to a stop request: whether nothing of the kernel runs.
 
     `gone` is a proof: the agent has written a tombstone, and will never create this
-    attempt again.
+    attempt again. `checkpoint` is the last one that the kernel reported.
     """
 
     gone: bool
     exit_code: int | None = None
     detail: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
 
 
 class AgentGateway(Protocol):
@@ -87,9 +89,19 @@ class AgentGateway(Protocol):
         """Start a kernel, once per (kernel, attempt)."""
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
-        """Stop a kernel; also one that the agent does not know."""
+        """Stop a kernel; also one that the agent does not know.
+
+        `notice` is the text of the file that the kernel finds before it is asked to stop.
+        """
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """Let the agent delete the logs and state of an ended kernel."""

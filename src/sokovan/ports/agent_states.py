@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class KernelReport:
 
     `exit_code` is set once it has ended, `reason` if more is known about the end. `idle_s`
     is how long it has been idle, if that is measured; it grows with every report and
-    makes no difference between two of them.
+    makes no difference between two of them. Nor does `checkpoint`, the last one it reported.
     """
 
     kernel_id: KernelId
@@ -24,6 +25,7 @@ class KernelReport:
     exit_code: int | None = None
     reason: str = ""
     idle_s: int | None = field(default=None, compare=False)
+    checkpoint: Checkpoint | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

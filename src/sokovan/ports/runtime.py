@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import KernelId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.wire.frames import CreateKernel
 
 # The reason of a kernel that was killed because it exceeded its memory limit.
@@ -87,7 +88,8 @@ class Observation:
     `exit_code` is that of the process, or 128 + the signal that ended it. `confinement`
     describes the sandbox and limits in effect. `idle_s` is how long no command ran in it
     and it used no CPU; None unless its launch asks for that. `traces` identify its processes
-    without its files, for `end_remains`; empty once it has ended.
+    without its files, for `end_remains`; empty once it has ended. `checkpoint` is the last one
+    that the kernel reported.
     """
 
     kernel_id: KernelId
@@ -100,6 +102,7 @@ class Observation:
     confinement: str = ""
     idle_s: int | None = None
     traces: str = ""
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +162,11 @@ class KernelRuntime(RemainsRuntime, KernelStreams, Protocol):
         has run before. Raises KernelRemains if something of the start cannot be ended.
         """
 
-    async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
+    async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float, notice: str = "") -> None:
         """Stop a kernel: SIGTERM, then SIGKILL after `grace_s`.
 
-        Ends all its processes. Returns at once; `observe` shows when it is done. Unknown
+        A `notice` is written to a file of the kernel first; then a kernel that reports that it is
+        done is killed earlier. Ends all its processes. Returns at once; `observe` shows when it is done. Unknown
         kernels are not an error.
         """
 

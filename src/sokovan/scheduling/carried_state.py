@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
 
@@ -27,6 +27,17 @@ class CarriedState:
         """
         return CarriedState(plan.reservations, {**self.cursors, **plan.cursors})
 
+    def is_like(self, other: CarriedState) -> bool:
+        """Whether both are the same but for the times from which room is held.
+
+        Those move as long as a session is starting; cycles read only whether there is one.
+        """
+        return self.cursors == other.cursors and _untimed(self) == _untimed(other)
+
     def reserved_for(self, sessions: Container[SessionId]) -> tuple[Reservation, ...]:
         """The reservations of these sessions; those of ended ones are void."""
         return tuple(one for one in self.reservations if one.session_id in sessions)
+
+
+def _untimed(state: CarriedState) -> list[tuple[SessionId, tuple[tuple[KernelId, AgentId], ...], bool]]:
+    return [(one.session_id, one.kernels, one.starts_ms is None) for one in state.reservations]

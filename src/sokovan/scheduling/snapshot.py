@@ -292,4 +292,11 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         array="" if spec.array is None else spec.array.array_id,
         array_limit=None if spec.array is None else spec.array.at_once,
         gates=spec.gates,
+        time_limit_ms=milliseconds(spec.time_limit_s),
+        grace_ms=spec.stop_grace_s * 1000,
     )
+
+
+def milliseconds(seconds: int | None) -> int | None:
+    """A time limit in milliseconds; None without one."""
+    return None if seconds is None else seconds * 1000

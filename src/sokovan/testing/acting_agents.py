@@ -29,6 +29,7 @@ from sokovan.agent.messages import (
     StopRequested,
 )
 from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRegistry, AgentRejection, EnrolmentRequest
@@ -59,6 +60,7 @@ class Acted:
     exit_code: int | None = None
     reason: str = ""
     idle_s: int | None = None
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(slots=True)
@@ -165,6 +167,11 @@ class ActingAgent(InMemoryAgent):
         acted.state, acted.exit_code, acted.reason = KernelState.EXITED, code, reason
         await self._seen()
 
+    def saves(self, kernel_id: str, step: int | None = None, *, done: bool = False) -> None:
+        """Have a kernel report a checkpoint; the next heartbeat has it."""
+        _, acted = self._acted(kernel_id)
+        acted.checkpoint = Checkpoint(self._clock.now_ms(), step, done)
+
     async def pulled(self, image: str, problem: str = "", *, so_far: str = "") -> None:
         """Finish a pull, with or without a problem; or report its progress."""
         if so_far:
@@ -222,6 +229,7 @@ class ActingAgent(InMemoryAgent):
                 exit_code=acted.exit_code,
                 reason=acted.reason,
                 idle_s=acted.idle_s if acted.launch.watch_idle else None,
+                checkpoint=acted.checkpoint,
             )
             for key, acted in sorted(self.machine.items())
         )
@@ -288,11 +296,15 @@ def _attempt(entry: tuple[KernelKey, Acted]) -> int:
 
 
 class ActingAgents:
-    """The AgentGateway port over acting agents. `before` is called for each request."""
+    """The AgentGateway port over acting agents. `before` is called for each request.
+
+    `notices` are the last ones of evicted kernels.
+    """
 
     def __init__(self, registry: AgentRegistry, clock: Clock) -> None:
         self._registry, self._clock = registry, clock
         self.all: dict[AgentId, ActingAgent] = {}
+        self.notices: dict[KernelId, str] = {}
         self.before: Callable[[str, AgentId], None] = lambda _kind, _agent: None
 
     async def join(self, agent_id: str, *, slots: Mapping[str, int] = CAPACITY) -> ActingAgent:
@@ -320,11 +332,22 @@ class ActingAgents:
         await self._ask("create", agent_id, lambda token: CreateRequested(token, incarnation, launch))
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
         """See the port."""
         key = KernelKey(kernel_id, attempt)
-        result = await self._ask("stop", agent_id, lambda token: StopRequested(token, incarnation, key, grace_s))
+        if notice:
+            self.notices[kernel_id] = notice
+        result = await self._ask(
+            "stop", agent_id, lambda token: StopRequested(token, incarnation, key, grace_s, notice)
+        )
         if not isinstance(result, GoneProof):
             raise TypeError(f"an agent answered with {result!r}")
         return result

@@ -37,6 +37,14 @@ class DeviceEntry(Struct, frozen=True):
     units: Count = 1
 
 
+class CheckpointEntry(Struct, frozen=True, array_like=True):
+    """The last checkpoint that a kernel reported; `done`: nothing is left to do."""
+
+    at_ms: Count
+    step: Count | None = None
+    done: bool = False
+
+
 class KernelEntry(Struct, frozen=True, array_like=True):
     """The state of one kernel; encoded as an array, since heartbeats have many.
 
@@ -50,6 +58,7 @@ class KernelEntry(Struct, frozen=True, array_like=True):
     exit_code: int | None = None
     reason: ShortText = ""
     idle_s: Count | None = None
+    checkpoint: CheckpointEntry | None = None
 
 
 class MountEntry(Struct, frozen=True):
@@ -109,12 +118,13 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     isolated_network: bool = False
 
 
-class StopKernel(Struct, frozen=True, tag="stop-kernel"):
-    """Stop a kernel, by force after `grace_s`."""
+class StopKernel(Struct, frozen=True, tag="stop-kernel", omit_defaults=True):
+    """Stop a kernel, by force after `grace_s`; it finds `notice` in a file before."""
 
     kernel_id: ShortText
     attempt: Count
     grace_s: Seconds
+    notice: LongText = ""
 
 
 class ForgetKernel(Struct, frozen=True, tag="forget-kernel"):
@@ -194,6 +204,7 @@ class KernelGone(Struct, frozen=True, tag="gone", omit_defaults=True):
     gone: bool
     exit_code: int | None = None
     detail: dict[str, str] = {}
+    checkpoint: CheckpointEntry | None = None
 
 
 class ImageStatus(Struct, frozen=True, tag="image", omit_defaults=True):

@@ -108,6 +108,17 @@ def test_no_request_of_a_closed_link_is_answered() -> None:
     assert not of_kind(agent.apply(ImageProgressed(ImageReport("python", ImageState.READY))), SendAnswer)
 
 
+def test_a_kernel_whose_start_left_traces_runs_before_it_is_observed() -> None:
+    agent = SupervisorHarness()
+    agent.create(launch())
+    agent.create(launch("k2"))
+
+    assert SendHeartbeat() in agent.apply(StartFinished(key(), traces="a process"))
+    assert agent.kernel(key()).phase is KernelPhase.RUNNING
+    assert SendHeartbeat() not in agent.apply(StartFinished(key("k2")))
+    assert agent.kernel(key("k2")).phase is KernelPhase.REQUESTED
+
+
 def test_the_end_of_an_unknown_start_changes_nothing() -> None:
     agent = SupervisorHarness()
 

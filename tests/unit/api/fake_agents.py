@@ -78,9 +78,16 @@ class FakeAgents:
         self.says(launch.kernel_id)
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
-        self.calls.append(("stop", agent_id, incarnation, kernel_id, attempt, grace_s))
+        self.calls.append(("stop", agent_id, incarnation, kernel_id, attempt, grace_s, notice))
         return GoneProof(gone=True)
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from sokovan.adapters.inprocess.hints import InProcessHints
-from sokovan.orchestrator.periodic_tasks import PAUSE_MAX_S, PeriodicTask, TaskFailure, TaskSpec
+from sokovan.orchestrator.periodic_tasks import BURST_S, PAUSE_MAX_S, PeriodicTask, TaskFailure, TaskSpec
 from sokovan.testing.clock import VirtualClock
 
 
@@ -63,16 +63,30 @@ async def test_hints_that_come_close_together_are_served_together(rounds: Callab
     assert made.at_ms == [0, 1000, 1020]
 
 
-async def test_a_long_run_is_followed_by_a_pause_in_which_hints_are_collected(rounds: Callable[..., Rounds]) -> None:
+async def test_runs_under_load_are_followed_by_pauses_in_which_hints_are_collected(
+    rounds: Callable[..., Rounds],
+) -> None:
     made = rounds(min_interval_s=0.02)
-    made.takes_s = 0.06
+    made.takes_s = 0.1
     await made.clock.advance(1)
-    for _ in range(20):
+    for _ in range(40):
         await made.hints.set("go")
         await made.clock.advance(0.02)
     await made.clock.advance(1)
-    # Each run takes 60 ms and is followed by a pause of 60 ms.
-    assert made.at_ms == [0, 1000, 1120, 1240, 1360, 1480]
+    assert BURST_S == 0.25
+    # Each run takes 100 ms. The burst is spent with the third; from then on there are pauses of 100 ms.
+    assert made.at_ms == [0, 1000, 1100, 1200, 1400, 1600, 1800]
+
+
+async def test_short_runs_after_idleness_are_not_followed_by_pauses(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(min_interval_s=0.02)
+    made.takes_s = 0.06
+    for second in range(1, 4):
+        await made.clock.advance(second - made.clock.monotonic_ms() / 1000)
+        for _ in range(3):
+            await made.hints.set("go")
+            await made.clock.advance(0.06)
+    assert made.at_ms == [0, 1000, 1060, 1120, 2000, 2060, 2120, 3000, 3060, 3120]
 
 
 async def test_the_pause_after_a_very_long_run_is_bounded(rounds: Callable[..., Rounds]) -> None:

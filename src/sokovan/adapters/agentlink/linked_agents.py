@@ -107,10 +107,17 @@ class LinkedAgents(LinkedStreams):
         await self._request(agent_id, incarnation, launch, frames.Done)
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
         """See the port."""
-        command = frames.StopKernel(kernel_id, attempt, grace_s)
+        command = frames.StopKernel(kernel_id, attempt, grace_s, notice)
         return translation.gone_of(await self._request(agent_id, incarnation, command, frames.KernelGone))
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import LogPart
@@ -13,7 +14,12 @@ from sokovan.wire import frames
 
 def gone_of(frame: frames.KernelGone) -> GoneProof:
     """The proof of a kernel's end."""
-    return GoneProof(frame.gone, frame.exit_code, frame.detail)
+    return GoneProof(frame.gone, frame.exit_code, frame.detail, checkpoint_of(frame.checkpoint))
+
+
+def checkpoint_of(entry: frames.CheckpointEntry | None) -> Checkpoint | None:
+    """The last checkpoint of a kernel, if it reported one."""
+    return None if entry is None else Checkpoint(entry.at_ms, entry.step, entry.done)
 
 
 def log_of(frame: frames.LogData) -> LogPart:
@@ -37,7 +43,13 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
         sequence=heartbeat.sequence,
         kernels=tuple(
             KernelReport(
-                KernelId(entry.kernel_id), entry.attempt, entry.running, entry.exit_code, entry.reason, entry.idle_s
+                KernelId(entry.kernel_id),
+                entry.attempt,
+                entry.running,
+                entry.exit_code,
+                entry.reason,
+                entry.idle_s,
+                checkpoint_of(entry.checkpoint),
             )
             for entry in heartbeat.kernels
         ),

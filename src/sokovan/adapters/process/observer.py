@@ -16,9 +16,11 @@ from sokovan.adapters.process.launch.environment import marks_of
 from sokovan.adapters.process.layout import LAUNCH, KernelLayout, locked_if_free, opened
 from sokovan.adapters.process.orphan_processes import OrphanProcesses, groups_of, traces_of
 from sokovan.adapters.process.shim.main import LOG, STATE
+from sokovan.adapters.process.shim.notices import read_checkpoint
 from sokovan.adapters.process.shim.processes import Process, boot_id, is_alive, look_up
 from sokovan.adapters.process.shim.state_files import read_record, write_record
 from sokovan.domain.ids import KernelId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KILLED, KernelState, Observation
 
@@ -77,7 +79,19 @@ class Observer:
         if state is not None and "ended_ms" in state and self.layout.is_forgotten(name):
             self.remove(name)
             return None
-        return replace(_observation(name, launch or {}, state or {}), idle_s=self._idle_s(name, launch, state))
+        seen = _observation(name, launch or {}, state or {})
+        return replace(seen, idle_s=self._idle_s(name, launch, state), checkpoint=self._checkpoint(folder))
+
+    def _checkpoint(self, folder: Path) -> Checkpoint | None:
+        """The last checkpoint that the kernel reported, not later than now."""
+        try:
+            with opened(folder) as handle:
+                found = read_checkpoint(handle)
+        except OSError:
+            return None
+        if found is None:
+            return None
+        return Checkpoint(min(found["at_ms"], self.clock.now_ms()), found["step"], found["done"])
 
     def _idle_s(self, name: str, launch: Record | None, state: Record | None) -> int | None:
         """How long a running kernel with an idle timeout has been idle."""

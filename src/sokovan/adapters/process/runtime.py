@@ -102,9 +102,10 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
         # The thread finishes the start even if the caller is cancelled.
         return await self._threads.run(Work.START, starter.start, launch)
 
-    async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
-        """Stop a kernel, by force after `grace_s`."""
-        await self._threads.run(Work.END, self._stopper.stop, folder_name(kernel_id, attempt), grace_s)
+    async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float, notice: str = "") -> None:
+        """Stop a kernel with a notice, by force after `grace_s`."""
+        name = folder_name(kernel_id, attempt)
+        await self._threads.run(Work.END, self._stopper.stop, name, grace_s, notice=notice)
 
     async def observe(self) -> Sequence[Observation]:
         """Every kernel of this machine that was not forgotten, by id."""

@@ -60,7 +60,9 @@ def send_request(connection: socket.socket, message: dict[str, Any], files: Sequ
     return answer
 
 
-def request_stop(folder: Path, grace_s: float, *, limit_s: float = ANSWER_LIMIT_S, reason: str = "") -> None:
+def request_stop(
+    folder: Path, grace_s: float, *, limit_s: float = ANSWER_LIMIT_S, reason: str = "", notice: str = ""
+) -> None:
     """Request a shim to stop its kernel; raises ShimSilent if there is none."""
     with connected(folder, limit_s=limit_s) as connection:
-        send_request(connection, {"do": "stop", "grace_s": grace_s, "reason": reason})
+        send_request(connection, {"do": "stop", "grace_s": grace_s, "reason": reason, "notice": notice})

@@ -37,18 +37,19 @@ class Stopper:
     layout: KernelLayout
     observer: Observer
 
-    def stop(self, name: str, grace_s: float, reason: str = "") -> None:
+    def stop(self, name: str, grace_s: float, reason: str = "", notice: str = "") -> None:
         """Request its shim to stop it after `grace_s`; kill both if there is no answer.
 
-        `reason` is why the agent does it by itself, and that of the kernel's end.
+        `reason` is why the agent does it by itself, and that of the kernel's end. `notice` is
+        a file that the kernel finds before.
         """
-        if not (self.layout.kernels / name).is_dir() or self._request_stop(name, grace_s, reason):
+        if not (self.layout.kernels / name).is_dir() or self._request_stop(name, grace_s, reason, notice):
             return
         shim = self._shim(name)
         if shim is None:
             return
         processes.send(shim, signal.SIGCONT)
-        if self._request_stop(name, grace_s, reason):
+        if self._request_stop(name, grace_s, reason, notice):
             return
         processes.send(shim, signal.SIGKILL)
         deadline = time.monotonic() + _DEATH_S
@@ -56,9 +57,9 @@ class Stopper:
             time.sleep(_PAUSE_S)
         self.observer.one(name)
 
-    def _request_stop(self, name: str, grace_s: float, reason: str) -> bool:
+    def _request_stop(self, name: str, grace_s: float, reason: str, notice: str) -> bool:
         try:
-            request_stop(self.layout.kernels / name, grace_s, limit_s=ANSWER_S, reason=reason)
+            request_stop(self.layout.kernels / name, grace_s, limit_s=ANSWER_S, reason=reason, notice=notice)
         except ShimSilent:
             return False
         return True

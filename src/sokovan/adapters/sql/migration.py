@@ -55,9 +55,9 @@ async def upgrade(database: Database) -> None:
         await upgrade_by_steps(database)
 
 
-async def upgrade_by_steps(database: Database) -> None:
-    """Apply every migration that is missing, in one transaction."""
-    await _run(database, lambda script, revision: script._upgrade_revs("head", revision))
+async def upgrade_by_steps(database: Database, target: str = "head") -> None:
+    """Apply every migration up to `target` that is missing, in one transaction."""
+    await _run(database, lambda script, revision: script._upgrade_revs(target, revision))
 
 
 async def downgrade(database: Database, target: str) -> None:

@@ -94,11 +94,18 @@ class FakeFleet:
         self._request(agent_id, CreateRequested(TOKEN, incarnation, launch))
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
         """See the port; a fake kernel never resists."""
         key = KernelKey(kernel_id, attempt)
-        result = self._request(agent_id, StopRequested(TOKEN, incarnation, key, grace_s))
+        result = self._request(agent_id, StopRequested(TOKEN, incarnation, key, grace_s, notice))
         if result is None:
             raise AgentUnreachable(agent_id=agent_id, problem="it did not answer")
         return result

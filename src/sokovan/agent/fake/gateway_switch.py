@@ -29,10 +29,18 @@ class GatewaySwitch:
         await self._of(agent_id).create_kernel(agent_id, incarnation, launch)
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
         """See the port."""
-        return await self._of(agent_id).stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
+        gateway = self._of(agent_id)
+        return await gateway.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s, notice=notice)
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """See the port."""

@@ -9,6 +9,7 @@ from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.kernel_table import KernelTable, Token, reports
 from sokovan.agent.messages import CreateRequested, Event, ForgetRequested, PrepareRequested, StopRequested
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.records import DETAIL_MAX
 from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
@@ -20,7 +21,7 @@ REASON_MAX = 500
 # Room in a frame for kernels and for the details of images; the rest is for what is always there.
 KERNELS_BYTES_MAX = 512 << 10
 IMAGES_BYTES_MAX = 128 << 10
-_ENTRY_BYTES = 48
+_ENTRY_BYTES = 80
 
 
 def event_of(request: frames.Request, token: Token) -> Event | None:
@@ -31,7 +32,7 @@ def event_of(request: frames.Request, token: Token) -> Event | None:
             _require_mountable(command.mounts)
             return CreateRequested(token, incarnation, command)
         case frames.StopKernel():
-            return StopRequested(token, incarnation, KernelKey.of(command), command.grace_s)
+            return StopRequested(token, incarnation, KernelKey.of(command), command.grace_s, command.notice)
         case frames.ForgetKernel():
             return ForgetRequested(token, incarnation, KernelKey.of(command))
         case frames.PrepareImage():
@@ -50,7 +51,8 @@ def reply_of(result: GoneProof | ImageReport | LogPart | None) -> frames.Reply:
         case None:
             return frames.Done()
         case GoneProof():
-            return frames.KernelGone(result.gone, result.exit_code, dict(result.detail))
+            saved = _checkpoint_entry(result.checkpoint)
+            return frames.KernelGone(result.gone, result.exit_code, dict(result.detail), saved)
         case ImageReport():
             return image_status(result)
         case LogPart():
@@ -130,7 +132,14 @@ def _entry(report: KernelReport) -> frames.KernelEntry:
         report.exit_code,
         report.reason[:REASON_MAX],
         report.idle_s,
+        _checkpoint_entry(report.checkpoint),
     )
+
+
+def _checkpoint_entry(checkpoint: Checkpoint | None) -> frames.CheckpointEntry | None:
+    if checkpoint is None:
+        return None
+    return frames.CheckpointEntry(checkpoint.at_ms, checkpoint.step, checkpoint.done)
 
 
 def _image_statuses(given: Iterable[ImageReport]) -> tuple[frames.ImageStatus, ...]:

@@ -236,6 +236,7 @@ def _eviction_view(receipt: EvictionReceipt, spec: SpecSummary) -> EvictionView:
         reported=receipt.reported,
         ends_by=time_text(receipt.evict_at_ms),
         ended_at=time_text_or_none(receipt.ended_ms),
+        step=receipt.step,
     )
 
 
@@ -264,9 +265,20 @@ def exit_code_of(record: SessionRecord | SessionSummary, counts: KernelSummary |
     return next((code for code in failed if code not in _STOPPED), failed[0] if failed else 0)
 
 
-def history_view(record: SessionRecord | SessionSummary, entries: Sequence[tuple[str, HistoryEntry]]) -> HistoryView:
-    """The history of a session and of its kernels."""
-    return HistoryView(session=record.session_id, lines=[history_line(subject, entry) for subject, entry in entries])
+def history_view(
+    record: SessionRecord | SessionSummary,
+    entries: Sequence[tuple[str, HistoryEntry]],
+    following: str | None = None,
+) -> HistoryView:
+    """A page of the history of a session and of its kernels.
+
+    `following` is the cursor of the next page.
+    """
+    return HistoryView(
+        session=record.session_id,
+        lines=[history_line(subject, entry) for subject, entry in entries],
+        next=following,
+    )
 
 
 def history_line(subject: str, entry: HistoryEntry) -> HistoryLine:

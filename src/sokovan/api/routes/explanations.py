@@ -15,10 +15,14 @@ from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import history_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
-from sokovan.api.routes.parameters import Ref, SessionChoice
+from sokovan.api.pagination import PAGE_MAX, Cursor, Limit, cursor_of, number_of
+from sokovan.api.routes.parameters import Ref, SessionChoice, WhyQuery
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 from sokovan.wire.api.sessions import HistoryView, SessionBody
+
+# More than the largest session has; the databases count rows with 64 bits.
+LINES_MAX = 10**9
 
 
 class ExplanationRoutes:
@@ -61,18 +65,20 @@ class ExplanationRoutes:
             await self._store.read(lambda unit: require_known(unit, scope))
         return json_response(waiting_view(found))
 
-    async def why(self, request: Request, ref: Ref) -> Response:
+    async def why(self, request: Request, ref: Ref, query: Annotated[WhyQuery, Query()]) -> Response:
         """Explain the status of a session, and what would let it start."""
         principal = principal_of(request.scope)
         record = await read_summary(self._store, ref, principal)
-        return json_response(why_view(await self._controller.why(record.session_id, visible_filter(principal))))
+        scope = visible_filter(principal)
+        return json_response(why_view(await self._controller.why(record.session_id, scope, evict=query.evict)))
 
-    async def history(self, request: Request, ref: Ref) -> Response:
+    async def history(self, request: Request, ref: Ref, limit: Limit = PAGE_MAX, cursor: Cursor = None) -> Response:
         """Show the history of a session and of its kernels."""
-        principal = principal_of(request.scope)
+        principal, skip = principal_of(request.scope), min(number_of(cursor) or 0, LINES_MAX)
 
         async def work(unit: UnitOfWork) -> HistoryView:
             record = await session_named(unit, ref, principal)
-            return history_view(record, await unit.sessions.history(record.session_id, kernels=True))
+            found = await unit.sessions.history(record.session_id, kernels=True, limit=limit + 1, skip=skip)
+            return history_view(record, found[:limit], cursor_of(skip + limit) if len(found) > limit else None)
 
         return json_response(await self._store.read(work))

@@ -1,4 +1,4 @@
-"""Evictions of a session, and how long it waits after one."""
+"""Evictions of a session: checkpoints, notices, receipts, waits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,26 @@ from dataclasses import dataclass, replace
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.retry import RetryDelay
 
+# The reasons in the history of a session that others were evicted for: at the notice, and at the end.
+TOOK_ROOM = "took-room"
+ROOM_FREED = "room-freed"
 # The receipts that a session keeps; the oldest are dropped.
 RECEIPTS_MAX = 32
 # Evictions of the last day make the next wait longer.
 _COUNTED_MS = 24 * 3600 * 1000
 _WAIT = RetryDelay(30_000, 600_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A report of a kernel that its work is saved, at which step if it says so.
+
+    `done`: nothing is left to do, so that the session does not wait again after an eviction.
+    """
+
+    at_ms: int
+    step: int | None = None
+    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +37,8 @@ class EvictionReceipt:
     `number` counts the evictions of the session. `kernels` were taken, the whole gang if
     `whole`; they used `slots` thousandths of accelerators, or of cpu where there were none.
     Work since `saved_ms` was lost: since the start, or the last checkpoint if one was
-    `reported`. `evict_at_ms` is the end of the grace period, `ended_ms` the proof of the end.
+    `reported`, which was of `step`. `evict_at_ms` is the end of the grace period, `ended_ms` the
+    proof of the end.
     """
 
     number: int
@@ -38,6 +54,7 @@ class EvictionReceipt:
     reported: bool
     evict_at_ms: int
     ended_ms: int | None = None
+    step: int | None = None
 
     @property
     def lost_s(self) -> int:
@@ -45,11 +62,32 @@ class EvictionReceipt:
         end_ms = self.at_ms if self.ended_ms is None else self.ended_ms
         return self.slots * max(0, end_ms - self.saved_ms) // 1_000_000
 
-    def ended(self, at_ms: int, checkpoint_ms: int | None) -> EvictionReceipt:
+    def ended(self, at_ms: int, checkpoint: Checkpoint | None) -> EvictionReceipt:
         """The receipt after the end of its kernels, with the last checkpoint."""
-        if checkpoint_ms is None or checkpoint_ms <= self.saved_ms:
+        if checkpoint is None or checkpoint.at_ms < self.saved_ms:
             return replace(self, ended_ms=at_ms)
-        return replace(self, ended_ms=at_ms, saved_ms=min(checkpoint_ms, at_ms), reported=True)
+        saved_ms = min(checkpoint.at_ms, at_ms)
+        return replace(self, ended_ms=at_ms, saved_ms=saved_ms, reported=True, step=checkpoint.step)
+
+    def since(self) -> str:
+        """Since when work was lost, in words."""
+        if not self.reported:
+            return "the start, as it reported no checkpoint"
+        return "the last checkpoint" if self.step is None else f"the checkpoint of step {self.step}"
+
+    def notice(self, *, user: str, returns: bool) -> dict[str, object]:
+        """The notice for the kernels of a user: reason, taker, end of the grace period.
+
+        `returns`: the session waits again if it has to go as a whole.
+        """
+        return {
+            "reason": self.action,
+            "evict_at": self.evict_at_ms / 1000,
+            "for": self.for_session if self.for_user == user else "a session of another user",
+            "kernels": self.kernels,
+            "whole": self.whole,
+            "then": "shrink" if not self.whole else "requeue" if returns else "end",
+        }
 
 
 def waits_until_ms(evictions: Sequence[EvictionReceipt]) -> int:

@@ -251,11 +251,18 @@ class GatewayProxy:
         await self._proxy.call(lambda: self._gateway.create_kernel(agent_id, incarnation, launch))
 
     async def stop_kernel(
-        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+        self,
+        agent_id: AgentId,
+        incarnation: int,
+        kernel_id: KernelId,
+        attempt: int,
+        *,
+        grace_s: float,
+        notice: str = "",
     ) -> GoneProof:
         """See the port."""
         return await self._proxy.call(
-            lambda: self._gateway.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
+            lambda: self._gateway.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s, notice=notice)
         )
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:

@@ -155,7 +155,7 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
     ),
     "reserve_depth": (
         SettingInfo(
-            "whole number", "So many queues hold room in time (simulations only).", least=0, most=RESERVE_DEPTH_MAX
+            "whole number", "So many queues hold room from a time on for a session.", least=0, most=RESERVE_DEPTH_MAX
         ),
         _DEFAULT.reserve_depth,
     ),

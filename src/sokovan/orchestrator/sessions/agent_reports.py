@@ -6,7 +6,7 @@ it, so that a kernel created in between is not taken for missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.ids import AgentId, KernelId
@@ -33,6 +33,7 @@ class _Known:
     state: AgentState
     kernels: Mapping[tuple[KernelId, int], KernelReport]
     heard_ms: int
+    saved: tuple[KernelReport, ...] = ()
 
 
 class AgentReports:
@@ -49,7 +50,8 @@ class AgentReports:
             if before is not None and (state is before.state or _mark(state) == _mark(before.state)):
                 continue
             kernels = {(report.kernel_id, report.attempt): report for report in state.kernels}
-            self._known[agent_id] = _Known(state, kernels, now_ms)
+            saved = tuple([report for report in state.kernels if report.checkpoint is not None])
+            self._known[agent_id] = _Known(state, kernels, now_ms, saved)
             diff.updated.append(agent_id)
             if before is None or state.incarnation > before.state.incarnation:
                 diff.enrolled.append(agent_id)
@@ -78,6 +80,10 @@ class AgentReports:
         """The report on a kernel; None if its agent does not list it or has not reported."""
         known = None if kernel.agent_id is None else self._known.get(kernel.agent_id)
         return None if known is None else known.kernels.get((kernel.kernel_id, kernel.attempt))
+
+    def checkpoints(self) -> Iterator[KernelReport]:
+        """The reports of kernels that reported a checkpoint."""
+        return (report for known in self._known.values() for report in known.saved)
 
     def fenced(self, kernel: KernelRecord) -> bool:
         """Whether a later incarnation of its agent reports and does not list it."""

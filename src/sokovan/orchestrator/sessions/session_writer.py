@@ -13,6 +13,7 @@ from typing import TypeVar
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import VerdictsChanged
 from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -77,11 +78,12 @@ class SessionMoves:
 
 @dataclass(frozen=True, slots=True)
 class Freeing:
-    """Kernels of one session that are gone, with the proof."""
+    """Kernels of one session that are gone, with the proof and their last checkpoints."""
 
     session_id: SessionId
     kernels: tuple[KernelRecord, ...]
     proof: FreeProof
+    checkpoints: Mapping[KernelId, Checkpoint] = field(default_factory=dict)
 
 
 class SessionWriter:
@@ -130,7 +132,8 @@ class SessionWriter:
             known = {one: record for one in ids if (record := self._sessions.get(one)) is not None}
             for proof in dict.fromkeys(one.proof for one in batch):
                 kernels = [kernel for one in batch if one.proof is proof for kernel in one.kernels]
-                freed = await unit.ledger.free(kernels, proof, change, known=known)
+                saved = {kernel: at for one in batch for kernel, at in one.checkpoints.items()}
+                freed = await unit.ledger.free(kernels, proof, change, known=known, checkpoints=saved)
                 known |= {record.session_id: record for record in freed}
             return [known[one] for one in ids]
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
 
+# The last checkpoints that kernels reported.
+Checkpoints: TypeAlias = Mapping[KernelId, Checkpoint]
 # How many held ports are listed; they serve an explanation.
 PORTS_LISTED_MAX = 20
 
@@ -37,13 +40,16 @@ class Ledger(Protocol):
         change: Change,
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> Sequence[SessionRecord]:
         """End TERMINATING kernels with a proof and free their slots.
 
         Their sessions are updated with them, and returned by id. An exit code in a record that the store does
         not have yet is stored. A kernel that was freed before is skipped, so that
         repeated reports are harmless. `known` are sessions as they were read before: one that
-        has not changed since is not read again. Raises UnprovenFree, StaleVersion.
+        has not changed since is not read again. `checkpoints` are the last ones that the
+        kernels reported: receipts count the lost work from them, and an evicted session whose
+        first kernel was done ends well. Raises UnprovenFree, StaleVersion.
         """
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:

@@ -182,11 +182,22 @@ class SessionRepository(Protocol):
         Sessions that are not pending are skipped.
         """
 
+    async def save_checkpoints(self, at_ms: Mapping[SessionId, int]) -> Sequence[SessionId]:
+        """Store when sessions last reported a checkpoint.
+
+        Returns those that changed, by id. Times do not go back, and are not later than now. Ended sessions are skipped.
+        """
+
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """Record why these sessions stay in their status; repeated reasons are counted."""
 
-    async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
-        """The history of a session, and of its kernels, as (id, entry) in order of time."""
+    async def history(
+        self, session_id: SessionId, *, kernels: bool = False, limit: int | None = None, skip: int = 0
+    ) -> Sequence[tuple[str, HistoryEntry]]:
+        """The history of a session, and of its kernels, as (id, entry) in order of time.
+
+        At most `limit` entries, after the first `skip`.
+        """
 
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
         """The next change marker, and the sessions written since marker `since`.

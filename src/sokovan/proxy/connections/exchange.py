@@ -289,7 +289,7 @@ class Exchange:
         allowed = may_retry(
             tries=self._tries, sent=was_sent, repeatable=message.repeatable, kept=not message.streams_up
         )
-        # One that was not sent costs no engine anything.
+        # A connection that was refused cost no replica any work: it is not counted against the budget.
         return allowed and (not was_sent or self._context.retries.spend())
 
     def answered(self, *, keep_alive: bool) -> None:

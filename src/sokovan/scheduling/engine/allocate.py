@@ -173,7 +173,7 @@ class Allocate:
         calendar = self._context.calendar
         if calendar is None or not calendar.may_hold(pending) or not self._lacks_only_room(pending):
             return
-        calendar.served.add(pending.node.name)
+        calendar.served[pending.node.name] = str(pending.session.session_id)
         try:
             EarliestStart(self._context, calendar, self.fits).hold(pending)
         except PluginFailed as failed:

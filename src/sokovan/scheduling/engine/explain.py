@@ -37,7 +37,7 @@ class Explainer:
         self._context, self._workspace, self._now_ms = context, context.workspace, now_ms
         self._totals = ClusterTotals(context.workspace)
         self._fit_errors: dict[Shape, FitError] = {}
-        self._shared: dict[tuple[str, PendingReason, int], Verdict] = {}
+        self._shared: dict[tuple[str, PendingReason, int, bool], Verdict] = {}
 
     def trace(self, sessions: Iterable[PendingSession], *, notes: tuple[Check, ...] = ()) -> DecisionTrace:
         """A verdict for every session, with the sessions ahead of it in its queue."""
@@ -114,7 +114,7 @@ class Explainer:
         if reason.shape is None or not pending.single or reason.checks:
             return self._pending(pending, reason, notes)
         # Sessions without objections have the same tuple of checks.
-        key = (pending.node.name, reason, id(pending.checks))
+        key = (pending.node.name, reason, id(pending.checks), pending.session.time_limit_ms is None)
         if key not in self._shared:
             self._shared[key] = self._pending(pending, reason, notes)
         return self._shared[key]

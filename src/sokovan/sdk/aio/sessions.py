@@ -104,17 +104,25 @@ class AsyncSessions:
         """Release a held session, so that it may be scheduled; or only one of its gates."""
         return await self._connection.send(session_calls.release(ref, gate=gate))
 
-    async def why(self, ref: str) -> WhyView:
-        """Explain the state of a session, with suggestions."""
-        return await self._connection.send(session_calls.why(ref))
+    async def why(self, ref: str, *, evict: bool = False) -> WhyView:
+        """Explain the state of a session, with suggestions.
+
+        `evict` lists the sessions that would be evicted for it, as a dry run.
+        """
+        return await self._connection.send(session_calls.why(ref, evict=evict))
 
     async def waiting(self) -> WaitingView:
         """Pending sessions, grouped by reason."""
         return await self._connection.send(session_calls.waiting())
 
     async def history(self, ref: str) -> HistoryView:
-        """State history of a session and its kernels."""
-        return await self._connection.send(session_calls.history(ref))
+        """State history of a session and its kernels, all pages of it."""
+        page = await self._connection.send(session_calls.history(ref))
+        lines, ref = page.lines, page.session
+        while page.next is not None:
+            page = await self._connection.send(session_calls.history(ref, cursor=page.next))
+            lines += page.lines
+        return HistoryView(session=ref, lines=lines)
 
     async def logs(
         self, ref: str, options: LogOptions | None = None, *, on_retry: OnRetry | None = None

@@ -98,11 +98,11 @@ def release(ref: str, *, gate: str | None = None) -> Call[SessionView]:
     )
 
 
-def why(ref: str) -> Call[WhyView]:
-    """Explain the state of a session."""
+def why(ref: str, *, evict: bool = False) -> Call[WhyView]:
+    """Explain the state of a session, with its victims if `evict`."""
     from sokovan.wire.api.explanations import WhyView  # noqa: PLC0415  # loads lazily
 
-    return Call(method="GET", path=api_path("sessions", ref, "why"), answer=WhyView)
+    return Call(method="GET", path=api_path("sessions", ref, "why"), answer=WhyView, query=query({"evict": evict}))
 
 
 def waiting() -> Call[WaitingView]:
@@ -112,9 +112,10 @@ def waiting() -> Call[WaitingView]:
     return Call(method="GET", path=api_path("sessions", "waiting"), answer=WaitingView)
 
 
-def history(ref: str) -> Call[HistoryView]:
-    """Get the state history of a session."""
-    return Call(method="GET", path=api_path("sessions", ref, "history"), answer=HistoryView)
+def history(ref: str, *, cursor: str | None = None) -> Call[HistoryView]:
+    """Get one page of the state history of a session."""
+    parameters = query({"limit": PAGE_MAX, "cursor": cursor})
+    return Call(method="GET", path=api_path("sessions", ref, "history"), answer=HistoryView, query=parameters)
 
 
 def kernels(ref: str, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KernelPage]:

@@ -103,17 +103,25 @@ class Sessions:
         """Release a held session, so that it may be scheduled; or only one of its gates."""
         return self._connection.send(session_calls.release(ref, gate=gate))
 
-    def why(self, ref: str) -> WhyView:
-        """Explain the state of a session, with suggestions."""
-        return self._connection.send(session_calls.why(ref))
+    def why(self, ref: str, *, evict: bool = False) -> WhyView:
+        """Explain the state of a session, with suggestions.
+
+        `evict` lists the sessions that would be evicted for it, as a dry run.
+        """
+        return self._connection.send(session_calls.why(ref, evict=evict))
 
     def waiting(self) -> WaitingView:
         """Pending sessions, grouped by reason."""
         return self._connection.send(session_calls.waiting())
 
     def history(self, ref: str) -> HistoryView:
-        """State history of a session and its kernels."""
-        return self._connection.send(session_calls.history(ref))
+        """State history of a session and its kernels, all pages of it."""
+        page = self._connection.send(session_calls.history(ref))
+        lines, ref = page.lines, page.session
+        while page.next is not None:
+            page = self._connection.send(session_calls.history(ref, cursor=page.next))
+            lines += page.lines
+        return HistoryView(session=ref, lines=lines)
 
     def logs(
         self, ref: str, options: LogOptions | None = None, *, on_retry: OnRetry | None = None

@@ -34,6 +34,28 @@ print('up', flush=True)
 while True:
     time.sleep(600)
 """
+# Leaves with the number of letters of the reason in its notice, divided by two.
+SAVES = """
+import json, os, signal, sys, time
+def leave(*_):
+    with open(os.environ["SOKOVAN_NOTICE"]) as file:
+        reason = json.load(file)["reason"]
+    with open(os.environ["SOKOVAN_CHECKPOINT"], "w") as file:
+        file.write('{"step": 7}')
+    sys.exit(len(reason) // 2)
+signal.signal(signal.SIGTERM, leave)
+print('up', flush=True)
+time.sleep(600)
+"""
+DONE = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(os.environ["SOKOVAN_CHECKPOINT"], "w") as file:
+    file.write('{"done": true}')
+print('up', flush=True)
+while True:
+    time.sleep(600)
+"""
 POLITE = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
@@ -217,6 +239,31 @@ async def a_stop_kills_a_kernel_after_its_grace_period(subject: RuntimeSubject) 
     expect(over.exit_code == 137, f"exit code {over.exit_code}, not 137")
 
 
+async def a_kernel_finds_the_notice_before_it_is_asked_to_stop(subject: RuntimeSubject) -> None:
+    """The checkpoint that it then reports is observed, also after its end."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("noticed", SAVES))
+    await said(subject, runtime, "noticed", b"up\n")
+    found = await seen(runtime, "noticed")
+    expect(found is not None and found.checkpoint is None, f"a checkpoint is observed: {found}")
+    await runtime.stop(KernelId("noticed"), 1, grace_s=GRACE_S, notice='{"reason": "preempt"}')
+    over = await ended(subject, runtime, "noticed")
+    expect(over.exit_code == 3, f"exit code {over.exit_code}: it did not find the notice")
+    saved = over.checkpoint
+    expect(saved is not None and (saved.step, saved.done) == (7, False), f"the checkpoint is {saved}")
+
+
+async def a_kernel_that_is_done_does_not_wait_for_the_end_of_its_grace_period(subject: RuntimeSubject) -> None:
+    """Only after a notice."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("done", DONE))
+    await said(subject, runtime, "done", b"up\n")
+    await runtime.stop(KernelId("done"), 1, grace_s=1000 * GRACE_S, notice='{"reason": "preempt"}')
+    over = await ended(subject, runtime, "done")
+    expect(over.exit_code == 137, f"exit code {over.exit_code}, not 137")
+    expect(over.checkpoint is not None and over.checkpoint.done, f"the checkpoint is {over.checkpoint}")
+
+
 async def a_stopping_kernel_is_observed_as_stopping(subject: RuntimeSubject) -> None:
     """Within the grace period; a second stop may shorten it."""
     runtime = await subject.make()
@@ -392,6 +439,8 @@ CHECKS = (
     an_invalid_launch_is_refused,
     a_stop_lets_a_kernel_exit_gracefully,
     a_stop_kills_a_kernel_after_its_grace_period,
+    a_kernel_finds_the_notice_before_it_is_asked_to_stop,
+    a_kernel_that_is_done_does_not_wait_for_the_end_of_its_grace_period,
     a_stopping_kernel_is_observed_as_stopping,
     stopping_a_missing_kernel_is_no_error,
     another_client_sees_the_same_kernels,

@@ -231,7 +231,7 @@ class KernelView:
 class EvictionView:
     """The receipt of an eviction: for whom, how many kernels, and the lost work.
 
-    `lost_slot_s` counts from the last checkpoint that was `reported`, or from the start, to
+    `lost_slot_s` counts from the last checkpoint that was `reported`, of `step`, or from the start, to
     the end; until `ended_at` it is an estimate. `for_session` is empty if it is another user's.
     """
 
@@ -245,6 +245,7 @@ class EvictionView:
     reported: bool
     ends_by: str
     ended_at: str | None = None
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,10 +388,11 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryView:
-    """The history of a session and of its kernels, in order of time."""
+    """A page of the history of a session and of its kernels, in order of time."""
 
     session: str
     lines: list[HistoryLine]
+    next: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

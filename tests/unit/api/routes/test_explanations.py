@@ -68,3 +68,16 @@ async def test_a_history_covers_the_session_and_its_kernels(api: ApiHarness) -> 
     afters = [line["after"] for line in history["lines"] if line["subject"] == "recorded"]
     assert afters == ["pending", "scheduled", "prepared", "creating", "running"]
     assert (await api.get("/sessions/recorded/history", user=SOUTH)).status_code == 404
+
+
+async def test_pages_of_a_history_are_the_whole_of_it(api: ApiHarness) -> None:
+    await api.run("paged", NORTH)
+    whole = (await api.get("/sessions/paged/history", user=NORTH)).json()
+    assert whole["next"] is None
+    lines, query = [], "limit=2"
+    while query:
+        page = (await api.get(f"/sessions/paged/history?{query}", user=NORTH)).json()
+        assert 1 <= len(page["lines"]) <= 2
+        lines += page["lines"]
+        query = f"limit=2&cursor={page['next']}" if page["next"] is not None else ""
+    assert lines == whole["lines"]

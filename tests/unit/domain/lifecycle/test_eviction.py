@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import EvictionReceipt, waits_until_ms
+from sokovan.domain.lifecycle.eviction import Checkpoint, EvictionReceipt, waits_until_ms
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -47,9 +49,23 @@ def test_the_lost_work_counts_until_the_end_from_the_last_checkpoint() -> None:
     assert notice.lost_s == 200
     silent = notice.ended(1_005_000, None)
     assert (silent.lost_s, silent.reported, silent.ended_ms) == (210, False, 1_005_000)
-    saved = notice.ended(1_005_000, 1_004_000)
-    assert (saved.lost_s, saved.reported) == (2, True)
+    saved = notice.ended(1_005_000, Checkpoint(1_004_000, 7))
+    assert (saved.lost_s, saved.reported, saved.step) == (2, True, 7)
+    assert (silent.since(), saved.since()) == (
+        "the start, as it reported no checkpoint",
+        "the checkpoint of step 7",
+    )
 
 
 def test_a_checkpoint_from_before_the_start_saves_nothing() -> None:
-    assert receipt(1_000_000).ended(1_005_000, 10).lost_s == 210
+    assert receipt(1_000_000).ended(1_005_000, Checkpoint(10)).lost_s == 210
+
+
+def test_a_notice_says_why_until_when_and_what_follows_but_not_for_which_other_user() -> None:
+    notice = receipt(1_000_000).notice(user="alice", returns=True)
+    assert notice == {
+        "reason": "preempt", "evict_at": 1010.0, "for": "taker", "kernels": 2, "whole": True, "then": "requeue",
+    }  # fmt: skip
+    ends = receipt(1_000_000).notice(user="bob", returns=False)
+    assert (ends["for"], ends["then"]) == ("a session of another user", "end")
+    assert replace(receipt(1_000_000), whole=False).notice(user="bob", returns=False)["then"] == "shrink"

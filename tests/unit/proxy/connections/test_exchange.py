@@ -97,6 +97,17 @@ async def test_a_refused_connection_is_tried_elsewhere_and_ejects_the_endpoint()
             assert dead.outstanding == 0
 
 
+async def test_a_refused_connection_is_tried_elsewhere_though_no_retry_is_left() -> None:
+    async with engines(json_answer(), json_answer()) as (first, second):
+        await first.stop()
+        table = table_of(route_of(endpoint_of(first, 1), endpoint_of(second, 2)))
+        async with proxy_with(table) as proxy:
+            while proxy.context.retries.spend():
+                pass
+
+            assert status_of(await proxy.send(call())) == 200
+
+
 @pytest.mark.parametrize("failing", [reset, json_answer(b"{}", b"503 Busy"), json_answer(b"{}", b"502 Bad")])
 async def test_a_failure_before_the_first_byte_is_tried_elsewhere(failing: object) -> None:
     async with engines(failing, json_answer()) as (first, second):  # type: ignore[arg-type]  # one of the answers

@@ -112,7 +112,7 @@ def test_every_other_question_is_one_request() -> None:
         "POST /api/v1/sessions/a/cancel",
         "GET /api/v1/sessions/a/why",
         "GET /api/v1/sessions/waiting",
-        "GET /api/v1/sessions/a/history",
+        "GET /api/v1/sessions/a/history?limit=100",
         "POST /api/v1/sessions/plan",
         "GET /api/v1/sessions/a/kernels?limit=100",
         "GET /api/v1/sessions/a/kernels/0/log?tail=3",

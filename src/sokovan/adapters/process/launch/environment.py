@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sokovan.adapters.process.isolation.devices import cuda_devices
+from sokovan.adapters.process.shim import notices
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure
@@ -20,6 +21,9 @@ ATTEMPT = "SOKOVAN_ATTEMPT"
 RUNTIME = "SOKOVAN_RUNTIME"
 HOSTFILE = "SOKOVAN_HOSTFILE"
 OUTPUT = "SOKOVAN_OUTPUT"
+# The file that a kernel finds before it is evicted, and the one that it writes after it has saved its work.
+NOTICE = "SOKOVAN_NOTICE"
+CHECKPOINT = "SOKOVAN_CHECKPOINT"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 _INHERITED = frozenset({"LANG", "TZ"})
@@ -58,6 +62,8 @@ def environment_of(
     # The agent's own programs come last: its `python` is used where the machine has none.
     variables["PATH"] = os.pathsep.join((*programs, found, str(Path(sys.executable).parent)))
     variables |= _device_variables(launch)
+    files = Path(home) / notices.PARTS[-1]
+    variables |= {NOTICE: str(files / notices.NOTICE), CHECKPOINT: str(files / notices.CHECKPOINT)}
     return {**variables, **marks, SESSION_ID: launch.session_id, **({OUTPUT: output} if output else {})}
 
 

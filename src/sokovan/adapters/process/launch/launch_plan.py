@@ -22,7 +22,8 @@ from sokovan.adapters.process.launch.work_files import (
     require_workdir,
     write_files,
 )
-from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout
+from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout, opened
+from sokovan.adapters.process.shim.notices import make_folder
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
 from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure, SandboxFailed
@@ -65,6 +66,8 @@ def plan_of(
     )
     folder = _folder_of(launch, work)
     write_files(work, launch.files)
+    with opened(work.parent) as inside:
+        make_folder(inside)
     if not sandbox.program:
         require_in_place(launch.mounts)
         _require_network(launch)

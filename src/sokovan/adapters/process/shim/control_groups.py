@@ -9,6 +9,10 @@ import time
 
 from sokovan.adapters.process.shim import processes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _FREEZE_LIMIT_S = 0.2
 _PAUSE_S = 0.002
 
@@ -27,6 +31,25 @@ class ControlGroups:
         """Move the calling process into all of them; raises OSError."""
         for folder in dict.fromkeys(self.folders.values()):
             write_text(f"{folder}/cgroup.procs", "0")
+
+    @contextlib.contextmanager
+    def unlimited_cpu(self) -> Iterator[None]:
+        """Lift the CPU limit inside the block; raises OSError if it cannot be set again.
+
+        The setup of a sandbox takes some milliseconds of CPU time, and a small limit would
+        stretch them to some hundred.
+        """
+        file, unlimited = ("cpu.max", "max") if self.version == 2 else ("cpu.cfs_quota_us", "-1")
+        path = f"{self.folders.get('cpu', '')}/{file}"
+        limit = processes.read_text(path).strip() if "cpu" in self.folders else ""
+        if not limit or limit.split()[0] == unlimited:
+            yield
+            return
+        write_text(path, unlimited)
+        try:
+            yield
+        finally:
+            write_text(path, limit)
 
     def members(self) -> list[processes.Process]:
         """Every live process in any of them."""

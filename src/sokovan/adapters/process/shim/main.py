@@ -9,7 +9,7 @@ import select
 import signal
 import time
 
-from sokovan.adapters.process.shim import processes, system_calls
+from sokovan.adapters.process.shim import notices, processes, system_calls
 from sokovan.adapters.process.shim.children import NOT_STARTED, PATH_FAILED, Child, NotStarted
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.log_ring import Ring
@@ -34,7 +34,7 @@ _UNKILLABLE_AFTER_S = 10.0
 _RETRY_S = 1.0
 _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
-_SANDBOX_PAUSE_S = 0.001
+_SANDBOX_PAUSE_S = 0.003
 _NO_PROGRAM = "bwrap: execvp "
 # The account of the kernel may not enter the folder that the session works in.
 _NO_FOLDER = "bwrap: Can't chdir to "
@@ -65,9 +65,12 @@ class Shim:
         self.poll = select.poll()
         self.pid = 0
         self.status: int | None = None
+        # As of the last look at its children.
+        self.childless = False
         self.deadline: float | None = None
         self.ending_since: float | None = None
         self.stop_reason = ""
+        self.has_notice = False
         own = processes.look_up(os.getpid())
         self.record: dict[str, Any] = {
             "boot": processes.boot_id(),
@@ -82,10 +85,11 @@ class Shim:
         # Recorded before the kernel exists: if the shim is killed in between, its processes can be found.
         write_record(self.folder, STATE, self.record, lasting=False)
         try:
-            self.pid = self.child.start_kernel(self._output_end)
-            os.close(self._output_end)
-            if self.sandboxed:
-                self._await_sandbox()
+            with self.groups.unlimited_cpu() if self.sandboxed else contextlib.nullcontext():
+                self.pid = self.child.start_kernel(self._output_end)
+                os.close(self._output_end)
+                if self.sandboxed:
+                    self._await_sandbox()
         except NotStarted as error:
             self.record.update(
                 ended_ms=_now_ms(), exit_code=NOT_STARTED, signal=None, reason=f"could not start: {error}"[:400]
@@ -137,12 +141,15 @@ class Shim:
         now = time.monotonic()
         if self.status is not None and self.deadline is None:
             self.deadline = now  # the kernel ended by itself: its remaining processes are killed
+        if self.has_notice and self.deadline is not None and now < self.deadline and notices.is_done(self.folder):
+            self.deadline = now  # nothing is left to do in the rest of the grace period
         if self.deadline is None or (self.status is None and now < self.deadline):
             return False  # scanning the process table is expensive
         if now >= self.deadline:
             self.ending_since = self.ending_since or now
-            self._kill()
-            self._reap()
+            if self._members():
+                self._kill()
+                self._reap()
         left = self._members()
         if left and self.ending_since is not None and now - self.ending_since > _UNKILLABLE_AFTER_S:
             self._set_reason(f"does not die: pid {left[0].pid}")
@@ -154,9 +161,14 @@ class Shim:
         return _KILL_MS if self.ending_since is not None else _WATCH_MS
 
     def _members(self) -> list[processes.Process]:
-        found = {process.pid: process for process in processes.descendants(os.getpid())}
+        """Every process of the kernel. The table of all processes is read only if some may be left."""
+        found = {} if self._is_childless() else {one.pid: one for one in processes.descendants(os.getpid())}
         found.update((process.pid, process) for process in self.groups.members())
         return list(found.values())
+
+    def _is_childless(self) -> bool:
+        """Whether nothing is below this process: orphans of its children become its own children."""
+        return self.childless and not processes.children(os.getpid())
 
     def _kill(self) -> None:
         self.groups.kill()
@@ -167,7 +179,9 @@ class Shim:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
+                self.childless = True
                 return
+            self.childless = False
             if pid == 0:
                 return
             code = os.waitstatus_to_exitcode(status)
@@ -240,6 +254,7 @@ class Shim:
     def _execute(self, caller: ShimRequest, message: dict[str, Any], files: list[int]) -> None:
         match message.get("do"):
             case "stop":
+                self._give_notice(str(message.get("notice") or ""))
                 self._stop(float(message["grace_s"]), str(message.get("reason") or ""))
                 caller.answer(done=True)
             case "signal":
@@ -269,6 +284,13 @@ class Shim:
                 return first[0]
             time.sleep(_KILL_MS / 1000)
         raise NotStarted("the sandbox did not start, or has ended")
+
+    def _give_notice(self, notice: str) -> None:
+        """Write the notice of an eviction, once; the kernel may not be able to receive it."""
+        if notice and not self.has_notice:
+            self.has_notice = True
+            with contextlib.suppress(OSError):
+                notices.write_notice(self.folder, notice)
 
     def _stop(self, grace_s: float, reason: str = "") -> None:
         self.stop_reason = self.stop_reason or reason[:400]

@@ -24,7 +24,7 @@ from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
-from sokovan.domain.lifecycle.eviction import RECEIPTS_MAX, EvictionReceipt
+from sokovan.domain.lifecycle.eviction import RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt
 from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -36,9 +36,8 @@ from sokovan.scheduling.plan import Eviction, SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
 
 WHO = "scheduler"
-# The reasons in the histories of the evicted, by action, and of those that they make room for.
+# The reasons in the histories of the evicted, by action.
 REASONS = {"preempt": "preempted", "reclaim": "reclaimed"}
-TOOK_ROOM = "took-room"
 _LISTED_MAX = 5
 _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
 
@@ -188,9 +187,8 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
 
 def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceipt:
     session = victim.session
-    checkpoint_ms = session.row.checkpoint_ms
-    start_ms = session.since_ms
-    reported = checkpoint_ms is not None and checkpoint_ms > start_ms
+    saved, start_ms = session.checkpoint, session.since_ms
+    reported = saved is not None and saved.at_ms > start_ms
     return EvictionReceipt(
         number=session.evictions[-1].number + 1 if session.evictions else 1,
         attempt=max(kernel.attempt for kernel in victim.kernels),
@@ -201,7 +199,7 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceip
         kernels=len(victim.kernels),
         whole=victim.whole,
         slots=sum(loss_slots(kernel.slots) for kernel in victim.kernels),
-        saved_ms=checkpoint_ms if reported else start_ms,
+        saved_ms=start_ms if saved is None else max(saved.at_ms, start_ms),
         reported=reported,
         evict_at_ms=now_ms + victim.spec.stop_grace_s * 1000,
     )

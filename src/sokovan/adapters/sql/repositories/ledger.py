@@ -17,7 +17,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_kernels,
 )
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, report_checkpoint
 from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
@@ -40,7 +40,7 @@ from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, UnprovenFree
+from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, Checkpoints, UnprovenFree
 
 
 class SqlLedger:
@@ -56,6 +56,7 @@ class SqlLedger:
         change: Change,
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> Sequence[SessionRecord]:
         """See the port."""
         agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
@@ -68,6 +69,10 @@ class SqlLedger:
             if problem:
                 raise UnprovenFree(kernel=kernel.kernel_id, proof=proof.value, problem=problem)
         transitions = Transitions(self._transaction, change)
+        for session, kernel in to_free:
+            reported = checkpoints.get(kernel.kernel_id) if checkpoints else None
+            if reported is not None:
+                report_checkpoint(transitions, session, kernel, reported)
         if to_free:
             await self._free_locked(transitions, to_free, given, proof)
         return await transitions.records(sessions.values())

@@ -454,6 +454,8 @@ RESERVATIONS = sa.Table(
     sa.Column("session_id", Name, nullable=False),
     sa.Column("agent_id", Name, nullable=False),
     sa.Column("rank", Amount, nullable=False),
+    # The time from which on the room is held; null if it is being released already.
+    sa.Column("starts_ms", Amount),
 )
 CURSORS = sa.Table(
     "cursors",

@@ -29,7 +29,7 @@ async def record_plan(
     recorded = await evict(unit.transaction, plan) if plan.evictions else RecordedPlan()
     kept = tuple(one for one in plan.reservations if one.session_id not in recorded.refused)
     after = before.after(replace(plan, reservations=kept))
-    if after != before:
+    if not after.is_like(before):
         await write_carried(unit, group, after)
     return recorded, after
 
@@ -39,10 +39,17 @@ async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, state: Car
     transaction = unit.transaction
     await transaction.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.scaling_group == group))
     await transaction.execute(sa.delete(CURSORS).where(CURSORS.c.scaling_group == group))
-    pairs = [(one.session_id, kernel, agent) for one in state.reservations for kernel, agent in one.kernels]
+    pairs = [(one, kernel, agent) for one in state.reservations for kernel, agent in one.kernels]
     reservations = [
-        {"scaling_group": group, "kernel_id": kernel, "session_id": session, "agent_id": agent, "rank": rank}
-        for rank, (session, kernel, agent) in enumerate(pairs)
+        {
+            "scaling_group": group,
+            "kernel_id": kernel,
+            "session_id": one.session_id,
+            "agent_id": agent,
+            "rank": rank,
+            "starts_ms": one.starts_ms,
+        }
+        for rank, (one, kernel, agent) in enumerate(pairs)
     ]
     if reservations:
         await transaction.execute(sa.insert(RESERVATIONS), reservations)
@@ -54,16 +61,16 @@ async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, state: Car
 
 async def read_carried(transaction: Transaction) -> dict[ScalingGroupName, CarriedState]:
     """Read the carried state of all scaling groups that have any."""
-    held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
+    held: dict[str, dict[tuple[str, int | None], list[tuple[KernelId, AgentId]]]] = {}
     for row in await transaction.fetch(_RESERVATIONS):
-        pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])
+        pairs = held.setdefault(row.scaling_group, {}).setdefault((row.session_id, row.starts_ms), [])
         pairs.append((KernelId(row.kernel_id), AgentId(row.agent_id)))
     cursors: dict[str, dict[str, AgentId]] = {}
     for row in await transaction.fetch(_CURSORS):
         cursors.setdefault(row.scaling_group, {})[row.name] = AgentId(row.agent_id)
     return {
         ScalingGroupName(group): CarriedState(
-            tuple(Reservation(SessionId(one), tuple(pairs)) for one, pairs in held.get(group, {}).items()),
+            tuple(Reservation(SessionId(one), tuple(pairs), at) for (one, at), pairs in held.get(group, {}).items()),
             cursors.get(group, {}),
         )
         for group in dict.fromkeys((*held, *cursors))

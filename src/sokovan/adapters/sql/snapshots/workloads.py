@@ -21,7 +21,7 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import from_plain
 from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
-from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, milliseconds
 
 # The status of a kernel that ends and holds its slots until a proof.
 RELEASING = KernelStatus.TERMINATING.value
@@ -89,6 +89,8 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         gates=tuple(spec.get("gates", ())),
         running_since_ms=row.since_ms if row.status == SessionStatus.RUNNING.value else None,
         checkpoint_ms=row.checkpoint_ms,
+        time_limit_ms=milliseconds(spec.get("time_limit_s")),
+        grace_ms=spec.get("stop_grace_s", 0) * 1000,
         starting=row.status in _STARTING,
         evictions_ms=tuple(one.at_ms for one in recent(evictions_of(row.evictions))),
     )

@@ -1,11 +1,14 @@
-"""Moves agents without heartbeats to SUSPECT and LOST, and back when they return."""
+"""Handles heartbeats: missing ones, and checkpoints that kernels report in them.
+
+Agents without heartbeats become SUSPECT and LOST, and return when they are heard again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
 from sokovan.orchestrator.agent_recovery import AWAY, rejoin
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
@@ -16,6 +19,8 @@ _MISSED = by_coordinator("heartbeat-missed")
 _SILENT = frozenset({AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST})
 
 
+# A session that saves its work often is written this often.
+_STORED_EVERY_MS = 10_000
 # Sweeps that may be late before the rest of the time counts as lag of the coordinator.
 _SWEEPS_LATE = 2
 
@@ -78,6 +83,42 @@ class HeartbeatMonitor:
         if info.status in {AgentStatus.SUSPECT, AgentStatus.DRAINING} and age_ms >= timeouts.lost_after_ms:
             return AgentTrigger.DECLARED_LOST
         return None
+
+
+class StoreCheckpoints:
+    """Stores when sessions last reported a checkpoint, each at most every few seconds.
+
+    The last one before an end comes with the proof of the end.
+    """
+
+    name = "checkpoints"
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._reports, self._sessions, self._batches = context.reports, context.sessions, context.batches
+
+    def clear(self) -> None:
+        """Nothing to reset."""
+
+    async def handle(self, cycle: CycleInput) -> bool:
+        """Store checkpoints that are much later than the stored ones."""
+        del cycle
+        later: dict[SessionId, int] = {}
+        for report in self._reports.checkpoints():
+            kernel = self._sessions.kernel(report.kernel_id)
+            session = None if kernel is None else self._sessions.get(kernel.session_id)
+            if kernel is None or session is None or report.checkpoint is None or kernel.attempt != report.attempt:
+                continue
+            at_ms = min(report.checkpoint.at_ms, self._sessions.now_ms)
+            stored_ms = session.checkpoint_ms
+            if stored_ms is None or at_ms - stored_ms >= _STORED_EVERY_MS:
+                later[session.session_id] = max(at_ms, later.get(session.session_id, 0))
+        written = await self._batches.write(list(later.items()), _save_checkpoints)
+        self._sessions.mark_stale(written.results)
+        return bool(written.results)
+
+
+async def _save_checkpoints(unit: UnitOfWork, batch: Sequence[tuple[SessionId, int]]) -> Sequence[SessionId]:
+    return await unit.sessions.save_checkpoints(dict(batch))
 
 
 async def _move_agents(unit: UnitOfWork, batch: Sequence[tuple[AgentId, AgentTrigger]]) -> Sequence[bool]:

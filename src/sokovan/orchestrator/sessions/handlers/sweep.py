@@ -9,7 +9,7 @@ from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, Se
 from sokovan.orchestrator.sessions.handlers.agent_health import AgentHealthMonitor
 from sokovan.orchestrator.sessions.handlers.deadlines import EnforceDeadlines
 from sokovan.orchestrator.sessions.handlers.garbage_collection import GarbageCollector
-from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatMonitor
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatMonitor, StoreCheckpoints
 from sokovan.orchestrator.sessions.handlers.housekeeping import Housekeeping
 from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
 from sokovan.ports.environment import IdSource
@@ -19,6 +19,7 @@ def periodic_sweep(context: HandlerContext, ids: IdSource) -> PeriodicSweep:
     """The sweep with its handlers, in the order in which they run."""
     handlers = (
         HeartbeatMonitor(context),
+        StoreCheckpoints(context),
         EndLostSessions(context, ids),
         EnforceDeadlines(context),
         AgentHealthMonitor(context, ids),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.eviction import ROOM_FREED, Checkpoint, EvictionReceipt
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, AgentRequestKey
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
@@ -33,6 +36,7 @@ class TerminateSessions:
         self._context, self._sessions, self._writer = context, context.sessions, context.writer
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
+        self._telemetry = context.telemetry
 
     def clear(self) -> None:
         """Nothing to reset."""
@@ -66,7 +70,30 @@ class TerminateSessions:
                 if proof is not None:
                     by_proof.setdefault(proof, []).append(kernel)
             freeings += [Freeing(session.session_id, tuple(kernels), proof) for proof, kernels in by_proof.items()]
-        return bool(await self._writer.free(self.name, freeings, by_coordinator("over")))
+        return await self._free(freeings, by_coordinator("over"))
+
+    async def _free(self, freeings: Sequence[Freeing], change: Change) -> bool:
+        """Free kernels that are gone; those for whom they were evicted get a receipt."""
+        known = [self._sessions.get(one.session_id) for one in freeings]
+        evicted = {one.session_id for one in known if one is not None and _open_receipt(one) is not None}
+        freed = await self._writer.free(self.name, freeings, change)
+        for session in freed:
+            if session.session_id in evicted and _open_receipt(session) is None:
+                await self._tell_taker(session, session.evictions[-1])
+        return bool(freed)
+
+    async def _tell_taker(self, session: SessionRecord, receipt: EvictionReceipt) -> None:
+        """Note in the history of a taker what the end of its victim cost."""
+        lasted_s = ((receipt.ended_ms or receipt.at_ms) - receipt.at_ms) / 1000
+        self._telemetry.observe("eviction_seconds", lasted_s, action=receipt.action)
+        self._telemetry.count("evicted_slot_seconds_total", receipt.lost_s, action=receipt.action)
+        same = receipt.for_user == session.spec.owner.user
+        named = f"session {session.session_id}" if same else "a session of another user"
+        detail = (
+            f"{receipt.kernels} kernels of {named} ended {lasted_s:.0f} s after their notice; "
+            f"{receipt.lost_s} slot seconds of its work since {receipt.since()} were lost"
+        )
+        await self._writer.note([receipt.for_session], by_coordinator(ROOM_FREED, detail))
 
     def _ending(self) -> list[SessionRecord]:
         """The sessions that end, and those with kernels that end alone."""
@@ -90,17 +117,18 @@ class TerminateSessions:
                 continue
             forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
             kind, grace_s = (KILL, 0.0) if forced else (STOP, float(session.spec.stop_grace_s))
+            notice = "" if forced else _notice(session)
             left = REQUESTS_PER_ROUND
             for kernel in _terminating(session):
                 if not left or not kernel.sent or not self._requests.may_begin(_key(kind, kernel)):
                     continue
                 agent = cycle.agents.get(kernel.agent_id or AgentId(""))
                 if kernel.agent_id is not None and self._proof(kernel, agent) is None:
-                    sent |= self._begin(kernel, agent, kind, grace_s)
+                    sent |= self._begin(kernel, agent, kind, grace_s=grace_s, notice=notice)
                     left -= 1
         return sent
 
-    def _begin(self, kernel: KernelRecord, agent: AgentInfo | None, kind: str, grace_s: float) -> bool:
+    def _begin(self, kernel: KernelRecord, agent: AgentInfo | None, kind: str, *, grace_s: float, notice: str) -> bool:
         gateway, key = self._gateway, _key(kind, kernel)
         # The current incarnation is asked, whichever one created the kernel.
         state = self._reports.state(key.agent_id)
@@ -108,7 +136,7 @@ class TerminateSessions:
 
         async def stop() -> tuple[int, object]:
             gone = await gateway.stop_kernel(
-                key.agent_id, incarnation, kernel.kernel_id, kernel.attempt, grace_s=grace_s
+                key.agent_id, incarnation, kernel.kernel_id, kernel.attempt, grace_s=grace_s, notice=notice
             )
             return incarnation, gone
 
@@ -117,6 +145,7 @@ class TerminateSessions:
     async def _take_replies(self) -> bool:
         """Free the kernels that agents have confirmed to be gone."""
         gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
+        saved: dict[SessionId, dict[KernelId, Checkpoint]] = {}
         for reply in (*self._requests.take(STOP), *self._requests.take(KILL)):
             found = self._terminating_kernel(reply)
             if found is None:
@@ -134,9 +163,15 @@ class TerminateSessions:
             proof = FreeProof.AGENT_TOMBSTONE if same else FreeProof.INCARNATION_FENCED
             code = kernel.exit_code if kernel.exit_code is not None else gone.exit_code
             gone_kernels.setdefault((session.session_id, proof), []).append(replace(kernel, exit_code=code))
+            report = self._reports.listed(kernel)
+            checkpoint = gone.checkpoint or (None if report is None else report.checkpoint)
+            if checkpoint is not None:
+                saved.setdefault(session.session_id, {})[kernel.kernel_id] = checkpoint
         # Those of a session together, in one write of it.
-        freeings = [Freeing(one, tuple(kernels), proof) for (one, proof), kernels in gone_kernels.items()]
-        return bool(await self._writer.free(self.name, freeings, by_report("over")))
+        freeings = [
+            Freeing(one, tuple(kernels), proof, saved.get(one, {})) for (one, proof), kernels in gone_kernels.items()
+        ]
+        return await self._free(freeings, by_report("over"))
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""
@@ -149,6 +184,20 @@ class TerminateSessions:
 
 def _terminating(session: SessionRecord) -> list[KernelRecord]:
     return [kernel for kernel in session.kernels if kernel.status is KernelStatus.TERMINATING]
+
+
+def _open_receipt(session: SessionRecord) -> EvictionReceipt | None:
+    """The last eviction of a session, if its kernels have not ended yet."""
+    receipt = session.evictions[-1] if session.evictions else None
+    return receipt if receipt is not None and receipt.ended_ms is None else None
+
+
+def _notice(session: SessionRecord) -> str:
+    """The text for the kernels of a session that are evicted; empty without an eviction under way."""
+    receipt = _open_receipt(session)
+    if receipt is None:
+        return ""
+    return json.dumps(receipt.notice(user=session.spec.owner.user, returns=session.spec.returns))
 
 
 def _key(kind: str, kernel: KernelRecord) -> AgentRequestKey:

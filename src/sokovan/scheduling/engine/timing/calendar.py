@@ -62,7 +62,7 @@ class Calendar:
         self.ends = EndTimes(snapshot, workspace)
         self.blocks: list[Block] = []
         self.holds: dict[str, Hold] = {}
-        self.served: set[str] = set()  # queues whose first session without room was seen
+        self.served: dict[str, str] = {}  # the first session without room of each queue
         self._agents: dict[str, Ints] = {}
         self._ended: set[str] = set()
         used = {session.booking for session in snapshot.sessions if session.booking and not session.waits}
@@ -133,7 +133,11 @@ class Calendar:
 
     def may_hold(self, pending: PendingSession) -> bool:
         """Whether a session is the first of its queue to hold room."""
-        if self.closed or len(self.holds) >= self._depth or pending.node.name in self.served:
+        session_id = str(pending.session.session_id)
+        # One that held room before was tried again, and may hold it again.
+        if self.closed or self.served.get(pending.node.name, session_id) != session_id:
+            return False
+        if len(self.holds) >= self._depth:
             return False
         return not (pending.placed or pending.reserved or pending.grows())
 
@@ -178,7 +182,19 @@ class Calendar:
             amounts[agent] = amounts.get(agent, np.zeros(width, np.int64)) + batch.shape.both[:width]
         seats = tuple((str(kernel.kernel_id), agent) for _, kernel, agent in kernels)
         ends_ms = pending.session.ends_by(starts_ms)
-        self._restore(Hold(pending, seats, starts_ms, ends_ms, tuple(amounts.items())))
+        hold = Hold(pending, seats, starts_ms, ends_ms, tuple(amounts.items()))
+        self._restore(hold)
+        self._explain_without(hold)
+
+    def _explain_without(self, hold: Hold) -> None:
+        """Let the reason of a session be explained without the room that is held for itself."""
+        pending, bits = hold.pending, self._concerning(hold.pending.session, hold.pending.session.ends_by(self.now_ms))
+        for number, block in enumerate(self.blocks):
+            if block.booking is None and hold.starts_ms <= block.at_ms < hold.ends_ms:
+                bits &= ~(1 << number)
+        reason = pending.reason
+        if reason is not None and reason.shape is not None:
+            pending.reason = reason._replace(shape=reason.shape.during(bits, self._workspace))
 
     def _restore(self, hold: Hold) -> None:
         if not any(block.booking is None and block.at_ms == hold.starts_ms for block in self.blocks):

@@ -329,6 +329,24 @@ async def changes_since_a_mark_are_reported(cluster: StoredCluster) -> None:
     expect(new in named, "a change after the second mark is not named")
 
 
+async def a_checkpoint_does_not_go_back_and_is_not_in_the_future(cluster: StoredCluster) -> None:
+    """Ended and unknown sessions are skipped."""
+    name, over = cluster.new("s"), cluster.new("s")
+    start_ms = (await cluster.submit(name)).submitted_ms
+    await cluster.submit(over)
+    await cluster.stop(over)
+    ids = [SessionId(one) for one in (name, over, cluster.new("unknown"))]
+
+    async def saved(at_ms: int) -> tuple[list[str], int | None]:
+        changed = await cluster.store.run(lambda unit: unit.sessions.save_checkpoints(dict.fromkeys(ids, at_ms)))
+        return list(changed), (await cluster.session(name)).checkpoint_ms
+
+    expect(await saved(start_ms - 5000) == ([name], start_ms - 5000), "the first checkpoint is not stored")
+    expect(await saved(start_ms - 6000) == ([], start_ms - 5000), "a checkpoint went back")
+    changed, at_ms = await saved(start_ms + 2**40)
+    expect(changed == [name] and at_ms is not None and start_ms <= at_ms < start_ms + 2**40, f"it is at {at_ms}")
+
+
 CHECKS: tuple[Check, ...] = (
     a_new_session_is_pending_with_its_kernels,
     a_spec_is_read_as_it_was_stored,
@@ -347,4 +365,5 @@ CHECKS: tuple[Check, ...] = (
     a_filter_limits_by_each_of_its_fields,
     a_filter_by_labels_is_exact_on_every_page,
     changes_since_a_mark_are_reported,
+    a_checkpoint_does_not_go_back_and_is_not_in_the_future,
 )

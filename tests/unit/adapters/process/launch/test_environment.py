@@ -42,6 +42,12 @@ def test_the_host_file_is_found_from_every_folder() -> None:
     assert "SOKOVAN_HOSTFILE" not in variables()
 
 
+def test_notices_and_checkpoints_have_paths_that_no_launch_changes() -> None:
+    found = variables(environment={"SOKOVAN_NOTICE": "/etc/passwd"})
+    assert found["SOKOVAN_NOTICE"] == "/w/.sokovan/notice.json"
+    assert found["SOKOVAN_CHECKPOINT"] == "/w/.sokovan/checkpoint.json"
+
+
 def test_programs_of_the_image_come_first_and_those_of_the_agent_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/of/the/agent")
     own = str(Path(sys.executable).parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -22,6 +23,24 @@ def test_joining_writes_the_caller_into_each_folder_once(tmp_path: Path) -> None
     joined, folder = groups(tmp_path, 2)
     joined.join()
     assert (folder / "cgroup.procs").read_text() == "0"
+
+
+@pytest.mark.parametrize(("version", "file", "limit"), [(1, "cpu_cfs_quota_us", "5000"), (2, "cpu_max", "5000 100000")])
+def test_the_cpu_limit_is_lifted_for_a_while_and_set_again(tmp_path: Path, version: int, file: str, limit: str) -> None:
+    limited, folder = groups(tmp_path, version, **{file: f"{limit}\n"})
+    path = folder / file.replace("_", ".", 1)
+    with limited.unlimited_cpu():
+        assert path.read_text().startswith("-1" if version == 1 else "max")
+    assert path.read_text().strip() == limit
+    with contextlib.suppress(InterruptedError), limited.unlimited_cpu():
+        raise InterruptedError
+    assert path.read_text().strip() == limit
+
+
+def test_without_a_cpu_limit_nothing_is_lifted(tmp_path: Path) -> None:
+    unlimited, folder = groups(tmp_path, 2, cpu_max="max 100000\n")
+    with unlimited.unlimited_cpu(), ControlGroups(0, {}).unlimited_cpu():
+        assert (folder / "cpu.max").read_text() == "max 100000\n"
 
 
 def test_members_are_living_processes_only(tmp_path: Path) -> None:

@@ -33,14 +33,12 @@ async def apply_and_revert(url: str, step: ModuleType) -> None:
     """Upgrade to this migration, revert it and apply it again: the tables are the same."""
     database = Database(DatabaseSettings(url), clock=SystemClock())
     try:
-        await migration.upgrade_by_steps(database)
-        await migration.downgrade(database, step.revision)
+        await migration.upgrade_by_steps(database, step.revision)
         applied = await tables(database)
         await migration.downgrade(database, step.down_revision or "base")
         reverted = await tables(database)
         assert reverted < applied
-        await migration.upgrade(database)
-        await migration.downgrade(database, step.revision)
+        await migration.upgrade_by_steps(database, step.revision)
         assert await tables(database) == applied
     finally:
         await database.close()

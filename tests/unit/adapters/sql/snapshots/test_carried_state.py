@@ -10,8 +10,9 @@ from sokovan.testing.stored_cluster import StoredCluster
 FIRST, SECOND = ScalingGroupName("first"), ScalingGroupName("second")
 
 
-def reservation(name: str, *order: int) -> Reservation:
-    return Reservation(SessionId(name), tuple((KernelId(f"{name}.{index}"), AgentId(f"a{index}")) for index in order))
+def reservation(name: str, *order: int, starts_ms: int | None = None) -> Reservation:
+    kernels = tuple((KernelId(f"{name}.{index}"), AgentId(f"a{index}")) for index in order)
+    return Reservation(SessionId(name), kernels, starts_ms)
 
 
 async def write(cluster: StoredCluster, group: ScalingGroupName, state: CarriedState) -> None:
@@ -25,7 +26,7 @@ async def test_sessions_and_kernels_keep_the_order_of_the_plan() -> None:
     async with StoredCluster.open() as cluster:
         for name in ("s1", "s2"):
             await cluster.submit(name, kernels=12)
-        kept = (reservation("s2", 11, 2, 10), reservation("s1", 1, 0))
+        kept = (reservation("s2", 11, 2, 10), reservation("s1", 1, 0, starts_ms=90_000))
         await write(cluster, FIRST, CarriedState(reservations=kept, cursors={"x": AgentId("a1")}))
         found = await cluster.store.read(lambda unit: read_carried(unit.transaction))
         assert found == {FIRST: CarriedState(kept, {"x": AgentId("a1")})}

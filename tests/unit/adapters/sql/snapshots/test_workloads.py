@@ -51,6 +51,8 @@ RICH = SessionSpec(
     topology=TopologyConstraint(TopologyMode.HARD, highest_tier="rack"),
     dependencies=(SessionId("before"),),
     starts_at_ms=5,
+    time_limit_s=60,
+    stop_grace_s=7,
     preemptible=False,
     preemption=Preemption.NEVER,
     ports=(ServicePort("web", 8080), ServicePort("api")),

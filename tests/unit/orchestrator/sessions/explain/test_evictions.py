@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.eviction import ROOM_FREED, TOOK_ROOM, Checkpoint
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import SessionRecord
-from sokovan.orchestrator.sessions.explain.evictions import eviction_checks, planned_evictions
+from sokovan.domain.records import Change, HistoryEntry, SessionRecord
+from sokovan.orchestrator.sessions.explain.evictions import eviction_checks, planned_evictions, taken_checks
 from sokovan.scheduling.plan import Eviction, SchedulingPlan
 from sokovan.testing.simple_work import work_spec
 from tests.unit.domain.lifecycle.test_eviction import receipt
@@ -26,9 +28,9 @@ def test_a_notice_says_for_whom_and_that_it_is_under_way() -> None:
 
 
 def test_the_receipt_says_what_was_lost_and_how_long_it_waits() -> None:
-    ended = replace(PENDING, evictions=(NOTICE.ended(1_005_000, 1_004_000),))
+    ended = replace(PENDING, evictions=(NOTICE.ended(1_005_000, Checkpoint(1_004_000, 7)),))
     lost, waits = eviction_checks(ended, now_ms=1_010_000)
-    assert lost.detail.endswith("; 2 slot seconds of work since the last checkpoint were lost")
+    assert lost.detail.endswith("; 2 slot seconds of work since the checkpoint of step 7 were lost")
     assert (waits.result, waits.detail) == ("no", "it waits 20 s more before it is tried again")
     assert len(eviction_checks(ended, now_ms=1_030_000)) == 1
 
@@ -47,3 +49,9 @@ def test_a_plan_says_how_many_would_be_evicted() -> None:
     [check] = planned_evictions(plan, "s")
     assert check.detail == "preempt would take 2 kernels of 2 sessions, which would lose 120 slot seconds of work"
     assert planned_evictions(plan, "x") == ()
+
+
+def test_a_taker_sees_what_was_taken_for_it_and_what_that_cost() -> None:
+    changes = [Change("x", Cause.COORDINATOR, code, code) for code in (TOOK_ROOM, "other", ROOM_FREED)]
+    history = [HistoryEntry(number, "pending", "pending", "", one, 0, 0, 1) for number, one in enumerate(changes)]
+    assert [check.detail for check in taken_checks(history)] == [TOOK_ROOM, ROOM_FREED]

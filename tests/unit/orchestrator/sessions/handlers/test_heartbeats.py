@@ -104,3 +104,16 @@ async def test_flapping_makes_a_suspect_and_never_a_loss(cluster: OrchestratedCl
     history = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("a1")))
     assert "declared_lost" not in [entry.trigger for entry in history]
     assert await cluster.status("s") == "running"
+
+
+async def test_checkpoints_are_stored_at_most_every_ten_seconds(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    stored: set[int | None] = set()
+    for step in range(30):
+        agent.saves("s.0", step)
+        await cluster.pass_time(1)
+        stored.add((await cluster.session("s")).checkpoint_ms)
+    assert 3 <= len(stored) <= 5
+    assert await cluster.status("s") == "running"

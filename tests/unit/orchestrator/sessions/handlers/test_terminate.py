@@ -92,8 +92,11 @@ async def test_the_grace_is_the_sessions_and_none_by_force(cluster: Orchestrated
     graces: list[float] = []
     stop = cluster.agents.stop_kernel
 
-    async def seen(agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float) -> object:
+    async def seen(
+        agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float, notice: str
+    ) -> object:
         graces.append(grace_s)
+        assert notice == ""  # nobody evicts it
         return await stop(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
 
     cluster.agents.stop_kernel = seen  # type: ignore[assignment, method-assign]  # a spy in front of it

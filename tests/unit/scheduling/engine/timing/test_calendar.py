@@ -86,3 +86,13 @@ def test_verdicts_name_the_bookings_of_agents_that_could_hold_a_session() -> Non
     plan = booked(session("first", time_limit_ms=HOUR), session("s"))
     [check] = [check for check in verdict_of(plan, "s").checks if check.name == "bookings"]
     assert check.detail == "1 agents that could hold it are booked by demo in 3600 s"
+
+
+def test_those_that_would_delay_a_session_are_told_why_by_their_own_limit() -> None:
+    full = (runs("run", "a", running_since_ms=0, time_limit_ms=HOUR), session("whole", "cpu=1", "cpu=1", priority=1))
+    plan = decide(cluster(*full, session("u"), session("l", time_limit_ms=2 * HOUR), agents=("a", "b")))
+    [held] = plan.reservations
+    assert (held.session_id, held.agents) == ("whole", ("a", "b"))
+    assert "now: insufficient resources: 1 of 2 kernels would fit" in verdict_of(plan, "whole").summary
+    assert "reserved for a session ahead in 3600 s, and it has no time limit" in verdict_of(plan, "u").summary
+    assert "reserved for a session ahead in 3600 s, and it would not end by then" in verdict_of(plan, "l").summary

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sokovan.domain.lifecycle.eviction import EvictionReceipt
+from sokovan.domain.lifecycle.eviction import Checkpoint, EvictionReceipt
 
-__all__ = ["NO_EVICTIONS", "EvictionReceipt", "evictions_of", "evictions_text"]
+__all__ = ["NO_EVICTIONS", "Checkpoint", "EvictionReceipt", "evictions_of", "evictions_text"]
 
 NO_EVICTIONS = "[]"
 

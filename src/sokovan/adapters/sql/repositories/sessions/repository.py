@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions import (
+    checkpoints,
     enqueueing,
     kernel_lists,
     session_lists,
@@ -257,26 +258,35 @@ class SqlSessions:
             await self.note(opened, change)
         return opened
 
+    async def save_checkpoints(self, at_ms: Mapping[SessionId, int]) -> Sequence[SessionId]:
+        """See the port."""
+        return await checkpoints.save(self._transaction, at_ms) if at_ms else []
+
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """See the port."""
         await history.note(self._transaction, SESSION, SESSIONS, ids=session_ids, change=change)
 
-    async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
+    async def history(
+        self, session_id: SessionId, *, kernels: bool = False, limit: int | None = None, skip: int = 0
+    ) -> Sequence[tuple[str, HistoryEntry]]:
         """See the port."""
-        entries = await self._history(SESSION_HISTORY, SESSION_HISTORY.c.object_id == session_id)
+        parts = [
+            sa.select(SESSION_HISTORY, sa.literal(1).label("last")).where(SESSION_HISTORY.c.object_id == session_id)
+        ]
         if kernels:
             of_session = sa.select(KERNELS.c.kernel_id).where(KERNELS.c.session_id == session_id)
-            entries += await self._history(KERNEL_HISTORY, KERNEL_HISTORY.c.object_id.in_(of_session))
-            entries.sort(key=lambda pair: (pair[1].at_ms, pair[0] == session_id, pair[0], pair[1].sequence))
-        return entries
+            of_kernels = sa.select(KERNEL_HISTORY, sa.literal(0).label("last"))
+            parts.append(of_kernels.where(KERNEL_HISTORY.c.object_id.in_(of_session)))
+        all_of = sa.union_all(*parts).subquery("entries")
+        # A session follows from its kernels, so that its entry is the last one of an instant.
+        in_time = (all_of.c.at_ms, all_of.c.last, all_of.c.object_id) if kernels else ()
+        order = (*in_time, all_of.c.sequence)
+        statement = sa.select(all_of).order_by(*order).limit(limit).offset(skip if limit is not None else None)
+        return [(row.object_id, history.entry_of(row)) for row in await self._transaction.fetch(statement)]
 
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
         """See the port."""
         return await changed_sessions(self._transaction, since)
-
-    async def _history(self, table: sa.Table, where: sa.ColumnElement[bool]) -> list[tuple[str, HistoryEntry]]:
-        statement = sa.select(table).where(where).order_by(table.c.object_id, table.c.sequence)
-        return [(row.object_id, history.entry_of(row)) for row in await self._transaction.fetch(statement)]
 
     async def _locked(self, session_id: SessionId) -> SessionRow:
         states = await lock_sessions(self._transaction, [session_id])

@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
-from sokovan.adapters.sql.repositories.sessions.receipts import EvictionReceipt, evictions_of
+from sokovan.adapters.sql.repositories.sessions.receipts import Checkpoint, EvictionReceipt, evictions_of
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import SokovanError
@@ -100,6 +100,7 @@ class SessionRow:
 
     With `record`, which was read before and is current, `kernels` are only those that the
     transaction changes, and `others` the statuses of the rest: whether each ends alone.
+    `checkpoint` is the last one that it reported; with `is_done` it does not wait again.
     """
 
     row: Row[Any]
@@ -112,6 +113,8 @@ class SessionRow:
     kernels: dict[str, KernelRow]
     failed_starts: list[FailedStart] = field(default_factory=list)
     evictions: list[EvictionReceipt] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+    is_done: bool = False
     record: SessionRecord | None = None
     others: list[tuple[KernelStatus, bool]] = field(default_factory=list)
 
@@ -132,7 +135,7 @@ class SessionRow:
     @property
     def is_retried(self) -> bool:
         """Whether its kernels wait again once they are gone."""
-        return is_retried(self.status, self.goal, self.row.cause)
+        return not self.is_done and is_retried(self.status, self.goal, self.row.cause)
 
     def goes_on_without(self, kernel: KernelRow) -> bool:
         """Whether a kernel that is gone has ended alone."""
@@ -439,6 +442,7 @@ def _state(row: Row[Any]) -> SessionRow:
         kernels={},
         failed_starts=list(failed_starts_of(row.failed_starts)),
         evictions=list(evictions_of(row.evictions)),
+        checkpoint=None if row.checkpoint_ms is None else Checkpoint(row.checkpoint_ms),
     )
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.receipts import evictions_text
+from sokovan.adapters.sql.repositories.sessions.receipts import Checkpoint, evictions_text
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
     KernelRow,
@@ -35,8 +35,11 @@ from sokovan.domain.events import Event, KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
+from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, FailedStart, SessionRecord, SessionResult, result_of
 
+# The cause of the end of an evicted session that had nothing left to do.
+DONE = "done"
 # A gang may fail on many agents at once.
 _FAILED_STARTS_MAX = 32
 _FAILED_DETAIL_MAX = 300
@@ -53,7 +56,7 @@ _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
     "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
-    "failed_starts": TEXT, "group_domains": TEXT, "evictions": TEXT,
+    "failed_starts": TEXT, "group_domains": TEXT, "evictions": TEXT, "checkpoint_ms": WHOLE,
 }  # fmt: skip
 
 
@@ -149,8 +152,8 @@ class Transitions:
         """Complete the receipts of evictions whose kernels are gone."""
         if not session.evictions or any(status is KernelStatus.TERMINATING for status, _ in session.statuses()):
             return
-        now, checkpoint = self.transaction.now_ms, session.row.checkpoint_ms
-        session.evictions = [one.ended(now, checkpoint) if one.ended_ms is None else one for one in session.evictions]
+        now, saved = self.transaction.now_ms, session.checkpoint
+        session.evictions = [one.ended(now, saved) if one.ended_ms is None else one for one in session.evictions]
 
     def add_failed_start(self, session: SessionRow, kernel: KernelRow, avoid_ms: int) -> None:
         """Record that a kernel's agent could not start it; once per attempt and agent."""
@@ -202,7 +205,7 @@ class Transitions:
     ) -> None:
         """Derive the session's status after a move of its kernels by `trigger`.
 
-        `ended_by_user`: being stopped counts as success.
+        `ended_by_user`: being stopped counts as success, since nothing is left to do.
         """
         self.touch(session)
         before, after = session.status, session.derived()
@@ -279,7 +282,7 @@ class Transitions:
             return before
         changed = {one.kernel_id: record_of(session.session_id, one) for one in session.kernels.values()}
         values = self._written.get(session.session_id) or self._session_values(session, session.version)
-        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains, _ = values
+        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains, _, saved = values
         is_placed_alike = domains == session.row.group_domains
         return replace(
             before,
@@ -296,6 +299,7 @@ class Transitions:
             since_ms=since_ms,
             failed_starts=tuple(session.failed_starts),
             evictions=tuple(session.evictions),
+            checkpoint_ms=saved,
             group_domains=before.group_domains if is_placed_alike else msgspec.json.decode(domains),
             sealed=before.sealed if ended_ms is None else "",
         )
@@ -316,7 +320,24 @@ class Transitions:
             self._hypernodes.get(session.session_id, row.hypernode),
             session.since_ms, failed_starts_text(session.failed_starts),
             self._group_domains.get(session.session_id, row.group_domains), evictions_text(session.evictions),
+            None if session.checkpoint is None else session.checkpoint.at_ms,
         )  # fmt: skip
+
+
+def report_checkpoint(transitions: Transitions, session: SessionRow, kernel: KernelRow, checkpoint: Checkpoint) -> None:
+    """Take over the last checkpoint of a kernel that is gone.
+
+    The first kernel says whether the session is done: then an evicted one ends well.
+    """
+    known, now = session.checkpoint, transitions.transaction.now_ms
+    if known is None or checkpoint.at_ms >= known.at_ms:
+        session.checkpoint = replace(checkpoint, at_ms=min(checkpoint.at_ms, now))
+    evicted = session.is_retried and any(one.ended_ms is None for one in session.evictions)
+    if checkpoint.done and kernel.index == 0 and evicted:
+        detail = "it was evicted, and had reported that its work is done"
+        change, transitions.change = transitions.change, Change(transitions.change.who, Cause.COORDINATOR, DONE, detail)
+        transitions.settle(session, KernelTrigger.STOP_REQUESTED, ended_by_user=True)
+        transitions.change, session.is_done = change, True
 
 
 def _forced(session: SessionRow, after: SessionStatus) -> bool:
