@@ -51,6 +51,8 @@ def test_a_gang_of_high_priority_takes_room_and_the_evicted_come_back_and_finish
         assert receipt["for_session"] == fleet.session("high")["id"]
     assert "preempt took all its kernels" in fleet.cli("why", "low-1").stdout
     assert "eviction 1" in fleet.cli("session", "show", "low-1").stdout
+    [line] = [one for one in fleet.cli("ps").stdout.splitlines() if "low-1" in one]
+    assert "evicted" in line
     assert any(line["code"] == "took-room" for line in fleet.history("high"))
     for name in (*victims, "high"):
         ended = fleet.reaches(name, "terminated", limit_s=240)
@@ -63,6 +65,13 @@ def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedde
     fleet.reaches("victim", "running")
     plan = fleet.cli("plan", "--size", "8", "--gpus", "8", "--priority", "5", "--", "true")
     assert "preempt would take 64 kernels of 1 sessions" in plan.stdout, plan.stdout + plan.stderr
+    victim = fleet.session("victim")["id"]
+    listed = next(line.split() for line in plan.stdout.splitlines() if victim in line)
+    assert listed[:4] == [victim, "preempt", "all", "64"]
+    runs(fleet, "equal", "infinity", agents=8)
+    until(lambda: fleet.session("equal")["reason"], what="it is considered")
+    assert "nothing would be evicted for it now" in fleet.cli("why", "equal", "--evict").stdout
+    fleet.end("equal")
     runs(fleet, "taker", "infinity", agents=8, priority=5)
     until(lambda: fleet.session("victim")["evictions"], what="it is evicted")
     fleet.kill()

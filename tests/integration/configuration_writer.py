@@ -1,13 +1,9 @@
-"""A process that writes a configuration file again and again, to be killed while it does.
-
-Arguments: the file, and how many keys each state has. It prints a line before its first write.
-"""
+"""A process that writes a configuration file again and again, to be killed while it does."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
@@ -20,15 +16,11 @@ def state(number: int, size: int) -> dict[str, ConfigValue]:
     return {"state": {f"key_{index}": number for index in range(size)}, "last": number}
 
 
-async def main(path: Path, size: int) -> None:
-    """Write states with rising numbers until the end."""
+async def write_on(line: Connection, path: Path, size: int) -> None:
+    """Write states of `size` keys with rising numbers until the end; the parent hears of the first."""
     store = TomlConfig(path, clock=SystemClock())
     tree = await store.read()
     last = tree.values.get("last", 0)
-    print("writing", flush=True)  # noqa: T201  # the sign that the test waits for
+    line.send("writing")
     for number in count(last + 1 if isinstance(last, int) else 0):
         tree = await store.write(state(number, size), expected=tree.revision)
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -23,6 +23,7 @@ END_LIMIT_S = 20.0
 _WARM = [
     "pytest",
     "sokovan.testing.stored_cluster",
+    "tests.integration.configuration_writer",
     "tests.integration.racing",
     "tests.integration.embedded_work",
     "tests.integration.late_leader",

@@ -16,7 +16,8 @@ from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.adapters.local.toml_files import read_files
 from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.ports.config import ConfigConflict, ConfigTree
-from tests.integration.configuration_writer import state
+from tests.integration.configuration_writer import state, write_on
+from tests.integration.processes import Child
 from tests.unit.adapters.local.little_files import put
 
 ROOT = Path(__file__).parents[2]
@@ -85,11 +86,10 @@ def test_a_file_whose_writer_is_killed_is_the_old_one_or_the_new_one_and_never_h
     jitter = random.Random(20)  # noqa: S311  # jitter, not a secret
     last = unfinished = 0
     for _ in range(KILLS):
-        writer = started("-m", "tests.integration.configuration_writer", str(path), str(SIZE))
-        _wait_for_a_write(writer, path)
-        _spin(jitter.randrange(5_000))
-        writer.kill()
-        writer.communicate()
+        with Child(write_on, path, SIZE) as writer:
+            _wait_for_a_write(writer, path)
+            _spin(jitter.randrange(5_000))
+            writer.kill()
         values = read_files(path, None).tree().values
         number = values["last"]
         assert isinstance(number, int)
@@ -101,13 +101,12 @@ def test_a_file_whose_writer_is_killed_is_the_old_one_or_the_new_one_and_never_h
     _the_next_writer_removes_what_the_killed_ones_left(path)
 
 
-def _wait_for_a_write(writer: subprocess.Popen[str], path: Path) -> None:
+def _wait_for_a_write(writer: Child[None], path: Path) -> None:
     """Until the file was replaced once and the next one is being written."""
-    assert writer.stdout is not None
-    assert writer.stdout.readline() == "writing\n"
+    assert writer.line.recv() == "writing"
     seen = _identity(path)
     while _identity(path) == seen or not _is_being_written(path):
-        assert writer.poll() is None, "the writer ended by itself"
+        assert not writer.answer.poll(), "the writer ended by itself"
 
 
 def _identity(path: Path) -> tuple[int, int]:

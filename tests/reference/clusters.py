@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -121,6 +122,10 @@ class Host:
         return True
 
 
+# Making a strategy takes longer than drawing from it.
+_numbers = cache(st.integers)
+
+
 class Dice:
     """Shorthands for the most frequent draws."""
 
@@ -131,7 +136,7 @@ class Dice:
         return self.number(0, 9) >= 10 - tenths
 
     def number(self, low: int, high: int) -> int:
-        return self._draw(st.integers(low, high))
+        return self._draw(_numbers(low, high))
 
     def among(self, things: tuple[dict[str, int], ...]) -> dict[str, int]:
         return self._draw(st.sampled_from(things))

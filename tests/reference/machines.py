@@ -155,7 +155,8 @@ def machine_of(info: AgentInfo, snapshot: SystemSnapshot) -> Machine:
     limit = math.inf if info.kernels_max is None else info.kernels_max
     kernels_left = limit - info.kernel_count
     taken = {port for port, until_ms in info.leased_ports if until_ms > snapshot.now_ms}
-    ports = Ports(sum(port not in taken for port in port_range(info.labels)), taken)
+    offered = port_range(info.labels)
+    ports = Ports(len(offered) - sum(port in offered for port in taken), taken)
     kernels_later = kernels_left + info.releasing_count
     running = [kernel for session in snapshot.sessions for kernel in session.kernels if kernel.agent == info.agent_id]
     amounts = (idle, future, kernels_left, kernels_later)
