@@ -51,6 +51,8 @@ def test_a_gang_of_high_priority_takes_room_and_the_evicted_come_back_and_finish
         assert receipt["for_session"] == fleet.session("high")["id"]
     assert "preempt took all its kernels" in fleet.cli("why", "low-1").stdout
     assert "eviction 1" in fleet.cli("session", "show", "low-1").stdout
+    [line] = [one for one in fleet.cli("ps").stdout.splitlines() if "low-1" in one]
+    assert "evicted" in line
     assert any(line["code"] == "took-room" for line in fleet.history("high"))
     for name in (*victims, "high"):
         ended = fleet.reaches(name, "terminated", limit_s=240)
@@ -63,12 +65,54 @@ def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedde
     fleet.reaches("victim", "running")
     plan = fleet.cli("plan", "--size", "8", "--gpus", "8", "--priority", "5", "--", "true")
     assert "preempt would take 64 kernels of 1 sessions" in plan.stdout, plan.stdout + plan.stderr
+    victim = fleet.session("victim")["id"]
+    listed = next(line.split() for line in plan.stdout.splitlines() if victim in line)
+    assert listed[:4] == [victim, "preempt", "all", "64"]
+    runs(fleet, "equal", "infinity", agents=8)
+    until(lambda: fleet.session("equal")["reason"], what="it is considered")
+    assert "nothing would be evicted for it now" in fleet.cli("why", "equal", "--evict").stdout
+    fleet.end("equal")
     runs(fleet, "taker", "infinity", agents=8, priority=5)
     until(lambda: fleet.session("victim")["evictions"], what="it is evicted")
     fleet.kill()
     fleet.start("--fake", "64x8", "--no-agent")
     fleet.reaches("taker", "running", limit_s=120)
     assert len(fleet.session("victim")["evictions"]) == 1
+    fleet.audit()
+
+
+def test_a_queue_takes_back_its_share_once_and_the_other_does_not_take_it_again(fleet: Embedded) -> None:
+    fleet.end_all()
+    for words in (
+        ("scaling-group", "set", "default", "--option", "queue_policy=capacity"),
+        *(
+            ("queue", "set", name, "--deserved", "cuda.device=256", "--min-runtime", "0s")
+            for name in ("ours", "theirs")
+        ),
+    ):
+        done = fleet.cli(*words)
+        assert done.returncode == 0, done.stderr
+    names = [f"{queue}-{number}" for queue in ("theirs", "ours") for number in range(8)]
+    for name in names:
+        fleet.submit(
+            "sleep", "infinity", name=name, size=8, type="batch", queue=name.partition("-")[0],
+            resources={"cpu": 1, "cuda.device": 8},
+        )  # fmt: skip
+        if name == names[7]:
+            for each in names[:8]:
+                fleet.reaches(each, "running")
+
+    def running(queue: str) -> int:
+        return sum(one["status"] == "running" for one in fleet.sessions() if one["queue"] == queue)
+
+    until(lambda: (running("theirs"), running("ours")) == (4, 4), what="each queue has its share", limit_s=120)
+    # The evicted wait, and are considered again when their back-off is over: they get nothing back.
+    evicted = [one["name"] for one in fleet.sessions() if one["evictions"]]
+    assert len(evicted) == 4
+    assert all(name.startswith("theirs") for name in evicted)
+    until(lambda: all(fleet.session(name)["reason"] != "BACKING_OFF" for name in evicted), what="they are tried again")
+    assert (running("theirs"), running("ours")) == (4, 4)
+    assert [len(fleet.session(name)["evictions"]) for name in evicted] == [1] * 4
     fleet.audit()
 
 

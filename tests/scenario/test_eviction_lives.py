@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import AgentId, KernelId, QueueName
+from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import EndPolicy, PreemptedPolicy, SessionType
 from sokovan.domain.slots import SlotLimits
+from sokovan.orchestrator.sessions.explain.plan import DryRuns
+from sokovan.orchestrator.sessions.explain.why import WhyService
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
@@ -288,3 +293,22 @@ async def test_a_report_of_a_checkpoint_makes_a_session_a_cheaper_victim(cluster
     await cluster.submit("high", slots={"cpu": 1000}, priority=5)
     await cluster.pass_time(2)
     assert (await cluster.status("early"), await cluster.status("late")) == ("pending", "running")
+
+
+async def test_why_lists_those_that_would_be_evicted_and_hides_sessions_of_others(cluster: OrchestratedCluster) -> None:
+    await low_and_high(cluster)
+    await cluster.submit("foreign", priority=5, owner=Owner(user="somebody"), **FOUR)
+    service = WhyService(cluster.store, DryRuns(SqlSnapshots(cluster.store)))
+    found = await service.why(SessionId("high"), evict=True)
+    [victim] = found.evicts
+    assert (victim.session, victim.action, victim.kernels, victim.whole) == ("low", "preempt", 1, True)
+    assert any(check.name == "evicts" and "would take 1 kernels" in check.detail for check in found.checks)
+    assert (await service.why(SessionId("high"))).evicts == ()
+    await cluster.stop("high")
+    hidden = await service.why(SessionId("foreign"), evict=True)
+    assert [one.session for one in hidden.evicts] == [""]
+    everything = await service.why(SessionId("foreign"), SessionFilter(), evict=True)
+    assert [one.session for one in everything.evicts] == ["low"]
+    await cluster.submit("equal", **FOUR)
+    none = await service.why(SessionId("equal"), evict=True)
+    assert (none.evicts, none.checks[-1].detail) == ((), "nothing would be evicted for it now")

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sokovan.api.mapping.times import time_text, time_text_or_none
-from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
+from sokovan.orchestrator.sessions.explain.explanations import (
+    Explanation,
+    PlannedSession,
+    PlannedVictim,
+    WaitingSummary,
+)
 from sokovan.scheduling.trace import Check
 from sokovan.wire.api.explanations import (
     AheadView,
@@ -14,6 +19,7 @@ from sokovan.wire.api.explanations import (
     PlanView,
     ReasonView,
     StartView,
+    VictimView,
     WaitingReason,
     WaitingView,
     WhyView,
@@ -46,6 +52,7 @@ def why_view(explanation: Explanation) -> WhyView:
         as_of=time_text_or_none(explanation.as_of_ms),
         name=explanation.name,
         times_out_at=time_text_or_none(explanation.times_out_ms),
+        evicts=_victims(explanation.evicts),
     )
 
 
@@ -65,6 +72,7 @@ def plan_view(planned: PlannedSession) -> PlanView:
         checks=_checks(planned.checks),
         funnel=dict(planned.funnel),
         position=planned.position,
+        evicts=_victims(planned.evicts),
     )
 
 
@@ -87,3 +95,10 @@ def waiting_view(reasons: Iterable[WaitingSummary]) -> WaitingView:
 
 def _checks(checks: Iterable[Check]) -> list[CheckView]:
     return [CheckView(name=one.name, result=one.result, detail=one.detail) for one in checks]
+
+
+def _victims(victims: Iterable[PlannedVictim]) -> list[VictimView]:
+    return [
+        VictimView(session=one.session, action=one.action, kernels=one.kernels, whole=one.whole, lost_slot_s=one.lost_s)
+        for one in victims
+    ]

@@ -16,7 +16,7 @@ from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import history_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_MAX, Cursor, Limit, cursor_of, number_of
-from sokovan.api.routes.parameters import Ref, SessionChoice
+from sokovan.api.routes.parameters import Ref, SessionChoice, WhyQuery
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 from sokovan.wire.api.sessions import HistoryView, SessionBody
@@ -65,11 +65,12 @@ class ExplanationRoutes:
             await self._store.read(lambda unit: require_known(unit, scope))
         return json_response(waiting_view(found))
 
-    async def why(self, request: Request, ref: Ref) -> Response:
+    async def why(self, request: Request, ref: Ref, query: Annotated[WhyQuery, Query()]) -> Response:
         """Explain the status of a session, and what would let it start."""
         principal = principal_of(request.scope)
         record = await read_summary(self._store, ref, principal)
-        return json_response(why_view(await self._controller.why(record.session_id, visible_filter(principal))))
+        scope = visible_filter(principal)
+        return json_response(why_view(await self._controller.why(record.session_id, scope, evict=query.evict)))
 
     async def history(self, request: Request, ref: Ref, limit: Limit = PAGE_MAX, cursor: Cursor = None) -> Response:
         """Show the history of a session and of its kernels."""

@@ -54,6 +54,14 @@ class SessionChoice(BaseModel):
         )
 
 
+class WhyQuery(BaseModel):
+    """Options of an explanation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    evict: bool = Field(default=False, description="List the sessions that would be evicted for it, as a dry run.")
+
+
 class ArrayQuery(SessionChoice):
     """The filters and the page of a listing."""
 

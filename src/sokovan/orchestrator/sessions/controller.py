@@ -157,12 +157,15 @@ class SchedulingController:
             await self._hints.set(SESSIONS_HINT)
         return session
 
-    async def why(self, session_id: SessionId, scope: SessionFilter | None = None) -> Explanation:
+    async def why(
+        self, session_id: SessionId, scope: SessionFilter | None = None, *, evict: bool = False
+    ) -> Explanation:
         """Explain the state of a session, and what would help. Raises NotFound.
 
         Other sessions are named only if they are in `scope`: without one, those of the owner.
+        With `evict`, it lists the sessions that would be evicted for it. Raises DryRunBusy.
         """
-        return await self._why.why(session_id, scope)
+        return await self._why.why(session_id, scope, evict=evict)
 
     async def waiting(self, scope: SessionFilter) -> Sequence[WaitingSummary]:
         """Count pending sessions by reason, the most frequent first."""

@@ -104,9 +104,12 @@ class AsyncSessions:
         """Release a held session, so that it may be scheduled; or only one of its gates."""
         return await self._connection.send(session_calls.release(ref, gate=gate))
 
-    async def why(self, ref: str) -> WhyView:
-        """Explain the state of a session, with suggestions."""
-        return await self._connection.send(session_calls.why(ref))
+    async def why(self, ref: str, *, evict: bool = False) -> WhyView:
+        """Explain the state of a session, with suggestions.
+
+        `evict` lists the sessions that would be evicted for it, as a dry run.
+        """
+        return await self._connection.send(session_calls.why(ref, evict=evict))
 
     async def waiting(self) -> WaitingView:
         """Pending sessions, grouped by reason."""

@@ -98,11 +98,11 @@ def release(ref: str, *, gate: str | None = None) -> Call[SessionView]:
     )
 
 
-def why(ref: str) -> Call[WhyView]:
-    """Explain the state of a session."""
+def why(ref: str, *, evict: bool = False) -> Call[WhyView]:
+    """Explain the state of a session, with its victims if `evict`."""
     from sokovan.wire.api.explanations import WhyView  # noqa: PLC0415  # loads lazily
 
-    return Call(method="GET", path=api_path("sessions", ref, "why"), answer=WhyView)
+    return Call(method="GET", path=api_path("sessions", ref, "why"), answer=WhyView, query=query({"evict": evict}))
 
 
 def waiting() -> Call[WaitingView]:

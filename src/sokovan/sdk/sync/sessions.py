@@ -103,9 +103,12 @@ class Sessions:
         """Release a held session, so that it may be scheduled; or only one of its gates."""
         return self._connection.send(session_calls.release(ref, gate=gate))
 
-    def why(self, ref: str) -> WhyView:
-        """Explain the state of a session, with suggestions."""
-        return self._connection.send(session_calls.why(ref))
+    def why(self, ref: str, *, evict: bool = False) -> WhyView:
+        """Explain the state of a session, with suggestions.
+
+        `evict` lists the sessions that would be evicted for it, as a dry run.
+        """
+        return self._connection.send(session_calls.why(ref, evict=evict))
 
     def waiting(self) -> WaitingView:
         """Pending sessions, grouped by reason."""

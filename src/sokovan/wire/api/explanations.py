@@ -42,6 +42,17 @@ class ReasonView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VictimView:
+    """A session that would lose kernels; its id is empty if it is another user's."""
+
+    session: str
+    action: str
+    kernels: int
+    whole: bool
+    lost_slot_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
     """Why a session is in its status, and changes that would let it start."""
 
@@ -59,6 +70,7 @@ class WhyView:
     as_of: str | None = None
     name: str = ""
     times_out_at: str | None = None
+    evicts: list[VictimView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +98,7 @@ class PlanView:
     checks: list[CheckView] = field(default_factory=list)
     funnel: dict[str, int] = field(default_factory=dict)
     position: int = 0
+    evicts: list[VictimView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ _UNKILLABLE_AFTER_S = 10.0
 _RETRY_S = 1.0
 _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
-_SANDBOX_PAUSE_S = 0.001
+_SANDBOX_PAUSE_S = 0.003
 _NO_PROGRAM = "bwrap: execvp "
 # The account of the kernel may not enter the folder that the session works in.
 _NO_FOLDER = "bwrap: Can't chdir to "
@@ -65,6 +65,8 @@ class Shim:
         self.poll = select.poll()
         self.pid = 0
         self.status: int | None = None
+        # As of the last look at its children.
+        self.childless = False
         self.deadline: float | None = None
         self.ending_since: float | None = None
         self.stop_reason = ""
@@ -145,8 +147,9 @@ class Shim:
             return False  # scanning the process table is expensive
         if now >= self.deadline:
             self.ending_since = self.ending_since or now
-            self._kill()
-            self._reap()
+            if self._members():
+                self._kill()
+                self._reap()
         left = self._members()
         if left and self.ending_since is not None and now - self.ending_since > _UNKILLABLE_AFTER_S:
             self._set_reason(f"does not die: pid {left[0].pid}")
@@ -158,9 +161,14 @@ class Shim:
         return _KILL_MS if self.ending_since is not None else _WATCH_MS
 
     def _members(self) -> list[processes.Process]:
-        found = {process.pid: process for process in processes.descendants(os.getpid())}
+        """Every process of the kernel. The table of all processes is read only if some may be left."""
+        found = {} if self._is_childless() else {one.pid: one for one in processes.descendants(os.getpid())}
         found.update((process.pid, process) for process in self.groups.members())
         return list(found.values())
+
+    def _is_childless(self) -> bool:
+        """Whether nothing is below this process: orphans of its children become its own children."""
+        return self.childless and not processes.children(os.getpid())
 
     def _kill(self) -> None:
         self.groups.kill()
@@ -171,7 +179,9 @@ class Shim:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
+                self.childless = True
                 return
+            self.childless = False
             if pid == 0:
                 return
             code = os.waitstatus_to_exitcode(status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sokovan.cli import formatting
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, SessionFlags
-from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line
+from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line, victim_lines
 from sokovan.cli.commands.uploads import folder_of, with_absolute_workdir
 from sokovan.cli.exit_codes import OK, WAITING
 from sokovan.cli.output import print_data
@@ -68,4 +68,4 @@ def plan_lines(view: PlanView) -> list[str]:
     shown = [check for check in view.checks if check.result != "ok" or check.name in _ALWAYS_SHOWN]
     if shown:
         lines.extend(check_table(shown))
-    return lines
+    return [*lines, *victim_lines(view.evicts)]

@@ -14,10 +14,11 @@ from sokovan.wire.api.arrays import ArrayView
 from sokovan.wire.api.sessions import STOP_GRACE_S, EvictionView, HistoryLine, KernelView, PartitionBody, SessionView
 
 if TYPE_CHECKING:
-    from sokovan.wire.api.explanations import CheckView
+    from sokovan.wire.api.explanations import CheckView, VictimView
 
 _AGENTS_SHOWN = 2
 _NOTE_MAX = 60
+_VICTIMS_SHOWN = 16
 _INDEXES_MAX = 30
 
 # A line of a listing: a session, or a whole array.
@@ -169,10 +170,13 @@ KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS", 
 
 
 def note(view: SessionView) -> str:
-    """The reason of its state; while PULLING, the progress that the agent reports."""
+    """Evictions, and the reason of its state; while PULLING, the agent's progress."""
     if state_of(view) == "PULLING" and view.reason_detail:
         return view.reason_detail[:_NOTE_MAX]
-    return view.reason or ""
+    # The receipts are numbered, and only the last ones are kept.
+    times = 0 if is_final(view) or not view.evictions else view.evictions[-1].number
+    evicted = "" if not times else "evicted" if times == 1 else f"evicted {times} times"
+    return ", ".join(part for part in (evicted, view.reason) if part)
 
 
 def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
@@ -209,6 +213,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("kernel priority", ", ".join(_by_role(view, lambda kernel: str(kernel.priority or "")))),
         ("nominated", ", ".join(_by_role(view, lambda kernel: kernel.nominated or ""))),
         ("preemption", _preemption_text(view)),
+        *(("booking", view.booking), ("deadline", view.deadline or "")),
         ("agent labels", ", ".join(part for part in (label_texts(view.require), *view.where) if part)),
         ("architecture", view.architecture),
         ("tolerates", ", ".join(view.tolerations)),
@@ -283,6 +288,22 @@ def label_texts(labels: Mapping[str, str]) -> str:
 def check_table(checks: Sequence[CheckView]) -> list[str]:
     """The scheduler's checks, one per line."""
     return indented(table(("CHECK", "RESULT", "DETAIL"), [(one.name, one.result, one.detail) for one in checks]))
+
+
+def victim_lines(victims: Sequence[VictimView]) -> list[str]:
+    """The sessions that would be evicted, one per line; none without any."""
+    rows = [
+        (
+            one.session or "of another user",
+            one.action,
+            f"all {one.kernels}" if one.whole else str(one.kernels),
+            str(one.lost_slot_s),
+        )
+        for one in victims[:_VICTIMS_SHOWN]
+    ]
+    more = [f"  ... and {len(victims) - _VICTIMS_SHOWN} more"] if len(victims) > _VICTIMS_SHOWN else []
+    heading = ("WOULD EVICT", "BY", "KERNELS", "LOST SLOT SECONDS")
+    return ["", *indented(table(heading, rows)), *more] if rows else []
 
 
 def funnel_line(funnel: Mapping[str, int]) -> str:

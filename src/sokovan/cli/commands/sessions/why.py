@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from sokovan.cli import formatting
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
-from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line, indented
+from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line, indented, victim_lines
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_data, table
 from sokovan.cli.rendering import Column, show_all, show_one
@@ -51,12 +51,14 @@ def why(
     /,
     *,
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
+    evict: Annotated[bool, Parameter(negative=())] = False,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Explain why a session is pending and what would help.
 
     For example:
       sokovan why tune-9
+      sokovan why tune-9 --evict
       sokovan why tune-9 --json
       sokovan why --all
 
@@ -66,8 +68,12 @@ def why(
         Session name or ID, or a unique prefix of one.
     all
         Summarize all pending sessions by reason.
+    evict
+        List the sessions that would be evicted for it, as a dry run.
     """
     fmt = output.format()
+    if evict and name is None:
+        raise InvalidSetting("--evict needs a session name", hint="see sokovan ps --status PENDING")
     if (name is None) != all:
         raise InvalidSetting("give a session name, or --all", hint="see sokovan ps --status PENDING")
     with output.client() as client:
@@ -75,7 +81,7 @@ def why(
             reasons = client.sessions.waiting().items
             show_all(reasons, _waiting_columns(utc=output.utc), fmt, name=lambda reason: reason.code)
             return OK
-        view = client.sessions.why(name)
+        view = client.sessions.why(name, evict=evict)
     if not fmt.is_table:
         show_one(view, [("code", view.code), ("summary", view.summary)], fmt, name=view.code)
         return OK
@@ -100,6 +106,7 @@ def why_lines(view: WhyView, name: str) -> list[str]:
         lines.append(f"  behind {view.position - len(view.ahead)} more")
     if view.checks:
         lines += ["", *check_table(view.checks)]
+    lines += victim_lines(view.evicts)
     if view.would_start:
         lines += ["", *(f"  {_STARTS.get(one.when, one.when)} {one.change}" for one in view.would_start)]
     if view.history:

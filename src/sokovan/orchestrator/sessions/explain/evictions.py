@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.eviction import ROOM_FREED, TOOK_ROOM, EvictionReceipt, waits_until_ms
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HistoryEntry, SessionRecord
+from sokovan.orchestrator.sessions.explain.explanations import PlannedVictim
 from sokovan.orchestrator.sessions.explain.reasons import HIDDEN
-from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.plan import Eviction, SchedulingPlan
+from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Check
 
 EVICTED = "evicted"
 EVICTS = "evicts"
 _SHOWN_MAX = 3
+# The victims of one session that are listed.
+_VICTIMS_MAX = 100
 
 
 def eviction_checks(session: SessionRecord, *, now_ms: int) -> tuple[Check, ...]:
@@ -38,6 +44,31 @@ def taken_checks(history: Sequence[HistoryEntry]) -> tuple[Check, ...]:
     """Evictions for a session, and the work lost by them, from its history."""
     notes = [one.change for one in history if one.change.code in {TOOK_ROOM, ROOM_FREED}]
     return tuple(Check(EVICTS, "ok", change.detail) for change in notes[-_SHOWN_MAX:])
+
+
+def planned_victims(plan: SchedulingPlan, snapshot: SystemSnapshot, session_id: str) -> tuple[PlannedVictim, ...]:
+    """The sessions that would lose kernels for this one, in the order of the plan."""
+    taken: dict[SessionId, list[Eviction]] = {}
+    for one in plan.evictions:
+        if one.for_session == session_id:
+            taken.setdefault(one.session_id, []).append(one)
+    sessions = {one.session_id: one for one in snapshot.sessions if one.session_id in taken}
+    return tuple(
+        PlannedVictim(
+            session=victim,
+            user=sessions[victim].owner.user,
+            action=some[0].action,
+            kernels=len(some),
+            whole=len(some) == sum(kernel.agent is not None for kernel in sessions[victim].kernels),
+            lost_s=sum(one.lost_s for one in some),
+        )
+        for victim, some in list(taken.items())[:_VICTIMS_MAX]
+    )
+
+
+def hidden_victims(victims: Sequence[PlannedVictim], visible: Collection[str]) -> tuple[PlannedVictim, ...]:
+    """The victims without the ids of those that are not visible."""
+    return tuple(one if one.session in visible else replace(one, session="") for one in victims)
 
 
 def planned_evictions(plan: SchedulingPlan, session_id: str) -> tuple[Check, ...]:

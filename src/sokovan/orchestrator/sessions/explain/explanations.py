@@ -107,6 +107,18 @@ class PastReason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedVictim:
+    """A session that would lose kernels; its id is empty for one that is not shown."""
+
+    session: str
+    user: str
+    action: str
+    kernels: int
+    whole: bool
+    lost_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why a session is in its state, the advice to its owner, and what would help."""
 
@@ -124,6 +136,7 @@ class Explanation:
     as_of_ms: int | None = None
     name: str = ""
     times_out_ms: int | None = None
+    evicts: tuple[PlannedVictim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +159,7 @@ class PlannedSession:
     checks: tuple[Check, ...] = ()
     funnel: Mapping[str, int] = field(default_factory=dict)
     position: int = 0
+    evicts: tuple[PlannedVictim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.orchestrator.sessions.explain.evictions import planned_evictions
-from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, When
+from sokovan.orchestrator.sessions.explain.evictions import hidden_victims, planned_evictions, planned_victims
+from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, PlannedVictim, When
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
@@ -52,11 +52,15 @@ class DryRunLimits:
 
 @dataclass(frozen=True, slots=True)
 class DryRunOutcome:
-    """The verdict of a dry run; `agents` are by the index of the kernels."""
+    """The verdict of a dry run; `agents` are by the index of the kernels.
+
+    `victims` would be evicted for the session.
+    """
 
     verdict: Verdict
     when: When
     agents: tuple[tuple[int, AgentId], ...] = ()
+    victims: tuple[PlannedVictim, ...] = ()
 
 
 class DryRuns:
@@ -122,7 +126,8 @@ class DryRuns:
         verdict = verdict._replace(checks=(*verdict.checks, *planned_evictions(plan, session.session_id)))
         index = {kernel.kernel_id: number for number, kernel in enumerate(session.kernels)}
         agents = [(index[one.kernel_id], one.agent_id) for one in plan.placements if one.kernel_id in index]
-        return DryRunOutcome(verdict, when_of(verdict), tuple(sorted(agents)))
+        victims = planned_victims(plan, snapshot, session.session_id)
+        return DryRunOutcome(verdict, when_of(verdict), tuple(sorted(agents)), victims)
 
     async def _plan(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         """Run one cycle; a thread cannot be cancelled, so it keeps the semaphore until it ends."""
@@ -150,6 +155,7 @@ def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str
         checks=(*group_check(why_group), *(one for one in verdict.checks if one.name != RESERVED_FOR)),
         funnel={} if verdict.funnel is None else dict(verdict.funnel._asdict()),
         position=verdict.position,
+        evicts=hidden_victims(outcome.victims, [one.session for one in outcome.victims if one.user == spec.owner.user]),
     )
 
 

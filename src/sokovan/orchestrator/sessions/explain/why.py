@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HeldPort, HistoryEntry, SessionRecord
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.orchestrator.sessions.explain.evictions import eviction_checks, taken_checks
+from sokovan.orchestrator.sessions.explain.evictions import EVICTS, eviction_checks, hidden_victims, taken_checks
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
     Stage,
@@ -71,11 +71,34 @@ class WhyService:
     def __init__(self, store: Store, dry_runs: DryRuns | None = None) -> None:
         self._store, self._dry_runs = store, dry_runs
 
-    async def why(self, session_id: SessionId, scope: SessionFilter | None = None) -> Explanation:
+    async def why(
+        self, session_id: SessionId, scope: SessionFilter | None = None, *, evict: bool = False
+    ) -> Explanation:
         """Explain the state of a session. Raises NotFound.
 
         Other sessions are named only if they are in `scope`: without one, those of the owner.
+        With `evict`, a dry run says which sessions would be evicted for it. Raises DryRunBusy.
         """
+        explanation, session = await self._explained(session_id, scope)
+        if not evict or session.status is not SessionStatus.PENDING or self._dry_runs is None:
+            return explanation
+        unchanged = workload_of(session.spec, submitted=session.place)
+        outcomes = await self._dry_runs.of_changed(session, [unchanged])
+        if not outcomes:  # it was placed concurrently
+            return explanation
+        outcome = outcomes[0]
+        seen = scope or SessionFilter(user=session.spec.owner.user)
+        ids = [SessionId(one.session) for one in outcome.victims]
+        visible = await self._store.read(lambda unit: _visible(unit, ids, seen))
+        planned = [one for one in outcome.verdict.checks if one.name == EVICTS]
+        nothing = Check(EVICTS, "no", "nothing would be evicted for it now")
+        return replace(
+            explanation,
+            checks=(*explanation.checks, *(planned or [nothing])),
+            evicts=hidden_victims(outcome.victims, visible),
+        )
+
+    async def _explained(self, session_id: SessionId, scope: SessionFilter | None) -> tuple[Explanation, SessionRecord]:
         facts = await self._store.read(lambda unit: _read_facts(unit, session_id, scope))
         session, verdict = facts.session, read_verdict(facts.stored)
         evicted = (*eviction_checks(session, now_ms=facts.now_ms), *taken_checks(facts.history))
@@ -84,13 +107,14 @@ class WhyService:
         problem = problem_of(session, facts.history, now_ms=facts.now_ms) is not None
         if session.status is not SessionStatus.PENDING or verdict is None or facts.stored is None or problem:
             stage = explain_stage(session, facts.history, now_ms=facts.now_ms)
-            return replace(
+            found = replace(
                 stage,
                 name=_name(session),
                 checks=(*chosen, *stage.checks),
                 history=reasons,
                 times_out_ms=facts.times_out_ms,
             )
+            return found, session
         waiting = explain_waiting(
             session,
             verdict,
@@ -99,13 +123,14 @@ class WhyService:
             related=facts.related,
         )
         waiting = replace(waiting, checks=(*chosen, *waiting.checks, *facts.order))
-        return replace(
+        found = replace(
             waiting,
             name=_name(session),
             history=reasons,
             times_out_ms=facts.times_out_ms,
             would_start=await self._would_start(session, verdict),
         )
+        return found, session
 
     async def waiting(self, scope: SessionFilter) -> list[WaitingSummary]:
         """Count pending sessions by reason, the most frequent first."""

@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 from shutil import rmtree
 
+import pytest
+
 import sokovan
 from sokovan.adapters.process.layout import opened
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import main, processes
+from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.adapters.process.shim_client import connected
 from sokovan.ports import runtime as runtime_port
@@ -98,3 +101,20 @@ async def test_a_shim_ends_if_its_folder_was_removed(tmp_path: Path) -> None:
 
 def test_the_shim_says_what_the_port_says_of_memory_that_ran_out() -> None:
     assert main.OUT_OF_MEMORY == runtime_port.OUT_OF_MEMORY
+
+
+def test_all_processes_are_read_only_if_the_shim_has_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    shim = main.Shim.__new__(main.Shim)
+    shim.groups, reads = ControlGroups(0, {}), list[int]()
+
+    def descendants(pid: int) -> list[processes.Process]:
+        reads.append(pid)
+        return []
+
+    monkeypatch.setattr(processes, "children", lambda _pid: [])
+    monkeypatch.setattr(processes, "descendants", descendants)
+    shim.childless = True
+    assert (shim._members(), reads) == ([], [])
+    shim.childless = False
+    assert shim._members() == []
+    assert len(reads) == 1

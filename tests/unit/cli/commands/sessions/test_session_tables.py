@@ -16,8 +16,9 @@ from sokovan.cli.commands.sessions.session_tables import (
     placed,
     session_columns,
     session_fields,
+    victim_lines,
 )
-from sokovan.wire.api.explanations import CheckView
+from sokovan.wire.api.explanations import CheckView, VictimView
 from sokovan.wire.api.sessions import EvictionView, HistoryLine, PartitionBody, SessionView
 from tests.unit.sdk.views import KERNEL, ended, pending, session
 
@@ -180,3 +181,25 @@ def test_kernel_groups_are_shown_with_their_minimums_and_closeness() -> None:
     assert facts["partition replicas"] == "by replica, parts of 4, at least 2 of them, each hard:rack"
     assert facts["group minimums"] == "worker=4"
     assert facts["preemption"] == "others may not preempt it; it may not preempt others"
+
+
+def test_a_session_that_was_evicted_is_marked_until_it_ends() -> None:
+    receipt = EvictionView(
+        number=3, action="preempt", at="2026-01-01T00:00:00Z", for_session="", kernels=1, whole=True,
+        lost_slot_s=5, reported=True, ends_by="2026-01-01T00:00:10Z", step=7,
+    )  # fmt: skip
+    evicted = replace(pending(), evictions=[receipt], reason="BACKING_OFF")
+    assert note(evicted) == "evicted 3 times, BACKING_OFF"
+    assert note(replace(evicted, evictions=[replace(receipt, number=1)], reason=None)) == "evicted"
+    assert note(ended(evictions=[receipt], status="terminated", reason=None)) == ""
+
+
+def test_victims_are_listed_up_to_a_limit_and_those_of_others_are_not_named() -> None:
+    victim = VictimView(session="s1", action="preempt", kernels=2, whole=True, lost_slot_s=60)
+    lines = victim_lines([victim, replace(victim, session="", whole=False)])
+    assert [line.split() for line in lines[2:]] == [
+        ["s1", "preempt", "all", "2", "60"],
+        ["of", "another", "user", "preempt", "2", "60"],
+    ]
+    assert victim_lines([victim] * 20)[-1] == "  ... and 4 more"
+    assert victim_lines([]) == []
