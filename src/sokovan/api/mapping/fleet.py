@@ -20,8 +20,9 @@ from sokovan.domain.slot_notation import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
 from sokovan.ports.agent_states import AgentState
+from sokovan.scheduling.plan import QueueShare
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.fleet import AgentFailureView, AgentView, ImageBody, QueueBody, ScalingGroupBody
+from sokovan.wire.api.fleet import AgentFailureView, AgentView, ImageBody, QueueBody, QueueShareView, ScalingGroupBody
 
 
 def agent_view(
@@ -128,6 +129,21 @@ def _memory_text(amount: int | None) -> str | None:
 
 def _memory_bytes(amount: Amount | None) -> int | None:
     return None if amount is None else parse_amount("mem", amount)
+
+
+def queue_share_view(share: QueueShare, scaling_group: str) -> QueueShareView:
+    """The view of a queue's share in a slot."""
+    return QueueShareView(
+        queue=share.queue,
+        scaling_group=scaling_group,
+        slot=share.slot,
+        allocated=share.allocated,
+        borrowed=share.borrowed,
+        waiting=share.requested - share.allocated,
+        guarantee=share.guarantee,
+        limit=share.limit,
+        deserved=share.deserved,
+    )
 
 
 def queue_view(queue: Queue) -> QueueBody:
