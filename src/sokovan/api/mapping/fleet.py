@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.api.mapping.times import read_time, time_text, time_text_or_none
 from sokovan.domain.cluster.agent import port_range, port_range_text
 from sokovan.domain.cluster.agent_health import AgentFailure
+from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup, read_session_types
@@ -20,9 +21,15 @@ from sokovan.domain.slot_notation import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
 from sokovan.ports.agent_states import AgentState
-from sokovan.scheduling.plan import QueueShare
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.fleet import AgentFailureView, AgentView, ImageBody, QueueBody, QueueShareView, ScalingGroupBody
+from sokovan.wire.api.fleet import (
+    AgentFailureView,
+    AgentView,
+    BookingBody,
+    ImageBody,
+    QueueBody,
+    ScalingGroupBody,
+)
 
 
 def agent_view(
@@ -131,21 +138,6 @@ def _memory_bytes(amount: Amount | None) -> int | None:
     return None if amount is None else parse_amount("mem", amount)
 
 
-def queue_share_view(share: QueueShare, scaling_group: str) -> QueueShareView:
-    """The view of a queue's share in a slot."""
-    return QueueShareView(
-        queue=share.queue,
-        scaling_group=scaling_group,
-        slot=share.slot,
-        allocated=share.allocated,
-        borrowed=share.borrowed,
-        waiting=share.requested - share.allocated,
-        guarantee=share.guarantee,
-        limit=share.limit,
-        deserved=share.deserved,
-    )
-
-
 def queue_view(queue: Queue) -> QueueBody:
     """The view of a queue."""
     return QueueBody(
@@ -179,6 +171,38 @@ def queue_of(body: QueueBody, _before: Queue | None) -> Queue:
         capability=read_limits(body.capability or {}),
         deserved=read_limits(body.deserved or {}),
         guarantee=read_slots(body.guarantee or {}),
+    )
+
+
+def booking_view(booking: Booking) -> BookingBody:
+    """The view of a booking."""
+    return BookingBody(
+        name=booking.name,
+        starts_at=time_text(booking.from_ms),
+        ends_at=time_text(booking.to_ms),
+        kind="maintenance" if booking.kind is BookingKind.MAINTENANCE else "booking",
+        agents=list(booking.agents),
+        hypernode=booking.hypernode,
+        users=list(booking.users),
+        groups=list(booking.groups),
+        queues=list(booking.queues),
+        release_unused_s=booking.release_unused_s,
+    )
+
+
+def booking_of(body: BookingBody, _before: Booking | None) -> Booking:
+    """The booking of a body. Raises InvalidSpec."""
+    return Booking(
+        name=body.name,
+        from_ms=read_time(body.starts_at, field="starts_at", what="booking"),
+        to_ms=read_time(body.ends_at, field="ends_at", what="booking"),
+        kind=BookingKind(body.kind),
+        agents=tuple(dict.fromkeys(body.agents)),
+        hypernode=body.hypernode,
+        users=tuple(dict.fromkeys(body.users)),
+        groups=tuple(dict.fromkeys(body.groups)),
+        queues=tuple(dict.fromkeys(body.queues)),
+        release_unused_s=body.release_unused_s,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -12,8 +13,10 @@ from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 
-CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | Topology | Image
-Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, Topology, Image)
+__all__ = ["Booking", "CatalogItem", "CatalogRepository", "Item"]
+
+CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | Topology | Image | Booking
+Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, Topology, Image, Booking)
 
 
 class CatalogRepository(Protocol):

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
+    BOOKINGS,
     CATALOG_MARKS,
     DEPLOYMENTS,
     DOMAINS,
@@ -37,7 +38,7 @@ from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.plain_values import from_plain, to_plain
-from sokovan.ports.repositories.catalog import CatalogItem, Item
+from sokovan.ports.repositories.catalog import Booking, CatalogItem, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ CATALOG_TABLES: dict[type, CatalogTable] = {
     ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
     Queue: CatalogTable(QUEUES, "queue"),
     Topology: CatalogTable(TOPOLOGY, "topology"),
+    Booking: CatalogTable(BOOKINGS, "booking"),
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }

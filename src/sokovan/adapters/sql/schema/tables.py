@@ -77,6 +77,7 @@ SCALING_GROUPS = _catalog("scaling_groups")
 QUEUES = _catalog("queues")
 TOPOLOGY = _catalog("topology")
 IMAGES = _catalog("images")
+BOOKINGS = _catalog("bookings")
 # The stamp of the last change of each small table, so that readers reload it only then.
 CATALOG_MARKS = sa.Table(
     "catalog_marks",

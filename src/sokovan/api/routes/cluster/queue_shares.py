@@ -11,12 +11,12 @@ from starlette.responses import Response
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import require_known
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.fleet import queue_share_view
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, NAME_PATTERN, ScalingGroupName
 from sokovan.domain.owners.access import UNOWNED, Action, ObjectKind, may
 from sokovan.ports.repositories.sessions import SessionFilter
-from sokovan.wire.api.fleet import QueueSharesView
+from sokovan.scheduling.plan import QueueShare
+from sokovan.wire.api.fleet import QueueSharesView, QueueShareView
 
 InGroup: TypeAlias = Annotated[str, Query(pattern=NAME_PATTERN, description="In this scaling group.")]
 OfQueue: TypeAlias = Annotated[str | None, Query(pattern=NAME_PATTERN, description="Of this queue only.")]
@@ -48,5 +48,19 @@ class QueueShareRoutes:
             return json_response(QueueSharesView(items=[]))
         user = principal.caller.owner.user
         shares = await self._controller.queue_shares(ScalingGroupName(scaling_group), user)
-        views = [queue_share_view(one, scaling_group) for one in shares if queue in {None, one.queue}]
+        views = [_view(one, scaling_group) for one in shares if queue in {None, one.queue}]
         return json_response(QueueSharesView(items=views))
+
+
+def _view(share: QueueShare, scaling_group: str) -> QueueShareView:
+    return QueueShareView(
+        queue=share.queue,
+        scaling_group=scaling_group,
+        slot=share.slot,
+        allocated=share.allocated,
+        borrowed=share.borrowed,
+        waiting=share.requested - share.allocated,
+        guarantee=share.guarantee,
+        limit=share.limit,
+        deserved=share.deserved,
+    )
