@@ -77,8 +77,8 @@ def create(
     then others use the agents if they end in time. Sessions name it: run --booking.
 
     For example:
-      sokovan booking create demo --from 2030-01-31T18:00:00Z --for 2h --agent gpu1 --user ana
-      sokovan booking create course --from 2030-02-01T08:00:00Z --to 2030-02-01T12:00:00Z --hypernode r1 --group nlp
+      sokovan booking create demo --from 2030-01-31T18:00Z --for 2h --agent gpu1
+      sokovan booking create course --from 2030-02-01T08:00Z --for 4h --hypernode r1
 
     Parameters
     ----------
