@@ -108,7 +108,7 @@ class Connections:
 
     async def ask(self, data: bytes) -> bytes:
         """The body of an answer. Raises Broken, OSError."""
-        reader, writer = self._idle.pop() if self._idle else await self.opened()
+        reader, writer = self._kept() or await self.opened()
         kept = False
         try:
             writer.write(data)
@@ -120,6 +120,15 @@ class Connections:
                 self._idle.append((reader, writer))
             else:
                 writer.transport.abort()
+
+    def _kept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """A connection that is still open, as the pools of clients give it."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not writer.is_closing() and not reader.at_eof() and reader.exception() is None:
+                return reader, writer
+            writer.transport.abort()
+        return None
 
     async def opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A new connection."""

@@ -77,8 +77,8 @@ def create(
     then others use the agents if they end in time. Sessions name it: run --booking.
 
     For example:
-      sokovan booking create demo --from 2030-01-31T18:00Z --for 2h --agent gpu1
-      sokovan booking create course --from 2030-02-01T08:00Z --for 4h --hypernode r1
+      sokovan booking create a --from 2030-01-31T18:00:00Z --for 2h --agent gpu1
+      sokovan booking create c --from 2030-02-01T08:00:00Z --for 4h --hypernode r1
 
     Parameters
     ----------
