@@ -22,19 +22,23 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("serve", "deployment plan"), "file"),
     **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone", "label", "taint")},
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
-    "topology show": "agent",
+    **dict.fromkeys(("topology show", "agent maintenance"), "agent"),
+    **dict.fromkeys(("booking show", "booking rm"), "booking"),
     **dict.fromkeys(("context use", "context rm"), "context"),
     **dict.fromkeys(("run", "plan", "simulate", "cp"), "file"),
     "help": "topic",
     "completion": "shell",
 }
 # Commands that take any number of positional arguments.
-REPEATED = frozenset({"wait", "stop", "session stop", "session release", "cancel", "run", "plan", "simulate", "cp"})
+REPEATED = frozenset(
+    {"agent maintenance", "wait", "stop", "session stop", "session release", "cancel", "run", "plan", "simulate", "cp"}
+)
 
 # Kind of the value of an option, by the first of its names.
 OPTION_KINDS = {
     **{f"--{noun}": noun for noun in (*CATALOG_NOUNS, "context")},
     "--parent": "queue",
+    "--booking": "booking",
     "--depends-on": "session",
     "--output": "format",
     **dict.fromkeys(("--status", "--until", "--for"), "state"),
