@@ -50,7 +50,7 @@ def test_a_broken_law_names_its_rows(file: Path, capsys: pytest.CaptureFixture[s
         ),
         "I2   pass  no logical overcommit",
     ]
-    assert err.endswith("17 pass, 1 fail\n")
+    assert err.endswith("18 pass, 1 fail\n")
 
 
 @pytest.mark.slow
