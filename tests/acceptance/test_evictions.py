@@ -107,7 +107,7 @@ def test_a_queue_takes_back_its_share_once_and_the_other_does_not_take_it_again(
 
     until(lambda: (running("theirs"), running("ours")) == (4, 4), what="each queue has its share", limit_s=120)
     # The evicted wait, and are considered again when their back-off is over: they get nothing back.
-    evicted = [one["name"] for one in fleet.sessions() if one["evictions"]]
+    evicted = [one["name"] for one in fleet.sessions() if one["evictions"] and one["name"] in names]
     assert len(evicted) == 4
     assert all(name.startswith("theirs") for name in evicted)
     until(lambda: all(fleet.session(name)["reason"] != "BACKING_OFF" for name in evicted), what="they are tried again")
