@@ -12,6 +12,9 @@ It writes and reads files of the kernel, so that it needs neither a network nor 
         if sokovan.eviction():
             break
 
+SIGTERM follows a notice, and would end the program before its loop looks at it: the first call of
+`eviction()` lets the program outlive that signal, unless it handles SIGTERM itself.
+
 Outside of a kernel nothing happens.
 """
 
@@ -53,6 +56,7 @@ def eviction() -> dict[str, object] | None:
     path = os.environ.get(NOTICE)
     if not path:
         return None
+    _outlive_notice()
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123  # pathlib is slow to load
             text = file.read(_NOTICE_BYTES_MAX)
@@ -62,3 +66,22 @@ def eviction() -> dict[str, object] | None:
 
     content = json.loads(text)
     return content if isinstance(content, dict) else None
+
+
+def _outlive_notice() -> None:
+    """Handle SIGTERM, if nothing handles it and this is the main thread."""
+    import signal  # noqa: PLC0415  # `import sokovan` is cheap
+    import threading  # noqa: PLC0415
+
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _on_sigterm(number: int, _frame: object) -> None:
+    """Leave the end to the program if there is a notice; end as usual if there is none."""
+    if os.path.exists(os.environ.get(NOTICE, "")):  # noqa: PTH110  # pathlib is slow to load
+        return
+    import signal  # noqa: PLC0415
+
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -156,8 +156,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         yield server
 
 
-# A fault of the product: an end that is learnt from a heartbeat frees the kernel without its last checkpoint report.
-@pytest.mark.xfail(reason="the receipt says at times that no checkpoint was reported", strict=False)
 def test_a_training_loop_saves_on_notice_and_resumes_after_the_eviction(machine: Embedded, tmp_path: Path) -> None:
     cpus = machine.api("GET", "/agents").json()["items"][0]["slots"]["cpu"] // 1000
     whole = {"cpu": cpus, "mem": "256MiB"}
