@@ -57,6 +57,7 @@ class Ends:
     failures: Counter[str] = field(default_factory=Counter)
     cut: int = 0
     failed_at: list[float] = field(default_factory=list)
+    failed_seconds: list[float] = field(default_factory=list)
 
     @property
     def failed(self) -> int:
@@ -68,11 +69,12 @@ class Ends:
         """All requests that ended."""
         return len(self.seconds) + self.failed
 
-    def fail(self, cause: str, *, begun: bool = False) -> None:
-        """Count a failure."""
+    def fail(self, cause: str, since: float, *, begun: bool = False) -> None:
+        """Count a failure of a request that was sent at `since`."""
         self.failures[cause] += 1
         self.cut += begun
         self.failed_at.append(clock())
+        self.failed_seconds.append(clock() - since)
 
     def figures(self) -> dict[str, object]:
         """The figures of a case."""
@@ -82,6 +84,7 @@ class Ends:
             "total": self.total,
             **({"streams cut": self.cut} if self.cut else {}),
             **({"causes": dict(self.failures)} if self.failures else {}),
+            **({"failed within ms": milliseconds(max(self.failed_seconds))} if self.failures else {}),
             "p50 ms": milliseconds(percentile(times, 50)),
             "p99 ms": milliseconds(percentile(times, 99)),
             "max ms": milliseconds(max(times)),
@@ -105,7 +108,7 @@ class Connections:
 
     async def ask(self, data: bytes) -> bytes:
         """The body of an answer. Raises Broken, OSError."""
-        reader, writer = self._idle.pop() if self._idle else await self.opened()
+        reader, writer = self._kept() or await self.opened()
         kept = False
         try:
             writer.write(data)
@@ -117,6 +120,15 @@ class Connections:
                 self._idle.append((reader, writer))
             else:
                 writer.transport.abort()
+
+    def _kept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """A connection that is still open, as the pools of clients give it."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not writer.is_closing() and not reader.at_eof() and reader.exception() is None:
+                return reader, writer
+            writer.transport.abort()
+        return None
 
     async def opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A new connection."""
@@ -169,11 +181,11 @@ async def send(connections: Connections, data: bytes, ends: Ends) -> bytes:
         async with asyncio.timeout(LIMIT_S):
             body = await connections.ask(data)
     except Broken as error:
-        ends.fail(str(error), begun=error.begun)
+        ends.fail(str(error), begun, begun=error.begun)
     except TimeoutError:
-        ends.fail("no answer in time")
+        ends.fail("no answer in time", begun)
     except (OSError, ValueError) as error:
-        ends.fail(type(error).__name__)
+        ends.fail(type(error).__name__, begun)
     else:
         ends.seconds.append(clock() - begun)
         return body

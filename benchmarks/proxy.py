@@ -141,9 +141,11 @@ def haproxy_command(folder: Path, port: int, ports: list[int]) -> list[str]:
 def nginx_command(folder: Path, port: int, ports: list[int]) -> list[str]:
     """Nginx with one worker and no temporary files."""
     servers = " ".join(f"server 127.0.0.1:{one};" for one in ports)
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    folders = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
     (folder / "nginx.conf").write_text(
         f"daemon off; master_process off; worker_processes 1; pid {folder}/pid; error_log /dev/null;\n"
-        f"events {{}} http {{ access_log off; upstream b {{ {servers} keepalive 64; }}\n"
+        f"events {{}} http {{ access_log off; {folders} upstream b {{ {servers} keepalive 64; }}\n"
         f"server {{ listen 127.0.0.1:{port}; location / {{ if ($http_authorization = '') {{ return 401; }}\n"
         f"proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_buffering off; }} }} }}\n",
         encoding="utf-8",

@@ -81,6 +81,41 @@ def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedde
     fleet.audit()
 
 
+def test_a_queue_takes_back_its_share_once_and_the_other_does_not_take_it_again(fleet: Embedded) -> None:
+    fleet.end_all()
+    for words in (
+        ("scaling-group", "set", "default", "--option", "queue_policy=capacity"),
+        *(
+            ("queue", "set", name, "--deserved", "cuda.device=256", "--min-runtime", "0s")
+            for name in ("ours", "theirs")
+        ),
+    ):
+        done = fleet.cli(*words)
+        assert done.returncode == 0, done.stderr
+    names = [f"{queue}-{number}" for queue in ("theirs", "ours") for number in range(8)]
+    for name in names:
+        fleet.submit(
+            "sleep", "infinity", name=name, size=8, type="batch", queue=name.partition("-")[0],
+            resources={"cpu": 1, "cuda.device": 8},
+        )  # fmt: skip
+        if name == names[7]:
+            for each in names[:8]:
+                fleet.reaches(each, "running")
+
+    def running(queue: str) -> int:
+        return sum(one["status"] == "running" for one in fleet.sessions() if one["queue"] == queue)
+
+    until(lambda: (running("theirs"), running("ours")) == (4, 4), what="each queue has its share", limit_s=120)
+    # The evicted wait, and are considered again when their back-off is over: they get nothing back.
+    evicted = [one["name"] for one in fleet.sessions() if one["evictions"]]
+    assert len(evicted) == 4
+    assert all(name.startswith("theirs") for name in evicted)
+    until(lambda: all(fleet.session(name)["reason"] != "BACKING_OFF" for name in evicted), what="they are tried again")
+    assert (running("theirs"), running("ours")) == (4, 4)
+    assert [len(fleet.session(name)["evictions"]) for name in evicted] == [1] * 4
+    fleet.audit()
+
+
 # Counts steps, saves them every now and then, and at the notice of an eviction; the first attempt never ends by itself.
 TRAINING = """
 import json, os, pathlib, sokovan, sys, time

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -31,15 +35,19 @@ HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 def served(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[tuple[Embedded, Mapping[str, Any]]]:
     """A server with a deployment of the toy engine, and what `serve` printed."""
     server = Embedded(tmp_path_factory.mktemp("serving"))
-    # Ports of its own: another worker has such a server too, and two engines cannot bind one port.
-    first = 22_000 + 100 * int(worker_id.removeprefix("gw") if worker_id != "master" else 0)
     with ended_well(server):
-        server.start("--kernel-ports", f"{first}-{first + 99}")
+        server.start(*kernel_ports(worker_id))
         try:
             yield server, server.cli_json("serve", "toy", "--name", NAME, "--replicas", "2", *SMALL)
         finally:
             server.cli("deployment", "rm", NAME, "--yes")
             until(lambda: not server.cli_json("deployment", "ls"), limit_s=LIMIT_S, what="the deployment has ended")
+
+
+def kernel_ports(worker_id: str) -> tuple[str, str]:
+    """Ports of its own: another worker has such a server too, and two engines cannot bind one port."""
+    first = 22_000 + 100 * int(worker_id.removeprefix("gw") if worker_id != "master" else 0)
+    return "--kernel-ports", f"{first}-{first + 99}"
 
 
 def view(server: Embedded) -> Mapping[str, Any]:
@@ -163,6 +171,72 @@ def test_a_monthly_budget_is_counted_exactly_and_ends_with_a_time(served: tuple[
     assert shown()["renewed_at"].endswith("-01T00:00:00.000Z")
 
 
+SAYS_IT = """
+import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = os.environ["TOKEN"].encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.ThreadingHTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
+"""
+
+
+def test_a_file_with_a_secret_is_applied_and_its_route_is_set(served: tuple[Embedded, Mapping[str, Any]]) -> None:
+    server, told = served
+    body = {
+        "apiVersion": "sokovan/v1", "kind": "Deployment", "name": "filed", "engine": "custom", "image": "host",
+        "command": [sys.executable, "-c", SAYS_IT], "secrets": {"TOKEN": "hidden-value"},
+        "resources": {"cpu": 0.2, "mem": "64MiB"}, "replicas": 2, "routing": "least-load",
+    }  # fmt: skip
+
+    def applied() -> str:
+        done = server.cli("apply", "-f", "-", stdin=json.dumps(body))
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    assert "filed created" in applied()
+    assert "filed unchanged" in applied()
+    until(
+        lambda: server.cli_json("deployment", "show", "filed")["replicas_active"] == 2,
+        limit_s=LIMIT_S,
+        what="both replicas serve",
+        tell=lambda: server.cli("deployment", "why", "filed").stdout,
+    )
+    assert "hidden-value" not in server.cli("deployment", "show", "filed", "--json").stdout
+    key = server.cli_json("token", "create", "filed")["token"]
+    url = f"{told['url'].removesuffix('/v1')}/d/filed/"
+    ask = partial(httpx2.get, url, headers={"authorization": f"Bearer {key}"}, timeout=60, trust_env=False)
+    assert (ask().status_code, ask().text) == (200, "hidden-value")
+
+    # A replica of weight 0 gets nothing; what the file does not say about the route stays.
+    assert server.cli("route", "set", "filed", "--weight", "0=0", "--access", "project").returncode == 0
+
+    def weights() -> list[int]:
+        return [one["weight"] for one in server.cli_json("route", "show", "filed")["endpoints"]]
+
+    until(lambda: weights() == [0, 1], limit_s=LIMIT_S, what="the weights are in effect")
+    assert "filed" in server.cli("route", "ls").stdout
+
+    def used_by_proxies() -> bool:
+        route = server.cli_json("route", "show", "filed")
+        return bool(route["acknowledged"] == route["proxies"] > 0)
+
+    until(used_by_proxies, limit_s=LIMIT_S, what="the proxy uses them")
+    served_before = server.cli_json("route", "show", "filed")["endpoints"][0]["served"]
+    assert {ask().status_code for _ in range(10)} == {200}
+
+    def counts() -> list[int]:
+        return [one["served"] for one in server.cli_json("route", "show", "filed")["endpoints"]]
+
+    until(lambda: counts()[1] >= 10, limit_s=LIMIT_S, what="the requests are reported")
+    assert counts()[0] == served_before
+    assert "filed is being deleted" in server.cli("deployment", "rm", "filed", "--yes").stderr
+    until(lambda: "filed" not in server.cli("deployment", "ls").stdout, limit_s=LIMIT_S, what="it is gone")
+
+
 def test_a_real_engine_is_served_from_a_file(
     served: tuple[Embedded, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -179,3 +253,40 @@ def test_a_real_engine_is_served_from_a_file(
     assert [one.status_code for one in answers] == [200, 200], answers[0].text
     assert answers[1].json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
     assert server.cli("deployment", "rm", "tiny", "--yes").returncode == 0
+
+
+def test_without_its_manager_a_port_that_another_program_took_gets_no_byte(
+    served: tuple[Embedded, dict[str, Any]], worker_id: str
+) -> None:
+    server, told = served
+    assert asked(told).status_code == 200
+    port = view(server)["replicas"][0]["port"]
+    server.kill()
+    os.kill(process_at(port), signal.SIGKILL)
+    with contextlib.ExitStack() as stack:
+        other = until(lambda: taken(port), limit_s=LIMIT_S, what="the port is free")
+        stack.enter_context(other)
+        assert {asked(told).status_code for _ in range(30)} == {200}
+        received = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection, _ = other.accept()
+                stack.enter_context(connection)
+                connection.settimeout(LIMIT_S)
+                received.append(connection.recv(1024))
+    assert received, "it was connected to, at least by a probe"
+    assert set(received) == {b""}
+    server.start(*kernel_ports(worker_id))
+    told["url"] = f"{server.about['gateway']}/v1"
+    serves(server, view(server)["replicas_desired"])
+    assert asked(told).status_code == 200
+
+
+def taken(port: int) -> socket.socket | None:
+    """A listener at the port, once it is free."""
+    try:
+        found = socket.create_server(("127.0.0.1", port))
+    except OSError:
+        return None
+    found.setblocking(False)
+    return found

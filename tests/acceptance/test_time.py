@@ -1,12 +1,15 @@
-"""Time on a running server: short sessions go ahead of a large one only if they do not delay it."""
+"""Time on a running server: short sessions before a large one, bookings, maintenance and deadlines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.api.mapping.times import time_text
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 
@@ -62,3 +65,85 @@ def test_a_session_that_ends_in_time_starts_before_a_large_one_and_one_that_woul
     fleet.end("short", forced=True)
     fleet.end("running", forced=True)
     fleet.reaches("large", "running")
+
+
+def in_seconds(seconds: float) -> str:
+    """The time so many seconds from now."""
+    return time_text(SystemClock().now_ms() + round(seconds * 1000))
+
+
+def milliseconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp() * 1000
+
+
+def agents_of(fleet: Embedded) -> list[str]:
+    return sorted(str(one["id"]) for one in fleet.api("GET", "/agents").json()["items"])
+
+
+def books(fleet: Embedded, *words: str) -> tuple[int, str]:
+    """The outcome of a command that books agents."""
+    done = fleet.cli(*words)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_booking_that_can_be_met_is_accepted_and_its_session_starts_on_time(fleet: Embedded) -> None:
+    first, second = agents_of(fleet)[:2]
+    runs(fleet, "busy", agents=AGENTS, time_limit="10m")
+    fleet.reaches("busy", "running")
+    create = ("booking", "create", "demo", "--for", "2h", "--agent", first, "--queue", "default")
+    status, told = books(fleet, *create, "--from", in_seconds(60))
+    assert status != 0
+    assert "session busy on agent" in told
+    assert "the earliest time is 2" in told
+    fleet.end("busy", forced=True)
+    fleet.settles("busy")
+    later = ("booking", "create", "later", "--for", "2h", "--agent", second, "--queue", "default")
+    assert books(fleet, *later, "--from", in_seconds(3_600))[0] == 0
+    runs(fleet, "early", booking="later")
+    explains(fleet, "early", "its booking later begins in")
+    assert books(fleet, "booking", "rm", "later", "--yes")[0] == 0
+    fleet.end("early", forced=True)
+    starts_at = in_seconds(12)
+    assert books(fleet, *create, "--from", starts_at)[0] == 0
+    assert "demo" in fleet.cli("booking", "ls").stdout
+    assert first in fleet.cli("booking", "show", "demo").stdout
+    # Others use its agents only if they end in time; the rest of the cluster is theirs.
+    runs(fleet, "others", agents=AGENTS - 1)
+    assert first not in {one["agent"] for one in fleet.reaches("others", "running")["kernels"]}
+    runs(fleet, "outside")
+    explains(fleet, "outside", "booked by demo")
+    runs(fleet, "inside", booking="demo")
+    started = fleet.reaches("inside", "running")
+    assert [one["agent"] for one in started["kernels"]] == [first]
+    assert milliseconds(started["scheduled_at"]) >= milliseconds(starts_at)
+    assert "demo" in fleet.cli("session", "show", "inside").stdout
+    assert fleet.session("outside")["status"] == "pending"
+    refused = fleet.cli("run", "--detach", "--booking", "nothing", "--", "true")
+    assert "there is no booking" in refused.stderr
+    assert books(fleet, "booking", "rm", "demo", "--yes")[0] == 0
+
+
+def test_agents_in_maintenance_are_free_of_sessions_until_it_is_removed(fleet: Embedded) -> None:
+    agent = agents_of(fleet)[0]
+    assert books(fleet, "agent", "maintenance", agent, "--from", in_seconds(0), "--for", "1h")[0] == 0
+    runs(fleet, "large", agents=AGENTS)
+    explains(fleet, "large", f"booked by maintenance-{agent}")
+    assert books(fleet, "booking", "rm", f"maintenance-{agent}", "--yes")[0] == 0
+    fleet.reaches("large", "running")
+
+
+def test_the_session_with_the_nearest_latest_start_goes_first_and_a_deadline_that_is_lost_is_told(
+    fleet: Embedded,
+) -> None:
+    assert fleet.cli("scaling-group", "set", "default", "--scheduler", "deadline").returncode == 0
+    runs(fleet, "full", agents=AGENTS)
+    fleet.reaches("full", "running")
+    runs(fleet, "later", agents=AGENTS)
+    runs(fleet, "soon", agents=AGENTS, time_limit="10m", deadline=in_seconds(1_800))
+    runs(fleet, "lost", agents=AGENTS, time_limit="10m", deadline=in_seconds(300))
+    explains(fleet, "lost", "its deadline cannot be met")
+    assert "deadline" in fleet.cli("session", "show", "soon").stdout
+    fleet.end("full", forced=True)
+    fleet.reaches("soon", "running")
+    assert fleet.session("later")["status"] == "pending"
+    assert fleet.cli("scaling-group", "set", "default", "--scheduler", "fifo").returncode == 0

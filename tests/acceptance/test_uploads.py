@@ -43,7 +43,9 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     (folder / "lib").mkdir(parents=True)
     (folder / "train.py").write_text("import lib.model, os; print(lib.model.NAME, sorted(os.listdir('.')))")
-    (folder / "lib" / "model.py").write_text("NAME = 'resnet'")
+    # Tests share a server, which keeps what it has: each test has content of its own.
+    (folder / "lib" / "model.py").write_text(f"NAME = 'resnet'  # {tmp_path.name}")
+    (folder / "train.py").write_text((folder / "train.py").read_text() + f"  # {tmp_path.name}")
     (folder / "run.sh").write_text("#!/bin/sh\necho started\n")
     (folder / "run.sh").chmod(0o755)
     (folder / "secret.env").write_text("KEY=1")

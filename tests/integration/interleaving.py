@@ -23,7 +23,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 CLOCK = SystemClock()
 LIMIT_S = 30.0
 # How long a statement may take before the server is asked whether it waits for a lock. It only saves questions.
-GLANCE_S = 0.004
+GLANCE_S = 0.015
 
 Act = Callable[[StoredCluster], Awaitable[object]]
 

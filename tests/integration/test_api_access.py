@@ -59,6 +59,15 @@ def deployment(tenant: str) -> dict[str, Any]:
     return {"name": f"{tenant}-run", "revision": {"engine": "toy", "resources": {"cpu": 1}}}
 
 
+BOOKING = {
+    "name": "b",
+    "kind": "maintenance",
+    "agents": ["booked"],
+    "starts_at": "2130-01-01T00:00:00Z",
+    "ends_at": "2130-01-02T00:00:00Z",
+}
+
+
 async def operations(api: ApiHarness) -> list[Operation]:
     document = (await api.get("/openapi.json")).json()
     return [
@@ -76,6 +85,7 @@ def path_of(api: ApiHarness, operation: Operation, tenant: str) -> str:
         "domains": tenant,
         "agents": "a1",
         "queues": "default",
+        "bookings": "b",
         "scaling-groups": "default",
         "images": "repo/x",
         "policies": "p",
@@ -111,6 +121,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "agents": {"action": "drain"},
         "join-tokens": {},
         "queues": {"name": "default", "weight": 9},
+        "bookings": BOOKING,
         "scaling-groups": {"name": "default"},
         "images": {"name": "repo/x"},
         "policies": {"name": "p"},
@@ -187,7 +198,9 @@ async def test_what_belongs_to_the_system_is_read_by_all_and_changed_by_administ
     api: ApiHarness, user: str
 ) -> None:
     await api.call("PUT", "/images/repo/x", json={"name": "repo/x"})
-    shared = {"agents", "queues", "scaling-groups", "images"}
+    await api.cluster.agent("booked")
+    assert (await api.call("PUT", "/bookings/b", json=BOOKING)).status_code in {200, 201}
+    shared = {"agents", "queues", "bookings", "scaling-groups", "images"}
     for operation in await operations(api):
         if operation.kind in shared:
             answer = await call(api, operation, "north", user)

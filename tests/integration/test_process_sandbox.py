@@ -18,8 +18,8 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation import confinement
+from sokovan.adapters.process.isolation.bubblewrap import bundled_bubblewrap
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
-from sokovan.adapters.process.isolation.sandbox import bundled_bubblewrap
 from sokovan.adapters.process.isolation.system_call_filter import DENIED
 from sokovan.adapters.process.launch.launch_plan import plan_of
 from sokovan.adapters.process.layout import KernelLayout, open_lock

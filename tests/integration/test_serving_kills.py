@@ -81,3 +81,25 @@ async def test_creation_and_deletion_complete_although_the_manager_is_killed(com
         assert (await cluster.deployment()).status == "terminated"
         [agent] = cluster.agents.all.values()
         assert agent.running() == []
+
+
+@pytest.mark.slow
+async def test_a_rollout_completes_although_each_of_its_managers_is_killed_after_a_few_commits() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        await update(cluster, environment={"V": "2"})
+        await cluster.deployments.close()
+        await cluster.routes.close()
+        killed = 0
+        while (await newest(cluster)).status is not RolloutStatus.COMPLETED:
+            # A new manager searches for what others left, which is a commit of each of its coordinators.
+            cluster.deployments, cluster.routes = cluster.new_serving(KillingStore(cluster.store, 2 + killed % 3))
+            killed += await survive(cluster, 1)
+            assert killed < 100, await cluster.statuses()
+        assert killed >= 3
+        cluster.deployments, cluster.routes = cluster.new_serving()
+        await cluster.serve_for(15, step_s=5)
+        assert await serving(cluster) == {2: 1}
+        [agent] = cluster.agents.all.values()
+        assert len(agent.running()) == 1

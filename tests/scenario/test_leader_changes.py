@@ -1,16 +1,19 @@
 """Managers die and others take over, at every moment; no work is lost or done twice."""
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
-from sokovan.domain.ids import SessionId
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.records import SessionResult
-from sokovan.domain.session import EndPolicy
+from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from sokovan.testing.stored_cluster import BY_USER
+from sokovan.testing.stored_cluster import BY_USER, DEFAULT_GROUP
 from tests.scenario.killable_manager import KillableAllocator, KillableGateway, KillableStore, Killed, KillPoint
 
 pytestmark = pytest.mark.slow
@@ -69,6 +72,54 @@ async def lives_through(cluster: OrchestratedCluster, kill_point: KillPoint) -> 
     assert stopped.status.value in {"terminated", "cancelled"}
     assert await cluster.used("a1") == {}
     assert agent.running() == []
+
+
+async def an_eviction(cluster: OrchestratedCluster, kill_point: KillPoint) -> int:
+    """A session makes room for another one; the number of acts before that."""
+    evicting = ScalingGroup(name=DEFAULT_GROUP, scheduler_opts={"actions": ["enqueue", "allocate", "preempt"]})
+    await cluster.stored.put(evicting, Queue(QueueName("default"), min_runtime_s=0))
+    await cluster.agent("a1", slots={"cpu": 4000})
+    cluster.coordinator = cluster.new_coordinator(**killable(cluster, kill_point))
+    work: dict[str, Any] = {"slots": {"cpu": 2000}, "kernels": 2, "session_type": SessionType.BATCH}
+    await cluster.submit("low", **work)
+    await cluster.settle()
+    begun = kill_point.acts
+    await cluster.submit("high", priority=5, **work)
+    with suppress(Killed):
+        await cluster.settle()
+    return begun
+
+
+async def test_a_manager_may_die_at_any_moment_of_an_eviction_and_another_completes_it(
+    cluster: OrchestratedCluster,
+) -> None:
+    kill_point = KillPoint()
+    begun = await an_eviction(cluster, kill_point)
+    assert kill_point.acts > begun + 5
+    for at in range(begun + 1, kill_point.acts + 1):
+        for after in (False, True):
+            async with OrchestratedCluster.open() as other:
+                await completes_eviction(other, KillPoint(at=at, after=after))
+
+
+async def completes_eviction(cluster: OrchestratedCluster, kill_point: KillPoint) -> None:
+    """The eviction, with a manager that dies in the middle of it."""
+    await an_eviction(cluster, kill_point)
+    assert kill_point.dead
+    await cluster.fail_over()
+    await cluster.pass_time(3)
+    low = await cluster.session("low")
+    assert (await cluster.status("high"), low.status, [one.number for one in low.evictions]) == (
+        "running",
+        "pending",
+        [1],
+    )
+    agent = next(iter(cluster.agents.all.values()))
+    assert sorted(agent.running()) == ["high.0", "high.1"]
+    for kernel in ("high.0", "high.1"):
+        await agent.ends(kernel, 0)
+    await cluster.pass_time(60, step_s=10)
+    assert (await cluster.status("low"), sorted(agent.running())) == ("running", ["low.0", "low.1"])
 
 
 async def test_one_of_two_coordinators_works_and_the_other_waits_for_its_turn(cluster: OrchestratedCluster) -> None:

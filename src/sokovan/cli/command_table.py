@@ -10,6 +10,7 @@ _COMMANDS = "sokovan.cli.commands"
 _SESSIONS = f"{_COMMANDS}.sessions"
 _SERVING = f"{_COMMANDS}.serving"
 _CATALOG = f"{_COMMANDS}.catalog.catalog_commands"
+_BOOKINGS = f"{_COMMANDS}.catalog.bookings"
 _LOCAL = "sokovan.cli.local"
 
 # Nouns have commands of their own: sokovan session ls.
@@ -22,6 +23,7 @@ NOUNS = {
     "topology": "Manage the topology (HyperNodes over agents).",
     "scaling-group": "Manage scaling groups (pools of agents).",
     "queue": "Manage queues.",
+    "booking": "Book agents for a time, and list and remove bookings.",
     "quota": "Manage quotas (resource limits).",
     "image": "Manage images.",
     "domain": "Manage domains (top-level tenants).",
@@ -103,11 +105,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Declare an agent permanently lost."),
     "agent label": (f"{_COMMANDS}.agents:label", "Set and remove labels of an agent."),
     "agent taint": (f"{_COMMANDS}.agents:taint", "Set and remove taints of an agent."),
+    "agent maintenance": (f"{_BOOKINGS}:maintenance", "Keep agents free of sessions for a time."),
     "agent run": (f"{_LOCAL}.agent:run", "Run an agent on this machine."),
     "agent token": (f"{_COMMANDS}.agents:token", "Create a token that lets one machine join."),
     "agent join": (f"{_LOCAL}.agent:join", "Join this machine to a manager, and run its agent."),
     "agent remove": (f"{_COMMANDS}.agents:remove", "Revoke the certificate of an agent."),
     **{words: place for noun in CATALOG_NOUNS for words, place in _catalog_commands(noun).items()},
+    "booking create": (f"{_BOOKINGS}:create", "Book agents for a time."),
+    "booking ls": (f"{_BOOKINGS}:ls", "List bookings and maintenance windows."),
+    "booking show": (f"{_BOOKINGS}:show", "Show a booking."),
+    "booking rm": (f"{_BOOKINGS}:rm", "Remove a booking; its agents are free for all."),
     "topology apply": (f"{_COMMANDS}.topology:apply", "Replace the topology by that of a file."),
     "topology ls": (f"{_COMMANDS}.topology:ls", "List HyperNodes with their free resources."),
     "topology show": (f"{_COMMANDS}.topology:show", "Show the topology as a tree with free and total resources."),
@@ -147,7 +154,8 @@ SECTIONS = {
     ),
     "Serving": ("serve", "apply", "chat", "deployment", "route", "token"),
     "Cluster": (
-        "agent", "topology", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key", "usage",
+        "agent", "topology", "scaling-group", "queue", "booking", "quota", "image", "domain", "group", "user",
+        "key", "usage",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
     "Operations": ("proxy", "simulate", "audit", "db"),

@@ -10,6 +10,7 @@ SokovanError                 base of every error raised on purpose
 ├── ObjectNotFound           an object that does not exist, or that the caller may not see
 ├── StaleVersion             the object was changed concurrently
 ├── Conflict                 the state of the object does not allow the request
+│   ├── BookingConflict      agents that are in use, or booked, when a booking begins
 │   └── IdempotencyConflict  the same key was used for another request
 ├── FencedOut                a coordinator wrote after it had lost its lease
 ├── StoreUnavailable         the database does not answer; nothing was committed
@@ -170,6 +171,13 @@ class Conflict(SokovanError):
 
     code = "conflict"
     hint = "check the object named above, and change or remove what blocks the request"
+
+
+class BookingConflict(Conflict):
+    """A booking cannot be met at its time."""
+
+    code = "booking-conflict"
+    hint = "choose another time, or other agents"
 
 
 class IdempotencyConflict(Conflict):

@@ -241,8 +241,9 @@ class SessionOptions:
     `preemptible` says whether others may evict it, `preemption` whether it may evict others.
     `gates` are the closed scheduling gates: the session waits until all are open. A release
     removes them; nothing adds one later. Without `on_preempt`, an evicted session waits
-    again if it is a batch session, and ends otherwise. `replica` is its place in a deployment; inference
-    sessions have one, and no user can set it.
+    again if it is a batch session, and ends otherwise. It runs on the agents of `booking`, if it
+    names one. It should have ended at `deadline_ms`, which orders sessions and ends none.
+    `replica` is its place in a deployment; inference sessions have one, and no user can set it.
     """
 
     name: str = ""
@@ -270,6 +271,8 @@ class SessionOptions:
     partitions: tuple[Partition, ...] = ()
     preemption: Preemption = Preemption.ALWAYS
     on_preempt: PreemptedPolicy | None = None
+    booking: str = ""
+    deadline_ms: int | None = None
     replica: ReplicaPlace | None = None
 
     @property
@@ -445,6 +448,10 @@ class SessionSpec(SessionOptions):
             require_int(self.starts_at_ms, what=what, field="starts_at_ms", least=0)
             if self.session_type is not SessionType.BATCH:
                 raise self._wrong("starts_at_ms", self.starts_at_ms, "only a batch session may start later")
+        if self.booking != "":
+            checked_name(self.booking, what="booking")
+        if self.deadline_ms is not None:
+            require_int(self.deadline_ms, what=what, field="deadline_ms", least=0)
         if self.time_limit_s is not None:
             require_int(self.time_limit_s, what=what, field="time_limit_s", least=1)
         if self.idle_timeout_s is not None:

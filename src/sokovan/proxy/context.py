@@ -53,7 +53,8 @@ class ProxyContext:
 
     `wall_ms` is the time of day; all time-outs use the monotonic clock of the loop. `exchanges`
     are the requests under way, `clients` the open connections, `unleased` the requests that
-    wait for a lease of their key's budget. `ask_key` asks the manager about a key.
+    wait for a lease of their key's budget. `ask_key` asks the manager about a key. `listeners`
+    gives the sockets that listen at a port of this machine; None: not known.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -76,6 +77,7 @@ class ProxyContext:
     metrics: Callable[[], bytes] = lambda: b""
     verdicts: KeyVerdicts = field(default_factory=KeyVerdicts)
     ask_key: Callable[[bytes, Callable[[], None]], None] = lambda _secret, known: known()
+    listeners: Callable[[int], frozenset[int] | None] = lambda _port: None
     keys_cached: dict[bytes, KeyEntry] = field(default_factory=dict)
 
     def now_ms(self) -> int:

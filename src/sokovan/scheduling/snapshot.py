@@ -27,6 +27,21 @@ from sokovan.domain.session import (
 )
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
+__all__ = [
+    "NEVER_MS",
+    "Booking",
+    "FairSharePolicy",
+    "KernelWorkload",
+    "OwnerUsage",
+    "Reservation",
+    "SessionWorkload",
+    "SystemSnapshot",
+    "UsageRecord",
+    "latest_start",
+    "milliseconds",
+    "workload_of",
+]
+
 # A time after every other, of sessions without a limit.
 NEVER_MS = 1 << 62
 
@@ -294,6 +309,8 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         gates=spec.gates,
         time_limit_ms=milliseconds(spec.time_limit_s),
         grace_ms=spec.stop_grace_s * 1000,
+        booking=spec.booking,
+        deadline_ms=spec.deadline_ms,
     )
 
 

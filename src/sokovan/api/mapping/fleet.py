@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.api.mapping.times import read_time, time_text, time_text_or_none
 from sokovan.domain.cluster.agent import port_range, port_range_text
 from sokovan.domain.cluster.agent_health import AgentFailure
+from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup, read_session_types
@@ -21,7 +22,7 @@ from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
 from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.fleet import AgentFailureView, AgentView, ImageBody, QueueBody, ScalingGroupBody
+from sokovan.wire.api.fleet import AgentFailureView, AgentView, BookingBody, ImageBody, QueueBody, ScalingGroupBody
 
 
 def agent_view(
@@ -163,6 +164,38 @@ def queue_of(body: QueueBody, _before: Queue | None) -> Queue:
         capability=read_limits(body.capability or {}),
         deserved=read_limits(body.deserved or {}),
         guarantee=read_slots(body.guarantee or {}),
+    )
+
+
+def booking_view(booking: Booking) -> BookingBody:
+    """The view of a booking."""
+    return BookingBody(
+        name=booking.name,
+        starts_at=time_text(booking.from_ms),
+        ends_at=time_text(booking.to_ms),
+        kind="maintenance" if booking.kind is BookingKind.MAINTENANCE else "booking",
+        agents=list(booking.agents),
+        hypernode=booking.hypernode,
+        users=list(booking.users),
+        groups=list(booking.groups),
+        queues=list(booking.queues),
+        release_unused_s=booking.release_unused_s,
+    )
+
+
+def booking_of(body: BookingBody, _before: Booking | None) -> Booking:
+    """The booking of a body. Raises InvalidSpec."""
+    return Booking(
+        name=body.name,
+        from_ms=read_time(body.starts_at, field="starts_at", what="booking"),
+        to_ms=read_time(body.ends_at, field="ends_at", what="booking"),
+        kind=BookingKind(body.kind),
+        agents=tuple(dict.fromkeys(body.agents)),
+        hypernode=body.hypernode,
+        users=tuple(dict.fromkeys(body.users)),
+        groups=tuple(dict.fromkeys(body.groups)),
+        queues=tuple(dict.fromkeys(body.queues)),
+        release_unused_s=body.release_unused_s,
     )
 
 

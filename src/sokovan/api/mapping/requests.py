@@ -38,7 +38,7 @@ CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
      "topology", "depends_on", "starts_at", "time_limit", "idle_timeout", "stop_grace", "ends_with",
      "on_agent_lost", "retry", "where", "tolerations", "affinity", "anti_affinity", "array", "gates", "partitions",
-     "preemption", "on_preempt", "nominated"}
+     "preemption", "on_preempt", "nominated", "booking", "deadline"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -77,6 +77,8 @@ def session_request(body: SessionBody) -> SessionRequest:
         preemption=Preemption(body.preemption),
         on_preempt=None if body.on_preempt is None else PreemptedPolicy(body.on_preempt),
         nominated=_named(body.nominated, "nominated"),
+        booking=_named(body.booking, "booking"),
+        deadline_ms=read_time(body.deadline, field="deadline") if body.deadline is not None else None,
     )
 
 

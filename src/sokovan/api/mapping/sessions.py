@@ -147,7 +147,8 @@ def session_view(
 
 def _texts(spec: SpecSummary) -> dict[str, Any]:
     texts = {name: [str(one) for one in getattr(spec, name)] for name in _TEXTS}
-    return {**texts, "preemption": spec.preemption.value}
+    deadline = time_text_or_none(spec.deadline_ms)
+    return {**texts, "preemption": spec.preemption.value, "deadline": deadline}
 
 
 def _evictions(record: SessionRecord | SessionSummary, spec: SpecSummary) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def time_text_or_none(ms: int | None) -> str | None:
     return None if ms is None else time_text(ms)
 
 
-def read_time(text: str, *, field: str) -> int:
+def read_time(text: str, *, field: str, what: str = "session") -> int:
     """RFC 3339, with its offset, as milliseconds. Raises InvalidSpec.
 
     >>> read_time("2023-11-14T23:13:20.123+01:00", field="starts_at")
@@ -39,13 +39,13 @@ def read_time(text: str, *, field: str) -> int:
     """
     problem = "is not a time such as 2030-01-31T18:00:00Z (RFC 3339, with an offset)"
     if not _TIME.fullmatch(text):
-        raise InvalidSpec(what="session", field=field, value=text, problem=problem)
+        raise InvalidSpec(what=what, field=field, value=text, problem=problem)
     try:
         moment = datetime.fromisoformat(text.upper()).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise InvalidSpec(what="session", field=field, value=text, problem=problem) from None
+        raise InvalidSpec(what=what, field=field, value=text, problem=problem) from None
     if moment < _EPOCH:
-        raise InvalidSpec(what="session", field=field, value=text, problem="is before 1970")
+        raise InvalidSpec(what=what, field=field, value=text, problem="is before 1970")
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 

@@ -9,6 +9,7 @@ from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation
 from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
+from sokovan.api.routes.cluster.bookings import booking_operations
 from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.joining import JoiningRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
@@ -53,6 +54,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
         *fleet_operations(context),
+        *booking_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
         *UsageRoutes(context).operations(),

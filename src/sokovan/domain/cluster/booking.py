@@ -6,6 +6,7 @@ run in. Before it begins, others may use its agents if they end by then.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
@@ -16,6 +17,8 @@ from sokovan.domain.owners.tenancy import Owner
 
 RELEASE_UNUSED_DEFAULT_S = 600
 AGENTS_MAX = 10_000
+# Stored bookings; those that have ended are removed first.
+BOOKINGS_MAX = 1_000
 
 
 class BookingKind(StrEnum):
@@ -73,3 +76,41 @@ class Booking:
         if self.kind is BookingKind.MAINTENANCE:
             return self.to_ms
         return min(self.to_ms, self.from_ms + self.release_unused_s * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUse:
+    """A session on an agent, and by when it has ended; None if that is not known."""
+
+    agent: str
+    session: str
+    ends_ms: int | None = None
+
+
+def earliest_start(
+    booking: Booking,
+    agents: Collection[str],
+    uses: Iterable[AgentUse],
+    others: Iterable[tuple[Booking, Collection[str]]],
+) -> tuple[int | None, str]:
+    """The earliest beginning of a booking with its length, and what is in the way.
+
+    `agents` are its agents, `others` the other bookings with theirs. None if a session may run
+    there for ever.
+    """
+    wanted, length_ms = set(agents), booking.to_ms - booking.from_ms
+    starts_ms, reason = booking.from_ms, ""
+    for use in uses:
+        if use.agent not in wanted:
+            continue
+        if use.ends_ms is None:
+            return None, f"session {use.session} on agent {use.agent} has no time limit"
+        if use.ends_ms > starts_ms:
+            starts_ms, reason = use.ends_ms, f"session {use.session} on agent {use.agent} may run for longer"
+    # In the order of their beginning, one pass is enough: one that was passed before ends before.
+    for other, theirs in sorted(others, key=lambda one: one[0].from_ms):
+        overlaps = other.from_ms < starts_ms + length_ms and other.to_ms > starts_ms
+        if overlaps and other.name != booking.name and not wanted.isdisjoint(theirs):
+            shared = min(wanted.intersection(theirs))
+            starts_ms, reason = other.to_ms, f"agent {shared} is booked by {other.name}"
+    return starts_ms, reason

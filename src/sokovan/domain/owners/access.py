@@ -26,6 +26,7 @@ class ObjectKind(StrEnum):
     SCALING_GROUP = auto()
     IMAGE = auto()
     TOPOLOGY = auto()
+    BOOKING = auto()
     POLICY = auto()
     SYSTEM = auto()
 
@@ -90,6 +91,7 @@ RULES: dict[ObjectKind, tuple[Requirement, Requirement]] = {
     ObjectKind.SCALING_GROUP: (Requirement.ANYONE,     Requirement.ADMIN),
     ObjectKind.IMAGE:         (Requirement.ANYONE,     Requirement.ADMIN),
     ObjectKind.TOPOLOGY:      (Requirement.ANYONE,     Requirement.ADMIN),
+    ObjectKind.BOOKING:       (Requirement.ANYONE,     Requirement.ADMIN),
     ObjectKind.POLICY:        (Requirement.OWN,         Requirement.ADMIN),
     ObjectKind.SYSTEM:        (Requirement.ADMIN,       Requirement.ADMIN),
 }  # fmt: skip

@@ -23,6 +23,8 @@ FAILURES_MAX = 3
 # of failures, in points, and by the 95th percentile of the time to the first byte, in percent.
 COMPARED_MIN = 50
 ERROR_POINTS_MAX, FIRST_BYTE_PERCENT_MAX = 2, 150
+# Times are known by the bounds of a histogram only: a difference of a few milliseconds says nothing.
+FIRST_BYTE_MS_MIN = 100
 WHOLE = 100
 
 
@@ -139,7 +141,8 @@ def worse(old: SideTraffic, new: SideTraffic) -> str:
         return f"more requests fail than before: {rates} of {new.requests} and {old.requests}"
     if min(old.timed, new.timed) < COMPARED_MIN:
         return ""
-    if WHOLE * new.first_byte_p95_ms > FIRST_BYTE_PERCENT_MAX * old.first_byte_p95_ms:
+    later = WHOLE * new.first_byte_p95_ms > FIRST_BYTE_PERCENT_MAX * old.first_byte_p95_ms
+    if later and new.first_byte_p95_ms - old.first_byte_p95_ms >= FIRST_BYTE_MS_MIN:
         times = f"{new.first_byte_p95_ms} ms and {old.first_byte_p95_ms} ms"
         return f"the first byte comes later than before: {times} for 95 of 100 requests"
     return ""

@@ -22,6 +22,7 @@ from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
+from sokovan.proxy.connections.port_listeners import PortListeners
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.control_link import WAIT_S, ControlLink
 from sokovan.proxy.control.key_lookups import KeyLookups
@@ -128,8 +129,8 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stopped.set)
-    clock = SystemClock()
-    folder = await _folder(options, clock)
+    clock, log = SystemClock(), _lossy(log)
+    folder, listeners = await _folder(options, clock), PortListeners()
     context = ProxyContext(
         loop=loop,
         wall_ms=clock.now_ms,
@@ -138,6 +139,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         log=log,
         accounts=KeyAccounts(workers=options.workers),
         verdicts=KeyVerdicts(has_manager=bool(options.manager)),
+        listeners=listeners.at,
     )
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
@@ -163,6 +165,17 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     if folder.exists:
         folder.save_usage()
     folder.close()
+    listeners.close()
+
+
+def _lossy(log: Callable[[str], None]) -> Callable[[str], None]:
+    """A log that loses lines without a reader: the server that read them may have been killed."""
+
+    def tried(line: str) -> None:
+        with contextlib.suppress(OSError):
+            log(line)
+
+    return tried
 
 
 async def _watch_folder(folder: ProxyFolder, clock: Clock, stopped: asyncio.Event) -> None:

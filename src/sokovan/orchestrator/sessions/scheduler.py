@@ -194,9 +194,11 @@ class Scheduler:
 
 
 def _times(snapshot: SystemSnapshot, verdicts: Iterable[Verdict]) -> Iterator[int]:
-    """The times at which sessions may start, or may use a failed agent or a port, again."""
+    """The times at which sessions may start, or use a booking, a failed agent or a port again."""
     if any(verdict.code is Code.PORTS_TAKEN for verdict in verdicts):
         yield from (until for agent in snapshot.agents for _, until in agent.leased_ports if until != FOREVER_MS)
+    for booking in snapshot.bookings:
+        yield from (booking.from_ms, booking.released_at(), booking.to_ms)
     for session in snapshot.sessions:
         if session.starts_at_ms is not None:
             yield session.starts_at_ms

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from sokovan.domain.cluster.agent_grant import AgentGrant, JoinToken
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -13,8 +14,21 @@ from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 
+__all__ = ["Booking", "CatalogItem", "CatalogRepository", "Item"]
+
 CatalogItem = (
-    Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | Topology | Image | JoinToken | AgentGrant
+    Domain
+    | Group
+    | User
+    | Keypair
+    | ResourcePolicy
+    | ScalingGroup
+    | Queue
+    | Topology
+    | Image
+    | Booking
+    | JoinToken
+    | AgentGrant
 )
 Item = TypeVar(
     "Item",
@@ -27,6 +41,7 @@ Item = TypeVar(
     Queue,
     Topology,
     Image,
+    Booking,
     JoinToken,
     AgentGrant,
 )

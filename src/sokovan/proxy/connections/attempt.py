@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from sokovan.proxy.connections.upstream_connection import UpstreamConnection
-from sokovan.proxy.connections.upstream_pools import UpstreamPools
+from sokovan.proxy.connections.upstream_pools import FOREIGN, UpstreamPools
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.http.head_writer import upgrade_head
 from sokovan.proxy.http.heads import ResponseHead
@@ -26,7 +26,7 @@ from sokovan.proxy.routing.route_state import RouteState
 UNREAD_MS = 120_000
 # At an endpoint that fails its checks, or has stalled, a request waits this long for a first byte.
 UNHEALTHY_MS = 5_000
-_BROKEN = frozenset({"refused", "reset", "malformed-response"})
+_BROKEN = frozenset({"refused", "reset", "malformed-response", FOREIGN})
 
 
 class ClientSide(Protocol):

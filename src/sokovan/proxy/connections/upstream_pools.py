@@ -12,13 +12,19 @@ CONNECT_TIMEOUT_S = 1.0
 # Shorter than the keep-alive of common servers (5 s), so that they rarely close first.
 IDLE_MS_MAX = 4_000
 IDLE_PER_ENDPOINT_MAX = 256
+# Another program listens at the port of an endpoint.
+FOREIGN = "foreign-listener"
 
 
 class UpstreamPools:
     """Connections by endpoint; the most recently used is taken first."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listeners: Callable[[int], frozenset[int] | None] = lambda _port: None,
+    ) -> None:
+        self._loop, self._listeners = loop, listeners
         self._idle: dict[str, list[UpstreamConnection]] = {}
         self._connecting: set[asyncio.Task[None]] = set()
 
@@ -63,7 +69,12 @@ class UpstreamPools:
         except OSError:
             done(None, "refused")
         else:
-            done(connection, "")
+            # Asked after the connection was made: a listener that is still there is the one that took it.
+            if endpoint.owns(self._listeners(endpoint.entry.port)):
+                done(connection, "")
+            else:
+                connection.abandon()
+                done(None, FOREIGN)
 
     def close_idle(self, now_ms: int, known: Callable[[str], bool]) -> None:
         """Close connections that were idle for too long, or whose endpoint is gone."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from sokovan.proxy.connections.exchange import serve_waiting
 from sokovan.proxy.context import ProxyContext
-from sokovan.proxy.control.smoke_requests import smoke
+from sokovan.proxy.control.smoke_requests import FOREIGN_LISTENER, smoke
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.route_state import RouteState
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -51,7 +52,7 @@ class Probes:
         entry = endpoint.entry
         try:
             async with asyncio.timeout(entry.probe.timeout_ms / 1000):
-                error = await probe(entry)
+                error = await probe(entry, self._owned(endpoint))
         except TimeoutError:
             # An engine at full load may not answer a probe; as long as it sends tokens it is well.
             if self._context.now_ms() - endpoint.last_byte_ms < entry.probe.timeout_ms and endpoint.outstanding:
@@ -61,7 +62,7 @@ class Probes:
         except OSError as refused:
             error = f"the probe failed: {refused.strerror or refused}"
         if not error and endpoint.smoke_due:
-            error = await smoke(entry)
+            error = await smoke(entry, owned=self._owned(endpoint))
             endpoint.smoke_answered(error)
         now_ms = self._context.now_ms()
         endpoint.probed(now_ms, ok=not error, error=error)
@@ -69,16 +70,24 @@ class Probes:
         if not error:
             serve_waiting(route)
 
+    def _owned(self, endpoint: EndpointState) -> Callable[[], bool]:
+        return lambda: endpoint.owns(self._context.listeners(endpoint.entry.port))
+
     def close(self) -> None:
         """Cancel the probes under way."""
         for task in self._tasks:
             task.cancel()
 
 
-async def probe(entry: EndpointEntry) -> str:
-    """Probe an endpoint once; returns the problem, empty if none. Raises OSError."""
+async def probe(entry: EndpointEntry, owned: Callable[[], bool] = lambda: True) -> str:
+    """Probe an endpoint once; returns the problem, empty if none. Raises OSError.
+
+    Nothing is sent unless the port is `owned` by its kernel.
+    """
     reader, writer = await asyncio.open_connection(entry.host, entry.port, limit=_RESPONSE_MAX)
     try:
+        if not owned():
+            return FOREIGN_LISTENER
         if not entry.probe.path:
             return ""
         secret = f"authorization: Bearer {entry.secret}\r\n" if entry.secret else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,25 +16,32 @@ from sokovan.wire.serving.route_table import EndpointEntry
 # The first request may have to compile kernels or load a part of the model.
 LIMIT_S = 60.0
 RESPONSE_MAX = 64 << 10
+FOREIGN_LISTENER = "another program listens at its port"
 # Statuses that say no more than that the engine has no such path, or not for this model.
 _NOT_OFFERED = frozenset({400, 404, 405, 415, 422, 501})
 
 
-async def smoke(entry: EndpointEntry, limit_s: float = LIMIT_S) -> str:
-    """Ask an endpoint for one token; returns the problem, empty if there is none."""
+async def smoke(entry: EndpointEntry, limit_s: float = LIMIT_S, *, owned: Callable[[], bool] = lambda: True) -> str:
+    """Ask an endpoint for one token; returns the problem, empty if there is none.
+
+    Nothing is sent unless the port is `owned` by its kernel.
+    """
     try:
         async with asyncio.timeout(limit_s):
-            return problem_of(await _asked(entry))
+            answer = await _asked(entry, owned)
+            return FOREIGN_LISTENER if answer is None else problem_of(answer)
     except TimeoutError:
         return f"a request for one token was not answered within {limit_s:g} s"
     except OSError as error:
         return f"a request for one token failed: {error.strerror or error}"
 
 
-async def _asked(entry: EndpointEntry) -> bytes:
-    """The answer, as far as it is not longer than RESPONSE_MAX. Raises OSError."""
+async def _asked(entry: EndpointEntry, owned: Callable[[], bool]) -> bytes | None:
+    """The answer, as far as it is not longer than RESPONSE_MAX; None: nothing was sent. Raises OSError."""
     reader, writer = await asyncio.open_connection(entry.host, entry.port, limit=RESPONSE_MAX)
     try:
+        if not owned():
+            return None
         writer.write(request_of(entry))
         answer = b""
         while len(answer) < RESPONSE_MAX and (more := await reader.read(RESPONSE_MAX)):

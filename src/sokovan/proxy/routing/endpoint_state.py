@@ -27,7 +27,8 @@ class EndpointState:
 
     __slots__ = (
         "address", "concurrency_max", "ejection", "entry", "hash", "health", "last_byte_ms", "last_error",
-        "outstanding", "prefixes", "sample", "sample_ms", "secret", "served", "smoke_failures", "smoked", "stalled",
+        "listeners", "outstanding", "prefixes", "sample", "sample_ms", "secret", "served", "smoke_failures", "smoked",
+        "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
@@ -42,6 +43,7 @@ class EndpointState:
         self.last_error = ""
         self.stalled = False
         self.smoked, self.smoke_failures = False, 0
+        self.listeners = frozenset(entry.listeners)
         self.hash = int.from_bytes(blake2b(entry.endpoint_id.encode(), digest_size=8).digest(), "big")
         self.replace(entry, concurrency_max=concurrency_max)
 
@@ -78,6 +80,19 @@ class EndpointState:
         if now_ms - self.sample_ms < SAMPLE_AGE_MAX_MS and self.sample > self.outstanding:
             return self.sample
         return self.outstanding
+
+    def owns(self, listeners: frozenset[int] | None) -> bool:
+        """Whether the sockets that listen at its port are those of its kernel.
+
+        They are noted while the manager says that its kernel runs and does not serve yet. Later,
+        one of them must still be there: else another program may have taken the port.
+        """
+        if listeners is None:
+            return True
+        if self.listeners and self.entry.state not in _NOT_SERVING and not self.listeners & listeners:
+            return False
+        self.listeners = listeners or self.listeners
+        return True
 
     @property
     def smoke_due(self) -> bool:

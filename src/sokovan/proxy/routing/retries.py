@@ -5,9 +5,9 @@ from __future__ import annotations
 RETRIES_MAX = 2
 # A larger body is not kept for another try.
 BODY_KEPT_MAX = 1 << 20
-# Each request earns a part of a retry; a few are saved up for the first failures.
+# Each request earns a part of a retry; some are saved up for the requests at an endpoint that ends.
 EARNED_PERCENT = 20
-SAVED_MAX = 10 * 100
+SAVED_MAX = 100 * 100
 
 
 class RetryBudget:

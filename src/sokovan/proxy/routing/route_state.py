@@ -6,6 +6,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from msgspec.structs import replace
+
 from sokovan.proxy.routing.choice import RevisionPool
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.request_queue import RequestQueue
@@ -84,6 +86,12 @@ class RouteState(Generic[W]):
             pool.weight, pool.endpoints = terms.weight, usable
             pool.holders = {block: one for block, one in pool.holders.items() if one in usable}
             self.pools.append(pool)
+
+    def noted(self) -> RouteEntry:
+        """The entry with the listeners of its endpoints, to keep it on disk."""
+        listeners = {name: tuple(sorted(one.listeners)) for name, one in self.endpoints.items()}
+        endpoints = (replace(one, listeners=listeners.get(one.endpoint_id, ())) for one in self.entry.endpoints)
+        return replace(self.entry, endpoints=tuple(endpoints))
 
     def pool_of(self, endpoint: EndpointState) -> RevisionPool:
         """The pool of an endpoint that was chosen."""

@@ -61,7 +61,7 @@ class TableState(Generic[W]):
             epoch=self.epoch,
             version=self.version,
             digest_key=self.digest_key.decode(),
-            routes=tuple(route.entry for route in self.routes.values()),
+            routes=tuple(route.noted() for route in self.routes.values()),
             keys=tuple(self.keys.values()),
         )
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import catalog_calls
-from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, CatalogKind
+from sokovan.sdk.core.catalog_calls import (
+    BOOKINGS,
+    DOMAINS,
+    GROUPS,
+    POLICIES,
+    QUEUES,
+    SCALING_GROUPS,
+    USERS,
+    CatalogKind,
+)
 from sokovan.sdk.core.paging import Paging
-from sokovan.wire.api.fleet import AgentView, ImageBody, JoinTokenBody, JoinTokenView
+from sokovan.wire.api.fleet import AgentView, BookingBody, ImageBody, JoinTokenBody, JoinTokenView
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
-__all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
+__all__ = ["BOOKINGS", "DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
 B = TypeVar("B")
 
@@ -82,6 +91,11 @@ class AsyncAgents:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
+
+    @cached_property
+    def bookings(self) -> AsyncCatalog[BookingBody]:
+        """Bookings of agents, and maintenance windows."""
+        return AsyncCatalog(self._connection, BOOKINGS)
 
     def list(self) -> AsyncIterator[AgentView]:
         """List all."""

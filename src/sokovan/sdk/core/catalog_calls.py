@@ -11,6 +11,8 @@ from sokovan.wire.api.fleet import (
     AgentChange,
     AgentPage,
     AgentView,
+    BookingBody,
+    BookingPage,
     ImageBody,
     ImagePage,
     JoinTokenBody,
@@ -73,6 +75,7 @@ class CatalogKind(Generic[B]):
 
 SCALING_GROUPS = CatalogKind("scaling-groups", ScalingGroupBody, ScalingGroupPage)
 QUEUES = CatalogKind("queues", QueueBody, QueuePage)
+BOOKINGS = CatalogKind("bookings", BookingBody, BookingPage)
 IMAGES = CatalogKind("images", ImageBody, ImagePage)
 DOMAINS = CatalogKind("domains", DomainBody, DomainPage)
 GROUPS = CatalogKind("groups", GroupBody, GroupPage)

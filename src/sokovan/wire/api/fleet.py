@@ -1,9 +1,9 @@
-"""JSON types of agents, scaling groups, queues and images."""
+"""JSON types of agents, scaling groups, queues, bookings and images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sokovan.wire.api.bodies import Amount, StrictBody
 
@@ -173,6 +173,34 @@ class QueuePage:
     """All queues."""
 
     items: list[QueueBody]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingBody(StrictBody):
+    """Whole agents from a time to a time: by name, or all below a HyperNode.
+
+    Sessions of `users`, `groups` and `queues` may name it. Agents in maintenance run no
+    sessions. A booking that no session uses `release_unused_s` after it began is given up.
+    """
+
+    name: str
+    starts_at: str
+    ends_at: str
+    kind: Literal["booking", "maintenance"] = "booking"
+    agents: list[str] = field(default_factory=list)
+    hypernode: str | None = None
+    users: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
+    release_unused_s: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingPage:
+    """All bookings."""
+
+    items: list[BookingBody]
     next: str | None = None
 
 

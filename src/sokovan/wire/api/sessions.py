@@ -102,7 +102,9 @@ class SessionBody(StrictBody):
     gates, the session is held until all of them are released. `nominated` is the agent that
     is preferred if it has room. `preemptible` says whether others may evict the session,
     `preemption` whether it may evict others. `on_preempt` says whether it waits again after it
-    was evicted; batch sessions do by default, others end. `secrets` are variables of all kernels whose values
+    was evicted; batch sessions do by default, others end. It runs on the agents of `booking`, if it
+    names one. It should have ended at `deadline`: the scheduler `deadline` starts sessions in time for
+    it. `secrets` are variables of all kernels whose values
     are stored encrypted until the session ends, and never shown.
     """
 
@@ -142,6 +144,8 @@ class SessionBody(StrictBody):
     ends_with: Literal["all", "main", "any"] | None = None
     tolerates_failures: bool = False
     on_preempt: Literal["end", "requeue"] | None = None
+    booking: str | None = None
+    deadline: str | None = None
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
     array: str | None = None
@@ -195,6 +199,8 @@ class RunOptions(TypedDict, total=False):
     ends_with: Literal["all", "main", "any"]
     tolerates_failures: bool
     on_preempt: Literal["end", "requeue"]
+    booking: str
+    deadline: str
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
@@ -339,6 +345,8 @@ class SessionView:
     group_minimums: dict[str, int] = field(default_factory=dict)
     preemptible: bool = True
     preemption: str = "always"
+    booking: str = ""
+    deadline: str | None = None
     environment: list[str] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)

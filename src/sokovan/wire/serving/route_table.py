@@ -60,7 +60,8 @@ class EndpointEntry(Struct, frozen=True, omit_defaults=True):
     `endpoint_id` is `KERNEL.ATTEMPT`, so that a restarted kernel is another endpoint. A proxy
     sends requests to ACTIVE ones only and checks the health of all but DRAINING ones.
     `secret` is the key that the engine expects of the proxy; empty: none. `upstream_model`
-    is the engine's name of the model, if it differs from the requested one.
+    is the engine's name of the model, if it differs from the requested one. `listeners` are the
+    sockets at its port, as a proxy noted them on its disk; the manager knows none.
     """
 
     endpoint_id: Identifier
@@ -72,6 +73,7 @@ class EndpointEntry(Struct, frozen=True, omit_defaults=True):
     upstream_model: Annotated[str, Meta(max_length=512)] = ""
     weight: Weight = 1
     probe: ProbeTerms = ProbeTerms()
+    listeners: Annotated[tuple[Count, ...], Meta(max_length=1_024)] = ()
 
 
 class RevisionEntry(Struct, frozen=True, omit_defaults=True):

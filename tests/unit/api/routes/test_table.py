@@ -10,7 +10,7 @@ import pytest
 from sokovan.api.routes.table import every_operation
 from sokovan.sdk.core import catalog_calls, session_calls, system_calls, upload_calls
 from sokovan.sdk.core.calls import Call, Nothing
-from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
+from sokovan.sdk.core.catalog_calls import BOOKINGS, DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.sessions import SessionBody
 from sokovan.wire.api.topology import TopologyBody
@@ -120,11 +120,11 @@ CALLS: list[Call[Any]] = [
     upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
     upload_calls.complete("0" * 64),
     catalog_calls.delete_key("AK-1"),
-    *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
-    *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
-    *(kind.delete("a/b:1") for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
+    *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
+    *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
+    *(kind.delete("a/b:1") for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
 ]
-CATALOG = ("scaling-groups", "queues", "images", "domains", "groups", "users", "policies")
+CATALOG = ("scaling-groups", "queues", "bookings", "images", "domains", "groups", "users", "policies")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.cluster.booking import Booking, BookingKind
+from sokovan.domain.cluster.booking import AgentUse, Booking, BookingKind, earliest_start
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.owners.tenancy import Owner
 
@@ -45,3 +45,27 @@ def test_a_booking_that_makes_no_sense_is_refused_with_its_field(wrong: dict[str
     with pytest.raises(InvalidSpec) as refused:
         booking(**wrong)
     assert refused.value.field == field
+
+
+def use(agent: str, ends_ms: int | None) -> AgentUse:
+    return AgentUse(agent, "s", ends_ms)
+
+
+@pytest.mark.parametrize(
+    ("uses", "others", "found", "reason"),
+    [
+        ((), (), 1_000, ""),
+        ((use("a1", 900), use("other", None)), (), 1_000, ""),
+        ((use("a1", 5_000), use("a1", 4_000)), (), 5_000, "session s on agent a1 may run for longer"),
+        ((use("a1", None),), (), None, "session s on agent a1 has no time limit"),
+        ((), (("b", 0, 1_000), ("c", 900_000, 950_000)), 1_000, ""),
+        ((), (("b", 0, 2_000),), 2_000, "agent a1 is booked by b"),
+        ((), (("c", 901_000, 950_000), ("b", 0, 2_500)), 950_000, "agent a1 is booked by c"),
+        ((), (("mine", 0, 2_000),), 1_000, ""),
+    ],
+)
+def test_a_booking_begins_when_its_agents_are_free_for_its_whole_length(
+    uses: tuple[AgentUse, ...], others: tuple[tuple[str, int, int], ...], found: int | None, reason: str
+) -> None:
+    known = [(booking(name=name, from_ms=start, to_ms=end), ("a1",)) for name, start, end in others]
+    assert earliest_start(booking(name="mine"), ("a1",), uses, known) == (found, reason)

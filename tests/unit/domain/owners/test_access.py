@@ -26,7 +26,14 @@ from sokovan.domain.owners.tenancy import Role
 ALICE = AccessSubject(user="alice", domain="north", role=Role.USER, groups=("lab",))
 DOMAIN_ADMIN = AccessSubject(user="sam", domain="north", role=Role.DOMAIN_ADMIN)
 ADMIN = AccessSubject(user="root", domain="default", role=Role.ADMIN)
-SHARED = (ObjectKind.AGENT, ObjectKind.QUEUE, ObjectKind.SCALING_GROUP, ObjectKind.IMAGE, ObjectKind.TOPOLOGY)
+SHARED = (
+    ObjectKind.AGENT,
+    ObjectKind.QUEUE,
+    ObjectKind.SCALING_GROUP,
+    ObjectKind.IMAGE,
+    ObjectKind.TOPOLOGY,
+    ObjectKind.BOOKING,
+)
 
 # Few names, of which some are the beginning of others: only equality may count.
 NAMES = st.sampled_from(["", "a", "ab", "abc", "A"])

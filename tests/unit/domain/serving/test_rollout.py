@@ -164,7 +164,8 @@ def test_a_rolling_update_ends_and_always_serves(desired: int, surge: int, order
         ({"served": 90, "failed": 10}, {"served": 89, "failed": 11}, ""),
         ({}, {"failed": 100}, ""),  # nothing to compare with
         ({"timed": 50, "first_byte_p95_ms": 100}, {"timed": 50, "first_byte_p95_ms": 150}, ""),
-        ({"timed": 50, "first_byte_p95_ms": 100}, {"timed": 50, "first_byte_p95_ms": 151}, "151 ms and 100 ms"),
+        ({"timed": 50, "first_byte_p95_ms": 200}, {"timed": 50, "first_byte_p95_ms": 301}, "301 ms and 200 ms"),
+        ({"timed": 50, "first_byte_p95_ms": 10}, {"timed": 50, "first_byte_p95_ms": 100}, ""),  # nothing to notice
         ({"timed": 49, "first_byte_p95_ms": 100}, {"timed": 50, "first_byte_p95_ms": 900}, ""),
     ],
 )

@@ -34,12 +34,15 @@ def test_processes_may_share_a_port() -> None:
 @pytest.mark.slow
 async def test_a_proxy_without_its_manager_serves_from_its_disk(tmp_path: Path) -> None:
     lines: list[str] = []
-    ready = asyncio.Event()
+    ready, away = asyncio.Event(), asyncio.Event()
 
     def log(line: str) -> None:
         lines.append(line)
         if "ready" in line:
             ready.set()
+        if "away" in line:
+            away.set()
+            raise BrokenPipeError  # the server that read its lines was killed
 
     async with engines(json_answer()) as (engine,):
         (tmp_path / "table.json").write_bytes(encode(table_of(route_of(endpoint_of(engine)), version=8)))
@@ -49,6 +52,7 @@ async def test_a_proxy_without_its_manager_serves_from_its_disk(tmp_path: Path) 
         options = ProxyOptions(manager="http://127.0.0.1:9", token="t", root=tmp_path)  # noqa: S106  # of no server
         serving = asyncio.create_task(serve(options, listener, log))
         await ready.wait()
+        await away.wait()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(call())
         answer = await reader.read()

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from sokovan.proxy.connections.upstream_connection import UpstreamConnection
-from sokovan.proxy.connections.upstream_pools import IDLE_MS_MAX, UpstreamPools
+from sokovan.proxy.connections.upstream_pools import FOREIGN, IDLE_MS_MAX, UpstreamPools
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from tests.unit.proxy.running_proxy import Engine, endpoint_of, engines, json_answer
 
@@ -72,3 +72,16 @@ async def test_a_connection_whose_last_client_was_slow_is_read_again() -> None:
 
         assert connection.transport.is_reading()
         pools.close()
+
+
+async def test_nothing_is_sent_to_another_program_at_the_port_of_an_endpoint() -> None:
+    async with engines(json_answer()) as (engine,):
+        endpoint, causes = state_of(engine), asyncio.Queue[str]()
+        numbers = [frozenset({7})]
+        pools = UpstreamPools(asyncio.get_running_loop(), lambda _port: numbers[0])
+        (await connected(pools, endpoint)).abandon()
+        numbers[0] = frozenset({8})
+        pools.connect(endpoint, lambda connection, cause: causes.put_nowait(cause if connection is None else "sent"))
+        assert await causes.get() == FOREIGN
+        pools.close()
+        assert not engine.requests

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from sokovan.proxy.control.probes import probe
 from sokovan.proxy.control.smoke_requests import RESPONSE_MAX, problem_of, smoke
 from sokovan.wire.serving.route_table import ProbeTerms
 from tests.unit.proxy.running_proxy import SeenRequest, endpoint_of, engines
@@ -53,3 +54,16 @@ async def test_an_engine_that_hangs_or_is_gone_is_a_problem_and_no_error() -> No
         entry = endpoint_of(engine, probe=TERMS)
         assert "not answered within" in await smoke(entry, 0.05)
     assert "failed" in await smoke(entry)
+
+
+async def test_nothing_is_sent_to_another_program_at_its_port() -> None:
+    async with engines(hang_up) as (engine,):
+        entry = endpoint_of(engine, probe=TERMS)
+        assert await smoke(entry, owned=lambda: False) == "another program listens at its port"
+        assert await probe(entry, lambda: False) == "another program listens at its port"
+        assert not engine.requests
+        assert not engine.probes
+
+
+async def hang_up(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()

@@ -65,3 +65,17 @@ def test_an_endpoint_that_is_not_active_is_healthy_only_after_a_smoke_request() 
     for status in ("ACTIVE", "UNHEALTHY"):
         state.replace(replace(state.entry, state=status), concurrency_max=1)
     assert state.smoke_due, "one that was unhealthy answers again"
+
+
+def test_a_port_belongs_to_its_first_listeners_once_the_endpoint_serves() -> None:
+    state = endpoint(1, state="WARMING")
+    assert state.owns(frozenset({1}))
+    assert state.owns(frozenset({2})), "an engine may begin to listen again while it starts"
+    state.replace(replace(state.entry, state="ACTIVE"), concurrency_max=1)
+    assert state.owns(frozenset({2, 3})), "several processes may share the port"
+    assert state.owns(frozenset({3}))
+    assert not state.owns(frozenset({4}))
+    assert not state.owns(frozenset())
+    assert state.owns(None), "not known"
+    state.replace(replace(state.entry, state="UNHEALTHY"), concurrency_max=1)
+    assert state.owns(frozenset({4})), "the manager says that its kernel runs"

@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.proxy.routing.table_state import StaleDelta, TableState, may_use
 from sokovan.wire.serving.route_table import KeyEntry, RouteEntry, TableUpdate
-from tests.unit.proxy.routing.states import route
+from tests.unit.proxy.routing.states import endpoint, route
 
 
 def key(**changes: Any) -> KeyEntry:
@@ -116,3 +116,16 @@ def test_a_key_is_found_by_its_digest() -> None:
 )
 def test_a_key_may_use_what_it_was_made_for(caller: KeyEntry | None, access: str, allowed: bool) -> None:
     assert may_use(caller, route(access=access), "chat") is allowed
+
+
+def test_the_copy_for_the_disk_has_the_listeners_that_were_noted() -> None:
+    state: TableState[None] = TableState()
+    state.apply(table(route(endpoint(1))))
+    assert state.routes["d1"].endpoints["k001.1"].owns(frozenset({5, 4}))
+    saved = state.snapshot()
+    assert saved.routes[0].endpoints[0].listeners == (4, 5)
+
+    again: TableState[None] = TableState()
+    again.apply(saved)
+    again.apply(table(route(endpoint(1)), version=2))
+    assert not again.routes["d1"].endpoints["k001.1"].owns(frozenset({6}))

@@ -95,6 +95,8 @@ def test_groups_have_keys_of_their_own() -> None:
 - {{name: workers, size: 3, minimum: 2, run: work, resources: {{gpu: 1}}, labels: {{replica: a}}}}
 partitions: [{{name: replicas, by: replica, size: 3, minGroups: 1, topology: "hard:rack"}}]
 preemption: never
+booking: demo
+deadline: 2030-01-31T18:00:00Z
 """
     [body] = read_specs(text, "f")
     assert body.groups == [
@@ -105,6 +107,7 @@ preemption: never
     ]
     assert body.partitions == [PartitionBody(name="replicas", by="replica", size=3, min_groups=1, topology="hard:rack")]
     assert body.preemption == "never"
+    assert (body.booking, body.deadline) == ("demo", "2030-01-31T18:00:00Z")
 
 
 def test_several_documents_are_several_sessions() -> None:

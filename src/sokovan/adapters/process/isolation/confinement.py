@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sokovan.adapters.process.isolation.accounts import Account, Accounts
+from sokovan.adapters.process.isolation.bubblewrap import PROGRAM
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies, probe_hierarchies
 from sokovan.adapters.process.isolation.kernel_limits import limits_in_words
-from sokovan.adapters.process.isolation.sandbox import PROGRAM, Sandbox, folders_of, probe_sandbox
+from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of, probe_sandbox
 from sokovan.domain.checks import LABEL_TEXT_MAX
 from sokovan.domain.cluster.agent import (
     ACCOUNTS_LABEL,

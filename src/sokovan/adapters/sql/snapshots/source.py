@@ -14,6 +14,7 @@ from sokovan.adapters.sql.repositories.agent_rows import read_infos
 from sokovan.adapters.sql.repositories.owner_limits import OWNED, policies_by_owner, weights_of
 from sokovan.adapters.sql.repositories.sessions.changes import progress
 from sokovan.adapters.sql.schema.tables import (
+    BOOKINGS,
     CATALOG_MARKS,
     GROUPS,
     OWNER_USAGE,
@@ -38,7 +39,7 @@ from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.snapshot import Booking, SystemSnapshot
 
 _MARKS = sa.select(CATALOG_MARKS)
 _USAGE = sa.select(OWNER_USAGE).where(OWNER_USAGE.c.stamp >= sa.bindparam("since"))
@@ -145,6 +146,8 @@ class SqlSnapshots:
             view.set_scaling_groups(await unit.catalog.all(ScalingGroup))
         if changed(QUEUES):
             view.queues = tuple(await unit.catalog.all(Queue))
+        if changed(BOOKINGS):
+            view.bookings = tuple(await unit.catalog.all(Booking))
         if changed(TOPOLOGY):
             view.hypernodes.set_topology(*await unit.catalog.all(Topology))
         if changed(POLICIES, *OWNED.values()):

@@ -22,7 +22,14 @@ from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
-from sokovan.scheduling.snapshot import FairSharePolicy, OwnerUsage, SessionWorkload, SystemSnapshot, UsageRecord
+from sokovan.scheduling.snapshot import (
+    Booking,
+    FairSharePolicy,
+    OwnerUsage,
+    SessionWorkload,
+    SystemSnapshot,
+    UsageRecord,
+)
 
 
 class SystemView:
@@ -32,6 +39,7 @@ class SystemView:
         self.now_ms = 0
         self.scaling_groups: dict[ScalingGroupName, ScalingGroup] = {}
         self.queues: tuple[Queue, ...] = ()
+        self.bookings: tuple[Booking, ...] = ()
         self.hypernodes = HyperNodeCache()
         self.limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = {}
         self.agents: dict[AgentId, AgentInfo] = {}
@@ -152,7 +160,8 @@ class SystemView:
         known = self._snapshots.get(group)
         current = known if known and group in self._current else self._build(group)
         gave_ms, lately = self._evictions.of(self._sessions.get(group, {}), self.now_ms)
-        snapshot = replace(current, now_ms=self.now_ms, gave_ms=gave_ms, evicted_lately=lately)
+        bookings = tuple(booking for booking in self.bookings if booking.to_ms > self.now_ms)
+        snapshot = replace(current, now_ms=self.now_ms, gave_ms=gave_ms, evicted_lately=lately, bookings=bookings)
         if known is not None and "tree" in vars(known) and _same_topology(known, snapshot):
             # Reused: the tree takes longer to build than the rest, and depends only on agents and HyperNodes.
             vars(snapshot)["tree"] = known.tree

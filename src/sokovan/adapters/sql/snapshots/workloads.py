@@ -91,6 +91,8 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         checkpoint_ms=row.checkpoint_ms,
         time_limit_ms=milliseconds(spec.get("time_limit_s")),
         grace_ms=spec.get("stop_grace_s", 0) * 1000,
+        booking=spec.get("booking", ""),
+        deadline_ms=spec.get("deadline_ms"),
         starting=row.status in _STARTING,
         evictions_ms=tuple(one.at_ms for one in recent(evictions_of(row.evictions))),
     )

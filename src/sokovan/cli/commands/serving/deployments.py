@@ -125,10 +125,9 @@ def scale(
     max_replicas
         Most replicas.
     metric
-        Measure of demand.
+        What demand is.
     target
-        Its value for each replica; of ttft_p95, milliseconds; of queue, the waiting
-        requests for which one more replica is started.
+        Its value per replica: requests, or ms for ttft_p95.
     """
     if (target is not None or metric is not None) and max_replicas is None:
         raise InvalidSetting("--target and --metric need --max", hint="add --max N, the most replicas")

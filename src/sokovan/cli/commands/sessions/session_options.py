@@ -158,6 +158,8 @@ class SessionFlags:
     ] = None
     preemption: Annotated[Literal["always", "never"] | None, Parameter(help="Whether it may preempt others.")] = None
     on_preempt: Annotated[Literal["end", "requeue"] | None, Parameter(help="After an eviction.")] = None
+    booking: Annotated[str | None, Parameter(help="Booking whose agents it runs on; see booking ls.")] = None
+    deadline: Annotated[str | None, Parameter(help="Time to have ended by: 2030-01-31T18:00:00Z.")] = None
     stop_grace: Annotated[str | None, Parameter(name="--grace", help="Time from SIGTERM to SIGKILL: 10s, 2m.")] = None
     nominated: Annotated[str | None, Parameter(name="--nominate", help="Agent to prefer, if it has room.")] = None
     depends_on: Annotated[

@@ -213,6 +213,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("kernel priority", ", ".join(_by_role(view, lambda kernel: str(kernel.priority or "")))),
         ("nominated", ", ".join(_by_role(view, lambda kernel: kernel.nominated or ""))),
         ("preemption", _preemption_text(view)),
+        *(("booking", view.booking), ("deadline", view.deadline or "")),
         ("agent labels", ", ".join(part for part in (label_texts(view.require), *view.where) if part)),
         ("architecture", view.architecture),
         ("tolerates", ", ".join(view.tolerations)),

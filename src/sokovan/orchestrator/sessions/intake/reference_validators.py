@@ -12,7 +12,13 @@ from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.problems import Problem
 from sokovan.domain.records import ArrayRecord, SessionResult, SessionSummary
-from sokovan.orchestrator.sessions.intake.validation_context import AwaitedArray, IntakeQuery, group_of, is_member
+from sokovan.orchestrator.sessions.intake.validation_context import (
+    AwaitedArray,
+    IntakeQuery,
+    group_of,
+    is_member,
+    owner_of,
+)
 
 # Narrower than other names: a session's name is used in URLs and as a host name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -87,6 +93,19 @@ def queues(query: IntakeQuery) -> Iterator[Problem]:
         yield Problem("queue", f"there is no queue {quoted(name)}; available: {names}")
     else:
         yield from _unusable(queue, QueueTree(context.queues) if len(context.queues) > 1 else None)
+
+
+def bookings(query: IntakeQuery) -> Iterator[Problem]:
+    """The booking exists, has not ended, and permits the owner or the queue."""
+    name, booking = query.request.booking, query.context.booking
+    if not name:
+        return
+    if booking is None:
+        yield Problem("booking", f"there is no booking {quoted(name)}; sokovan booking ls lists them")
+    elif booking.to_ms <= query.context.now_ms:
+        yield Problem("booking", f"booking {booking.name} has ended")
+    elif not booking.permits(owner_of(query), queue_of(query)):
+        yield Problem("booking", f"booking {booking.name} does not permit you, your group or the queue")
 
 
 def dependencies(query: IntakeQuery) -> Iterator[Problem]:

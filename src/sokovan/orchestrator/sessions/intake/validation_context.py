@@ -20,7 +20,7 @@ from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.references import sessions_or_arrays
-from sokovan.ports.repositories.catalog import CatalogItem, CatalogRepository, Item
+from sokovan.ports.repositories.catalog import Booking, CatalogItem, CatalogRepository, Item
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
@@ -63,6 +63,7 @@ class IntakeContext:
     scaling_groups: tuple[ScalingGroup, ...] = ()
     queues: tuple[Queue, ...] = ()
     queue: Queue | None = None
+    booking: Booking | None = None
     images: Mapping[str, tuple[Image, ...]] = field(default_factory=dict)
     policies: tuple[tuple[str, ResourcePolicy], ...] = ()
     group: Group | None = None
@@ -138,6 +139,7 @@ class IntakeContextReader:
             pools=pools,
             scaling_groups=groups,
             queue=queue,
+            booking=items.of(Booking, request.booking),
             queues=await (items.all(Queue) if chosen_by_group else _queues(items, groups, queue)),
             images=await _images(items, request, pools),
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
@@ -261,6 +263,7 @@ def _needed(request: SessionRequest, caller: Caller, pools: Pools) -> list[tuple
     owner = caller.owner
     return [
         *([(ScalingGroup, request.scaling_group)] if request.scaling_group else []),
+        *([(Booking, request.booking)] if request.booking else []),
         (Queue, request.queue or DEFAULT_QUEUE),
         (Group, group_of(request, caller)),
         (Keypair, owner.access_key),

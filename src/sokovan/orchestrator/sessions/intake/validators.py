@@ -38,6 +38,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "group-membership": reference.membership,
     "isolation": reference.isolation,
     "queues": reference.queues,
+    "bookings": reference.bookings,
     "dependencies": reference.dependencies,
 }
 

@@ -106,7 +106,7 @@ class Calendar:
         )
         if booking is None:
             ended = "has ended, or was given up because no session used it"
-            problem = ended if session.booking in self._ended else "does not exist"
+            problem = ended if session.booking in self._ended else "does not exist, or has ended"
             return PendingReason(Code.BOOKED, f"its booking {session.booking} {problem}")
         if not booking.permits(session.owner, session.queue):
             return PendingReason(Code.BOOKED, f"its booking {booking.name} does not permit its owner or queue")
@@ -123,9 +123,14 @@ class Calendar:
             batch.shape = batch.shape.during(blocks, self._workspace)
 
     def _concerning(self, session: SessionWorkload, ends_ms: int) -> int:
-        """The blocks whose time comes before a session ends, as bits."""
+        """The blocks whose time comes before a session ends, as bits.
+
+        One that runs in a booking has its agents before those for whom they are held afterwards.
+        """
         bits = 0
         for number, (at_ms, booking, inside) in enumerate(self.blocks):
+            if booking is None and session.booking:
+                continue
             own = booking is not None and booking.name == session.booking
             if at_ms < ends_ms and own == inside:
                 bits |= 1 << number

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -104,6 +105,7 @@ def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
             guarantee=ResourceSlot({"cpu": 2}),
         ),
         Topology((TierRule(1, "rack", "rack"), TierRule(2, "row")), (rack, row)),
+        Booking(cluster.new("b"), 1, 2, hypernode="r1", users=("u",), groups=("g",), queues=("q",), release_unused_s=3),
         Image(cluster.new("python"), "aarch64", "sha256:" + "0" * 64, ResourceSlot({"mem": 1})),
     ]
 

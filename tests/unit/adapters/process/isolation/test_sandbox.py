@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import sys
@@ -14,7 +13,8 @@ import pytest
 
 import sokovan
 from sokovan.adapters.process.isolation import sandbox as module
-from sokovan.adapters.process.isolation.sandbox import Sandbox, bundled_bubblewrap, folders_of, probe_sandbox
+from sokovan.adapters.process.isolation.bubblewrap import bundled_bubblewrap
+from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of, probe_sandbox
 from sokovan.wire.frames import CreateKernel, MountEntry
 from tests.kernels import launch, needs_sandbox
 
@@ -183,25 +183,6 @@ def test_root_does_without_a_user_namespace_where_none_can_be_made(
         monkeypatch.setattr(os, "geteuid", lambda account=account: account)
         found = probe_sandbox(hidden=(tmp_path,), program=str(fake))
         assert (bool(found.program), found.user_namespace) == (works, not works)
-
-
-def test_the_program_of_the_wheel_is_run_only_with_the_known_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "some_wheel"
-    (package / "_bin").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    program = package / "_bin" / "bwrap"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(module, "BUNDLED_WHEEL", "some_wheel")
-    assert bundled_bubblewrap() is None
-
-    monkeypatch.setattr(module, "BUNDLED_DIGESTS", {hashlib.sha256(program.read_bytes()).hexdigest()})
-    assert bundled_bubblewrap() == str(program)
-    monkeypatch.setattr(module, "BUNDLED_WHEEL", "there_is_no_such_wheel")
-    assert bundled_bubblewrap() is None
 
 
 @needs_sandbox

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -13,6 +14,7 @@ from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.records import SessionResult, SessionSummary, SpecSummary
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.reference_validators import (
+    bookings,
     dependencies,
     has_failed,
     isolation,
@@ -122,3 +124,18 @@ def test_a_dependency_that_failed_is_reported_with_its_cause() -> None:
     (problem,) = dependencies(query_for({"dependencies": {"train": (record,)}}, depends_on=("train",)))
 
     assert problem.problem == "'train' has failed (out-of-memory), so this session would never start"
+
+
+@pytest.mark.parametrize(
+    ("booking", "text"),
+    [
+        (None, "there is no booking"),
+        (Booking("b", 0, 5, agents=("a",), queues=("default",)), "has ended"),
+        (Booking("b", 0, 50, agents=("a",), queues=("other",)), "does not permit"),
+        (Booking("b", 0, 50, agents=("a",), queues=("default",)), ""),
+    ],
+)
+def test_a_booking_is_there_has_not_ended_and_permits_the_owner(booking: Booking | None, text: str) -> None:
+    found = list(bookings(query_for({"booking": booking, "now_ms": 10}, booking="b")))
+    assert [text in one.problem and one.where == "booking" for one in found] == ([True] if text else [])
+    assert list(bookings(query_for({"booking": booking}))) == []

@@ -200,6 +200,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"name": "s-01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "name", "the form of an id"),
     ({"name": "taken"}, "name", "is taken by your session s-"),
     # queues and groups
+    ({"booking": "nothing"}, "booking", "there is no booking"),
     ({"queue": "nowhere"}, "queue", "there is no queue 'nowhere'"),
     ({"queue": "no where"}, "queue", "there is no queue 'no where'"),
     ({"queue": "closed"}, "queue", "queue closed is closed"),

@@ -63,7 +63,7 @@ def test_a_session_may_not_use_a_booking_before_it_begins_or_without_permission(
     other = verdict_of(booked(session("s", booking="demo"), booking={"users": ("ann",)}), "s")
     assert (other.code, other.summary) == (Code.BOOKED, "its booking demo does not permit its owner or queue")
     none = verdict_of(booked(session("s", booking="nothing")), "s")
-    assert (none.code, none.summary) == (Code.BOOKED, "its booking nothing does not exist")
+    assert (none.code, none.summary) == (Code.BOOKED, "its booking nothing does not exist, or has ended")
 
 
 def test_a_booking_that_nobody_uses_is_given_up_after_a_while() -> None:
@@ -96,3 +96,11 @@ def test_those_that_would_delay_a_session_are_told_why_by_their_own_limit() -> N
     assert "now: insufficient resources: 1 of 2 kernels would fit" in verdict_of(plan, "whole").summary
     assert "reserved for a session ahead in 3600 s, and it has no time limit" in verdict_of(plan, "u").summary
     assert "reserved for a session ahead in 3600 s, and it would not end by then" in verdict_of(plan, "l").summary
+
+
+def test_a_session_in_its_booking_starts_although_its_agent_is_held_for_another_afterwards() -> None:
+    plan = booked(
+        session("outside"), session("hers", user="ann", booking="demo"), booking={"users": ("ann",), "from_ms": 0}
+    )
+    assert where(plan) == {"hers.0": "a"}
+    assert verdict_of(plan, "outside").code is Code.RESERVED

@@ -1,0 +1,128 @@
+"""Routes of bookings: readable by all users, changed by administrators.
+
+A booking is accepted only if it can be met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterator
+
+from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.context import ApiContext
+from sokovan.api.mapping.fleet import booking_of, booking_view
+from sokovan.api.mapping.times import time_text
+from sokovan.api.operations import ApiOperation
+from sokovan.api.routes.catalog import CatalogRoutes, Resource
+from sokovan.domain.cluster.booking import BOOKINGS_MAX, AgentUse, Booking, BookingKind, earliest_start
+from sokovan.domain.errors import BookingConflict, Conflict, InvalidSpec, ObjectNotFound
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.owners.access import ObjectKind
+from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.topology_changes import TopologyState, topology_state
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.fleet import BookingBody, BookingPage
+
+_PAGE = 500
+_LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
+
+
+async def permit_booking(
+    unit: UnitOfWork, _principal: AuthenticatedPrincipal, booking: Booking | None, _before: Booking | None
+) -> None:
+    """Reject a booking whose agents are in use or booked at its time.
+
+    Raises BookingConflict, InvalidSpec, ObjectNotFound.
+    """
+    if booking is None:
+        return
+    _require_sensible(booking, unit.now_ms)
+    others = [one for one in await unit.catalog.all(Booking) if one.name != booking.name]
+    await _make_room(unit, others)
+    state = await topology_state(unit)
+    live = [one for one in others if one.to_ms > unit.now_ms]
+    uses = [use async for use in _uses(unit)]
+    agents = _agents(booking, state, required=True)
+    known = [(one, _agents(one, state)) for one in live]
+    starts_ms, reason = earliest_start(booking, agents, uses, known)
+    if starts_ms is None:
+        hint = "choose other agents, or end the session first"
+        raise BookingConflict(f"booking {booking.name} cannot be met: {reason}", hint=hint)
+    if starts_ms > booking.from_ms:
+        hint = f"the earliest time is {time_text(starts_ms)}; or choose other agents"
+        raise BookingConflict(f"booking {booking.name} cannot be met: {reason}", hint=hint)
+
+
+def _require_sensible(booking: Booking, now_ms: int) -> None:
+    what = f"booking {booking.name}"
+    if booking.to_ms <= now_ms:
+        raise InvalidSpec(what=what, field="ends_at", value=time_text(booking.to_ms), problem="is in the past")
+    if booking.kind is BookingKind.BOOKING and not (booking.users or booking.groups or booking.queues):
+        problem = "nobody may use it: name users, groups or queues"
+        raise InvalidSpec(what=what, field="users", value=booking.users, problem=problem)
+
+
+async def _make_room(unit: UnitOfWork, others: Collection[Booking]) -> None:
+    """Remove bookings that have ended if too many are stored."""
+    if len(others) < BOOKINGS_MAX:
+        return
+    ended = [one for one in others if one.to_ms <= unit.now_ms]
+    for one in ended:
+        await unit.catalog.remove(Booking, one.name)
+    if len(others) - len(ended) >= BOOKINGS_MAX:
+        raise Conflict(f"there are {BOOKINGS_MAX} bookings already", hint="remove one of them first")
+
+
+def _agents(booking: Booking, state: TopologyState, *, required: bool = False) -> Collection[str]:
+    """The agents of a booking. Raises ObjectNotFound if one is required and missing."""
+    known = {str(one.info.agent_id) for one in state.agents}
+    if booking.hypernode is None:
+        missing = [one for one in booking.agents if one not in known]
+        if missing and required:
+            raise ObjectNotFound(what="agent", name=missing[0])
+        return booking.agents
+    if any(node.name == booking.hypernode for node in state.hypernodes):
+        return tuple(map(str, state.tree.agents_under(booking.hypernode)))
+    if required:
+        raise ObjectNotFound(what="HyperNode", name=booking.hypernode)
+    return ()
+
+
+async def _uses(unit: UnitOfWork) -> AsyncIterator[AgentUse]:
+    """The sessions on agents, page by page."""
+    after: int | None = None
+    while page := await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=_PAGE, after=after):
+        for session in page:
+            for use in _uses_of(session, unit.now_ms):
+                yield use
+        after = page[-1].place
+
+
+def _uses_of(session: SessionRecord, now_ms: int) -> Iterator[AgentUse]:
+    limit_s, running = session.spec.time_limit_s, session.status is SessionStatus.RUNNING
+    since_ms = session.since_ms if running else now_ms
+    leaves = session.status is SessionStatus.TERMINATING
+    ends_ms = None if limit_s is None else since_ms + (limit_s + session.spec.stop_grace_s) * 1000
+    if leaves:
+        ends_ms = session.since_ms + session.spec.stop_grace_s * 1000
+    for kernel in session.kernels:
+        if kernel.status in HOLDS_SLOTS and kernel.agent_id is not None:
+            yield AgentUse(str(kernel.agent_id), session.spec.name or str(session.session_id), ends_ms)
+
+
+BOOKINGS = Resource(
+    path="bookings",
+    kind=ObjectKind.BOOKING,
+    item=Booking,
+    body=BookingBody,
+    page=BookingPage,
+    view=booking_view,
+    build=booking_of,
+    permit=permit_booking,
+)
+
+
+def booking_operations(context: ApiContext) -> list[ApiOperation]:
+    """The operations on bookings."""
+    return CatalogRoutes(context, BOOKINGS).operations()

@@ -1,0 +1,202 @@
+"""`sokovan booking` and `sokovan agent maintenance`: agents kept for a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sokovan.cli import formatting
+from sokovan.cli.commands.catalog.catalog_actions import list_all, remove_named, show_named
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.rendering import Column
+from sokovan.sdk.core.durations import seconds
+from sokovan.sdk.errors import InvalidSetting
+from sokovan.wire.api.fleet import BookingBody
+
+Texts = tuple[str, ...]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """When a booking begins and ends."""
+
+    begins: Annotated[str, Parameter(name="--from", help="Beginning: 2030-01-31T18:00:00Z.")]
+    to: Annotated[str | None, Parameter(help="End, instead of --for: 2030-01-31T20:00:00Z.")] = None
+    lasts: Annotated[str | None, Parameter(name="--for", help="Length: 2h.")] = None
+
+    def end(self) -> str:
+        """The end, of which the time or the length is given. Raises InvalidSetting."""
+        if (self.to is None) == (self.lasts is None):
+            raise InvalidSetting("a booking has an end or a length", hint="give one of --to and --for")
+        if self.to is not None:
+            return self.to
+        try:
+            start = datetime.fromisoformat(self.begins)
+        except ValueError:
+            problem = f"--from {self.begins[:60]!r} is not a time"
+            raise InvalidSetting(problem, hint="use 2030-01-31T18:00:00Z") from None
+        length = timedelta(seconds=seconds(self.lasts or "", what="--for"))
+        return (start + length).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booked:
+    """Agents to book, and those who may use them."""
+
+    agent: Annotated[Texts, Parameter(negative=(), help="Agent to book. Repeatable.")] = ()
+    hypernode: Annotated[str | None, Parameter(help="Book all agents below this HyperNode.")] = None
+    user: Annotated[Texts, Parameter(negative=(), help="User who may use it. Repeatable.")] = ()
+    group: Annotated[Texts, Parameter(negative=(), help="Group that may use it. Repeatable.")] = ()
+    queue: Annotated[Texts, Parameter(negative=(), help="Queue whose sessions use it. Repeatable.")] = ()
+    release_unused: Annotated[str, Parameter(help="Give it up if unused this long.")] = "10m"
+
+
+NOTHING_BOOKED = Booked()
+
+
+def create(
+    name: str, /, *, period: Period, booked: Booked = NOTHING_BOOKED, server: ActionOptions = DEFAULT_ACTION
+) -> int:
+    """Book agents for a time.
+
+    It is accepted only if all sessions on these agents end before it begins. Until
+    then others use the agents if they end in time. Sessions name it: run --booking.
+
+    For example:
+      sokovan booking create a --from 2030-01-31T18:00:00Z --for 2h --agent gpu1
+      sokovan booking create c --from 2030-02-01T08:00:00Z --for 4h --hypernode r1
+
+    Parameters
+    ----------
+    name
+        Name of the booking.
+    """
+    body = BookingBody(
+        name=name,
+        starts_at=period.begins,
+        ends_at=period.end(),
+        agents=list(booked.agent),
+        hypernode=booked.hypernode,
+        users=list(booked.user),
+        groups=list(booked.group),
+        queues=list(booked.queue),
+        release_unused_s=int(seconds(booked.release_unused, what="--release-unused")),
+    )
+    return _put(server, body)
+
+
+def maintenance(
+    *agents: str,
+    period: Period,
+    name: Annotated[str | None, Parameter(help="Name; default: maintenance-AGENT.")] = None,
+    server: ActionOptions = DEFAULT_ACTION,
+) -> int:
+    """Keep agents free of sessions for a time.
+
+    Until it begins, sessions that end in time run there. It is accepted only if all
+    sessions on these agents end before it begins.
+
+    For example:
+      sokovan agent maintenance gpu2 --from 2030-01-31T18:00:00Z --for 2h
+      sokovan booking rm maintenance-gpu2
+
+    Parameters
+    ----------
+    agents
+        Names of the agents.
+    """
+    if not agents:
+        raise InvalidSetting("no agent is named", hint="sokovan agent ls lists them")
+    body = BookingBody(
+        name=name or f"maintenance-{agents[0]}",
+        starts_at=period.begins,
+        ends_at=period.end(),
+        kind="maintenance",
+        agents=list(agents),
+    )
+    return _put(server, body)
+
+
+def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """List bookings and maintenance windows.
+
+    For example:
+      sokovan booking ls
+    """
+    return list_all(output, _columns(), lambda client: client.agents.bookings.list())
+
+
+def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show a booking.
+
+    For example:
+      sokovan booking show demo
+
+    Parameters
+    ----------
+    name
+        Name of the booking.
+    """
+    return show_named(output, _columns(), lambda client: client.agents.bookings.get(name))
+
+
+def rm(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
+    """Remove a booking; its agents are free for all.
+
+    Sessions that name it and wait no longer start.
+
+    For example:
+      sokovan booking rm demo --yes
+
+    Parameters
+    ----------
+    name
+        Name of the booking.
+    """
+    return remove_named(
+        server,
+        f"booking {name}",
+        yes=yes,
+        read=lambda client: client.agents.bookings.get(name),
+        delete=lambda client: client.agents.bookings.delete(name),
+        removed_with=lambda _client: (),
+    )
+
+
+def _put(server: ActionOptions, body: BookingBody) -> int:
+    with server.client() as client:
+        kept = client.agents.bookings.put(body)
+    server.report(kept, f"{kept.kind} {kept.name} from {kept.starts_at} to {kept.ends_at}")
+    return OK
+
+
+def _columns() -> list[Column[BookingBody]]:
+    return [
+        Column("name", lambda one: one.name),
+        Column("kind", lambda one: one.kind),
+        Column("from", lambda one: one.starts_at),
+        Column("to", lambda one: one.ends_at),
+        Column("agents", lambda one: one.hypernode or ", ".join(one.agents)),
+        Column("for", _permitted),
+        Column("unused", lambda one: formatting.duration(one.release_unused_s), wide=True),
+    ]
+
+
+def _permitted(one: BookingBody) -> str:
+    """`user:ana, group:nlp`."""
+    kinds = (("user", one.users), ("group", one.groups), ("queue", one.queues))
+    return ", ".join(f"{kind}:{name}" for kind, names in kinds for name in names) or formatting.NONE

@@ -1,0 +1,102 @@
+"""Bookings are accepted only if they can be met, and changed by administrators only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.api.mapping.times import time_text
+from sokovan.api.routes.cluster.bookings import BOOKINGS, booking_operations
+from sokovan.domain.owners.access import Action, ObjectKind, role_may
+from tests.unit.api.api_harness import ApiHarness, member
+from tests.unit.domain.owners.test_access import ADMIN, ALICE
+
+pytestmark = pytest.mark.slow
+HOUR_MS = 3_600_000
+
+
+async def put(api: ApiHarness, name: str, begins_h: int, ends_h: int, **fields: Any) -> tuple[int, dict[str, Any]]:
+    now_ms = await api.cluster.store.read(_now)
+    times = {
+        "starts_at": time_text(now_ms + begins_h * HOUR_MS),
+        "ends_at": time_text(now_ms + ends_h * HOUR_MS),
+    }
+    body = {"name": name, "agents": ["a1"], "users": ["ana"], **times, **fields}
+    answer = await api.call("PUT", f"/bookings/{name}", json=body)
+    return answer.status_code, answer.json()
+
+
+async def _now(unit: Any) -> int:
+    return int(unit.now_ms)
+
+
+async def test_bookings_of_one_agent_do_not_overlap_and_the_earliest_time_is_told(api: ApiHarness) -> None:
+    await api.cluster.agent("a1")
+    await api.cluster.agent("a2")
+    assert (await put(api, "first", 1, 3))[0] == 201
+    status, problem = await put(api, "second", 2, 4)
+    assert (status, problem["code"]) == (409, "booking-conflict")
+    assert "agent a1 is booked by first" in problem["detail"]
+    first = (await api.get("/bookings/first")).json()
+    assert f"the earliest time is {first['ends_at']}" in problem["hint"]
+    assert (await put(api, "second", 2, 4, agents=["a2"]))[0] == 201
+    assert (await put(api, "first", 1, 2))[0] == 200
+    assert (await put(api, "third", 2, 4))[0] == 201
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "text"),
+    [
+        ({"agents": ["nobody"]}, 404, "nobody"),
+        ({"agents": [], "hypernode": "nowhere"}, 404, "nowhere"),
+        ({"users": []}, 422, "nobody may use it"),
+        ({"kind": "maintenance"}, 422, "must be empty"),
+        ({"starts_at": "soon"}, 422, "not a time"),
+        ({"wrong": 1}, 422, "wrong"),
+    ],
+)
+async def test_a_booking_of_nothing_or_for_nobody_is_refused(
+    api: ApiHarness, fields: dict[str, Any], status: int, text: str
+) -> None:
+    await api.cluster.agent("a1")
+    found, problem = await put(api, "b", 1, 2, **fields)
+    assert found == status
+    assert text in str(problem)
+
+
+async def test_a_booking_in_the_past_is_refused_and_users_only_read_bookings(api: ApiHarness) -> None:
+    await api.cluster.agent("past")
+    assert (await put(api, "b", -2, -1, agents=["past"]))[0] == 422
+    assert (await put(api, "b", -1, 1, agents=["past"]))[0] == 201
+    body = (await api.call("GET", "/bookings/b", user=member("north"))).json()
+    assert body["kind"] == "booking"
+    assert (await api.call("PUT", "/bookings/b", json=body, user=member("north"))).status_code == 403
+    assert (await api.call("DELETE", "/bookings/b", user=member("north"))).status_code == 403
+    assert (await api.call("DELETE", "/bookings/b")).status_code == 204
+
+
+async def test_a_session_names_a_booking_that_is_there_and_permits_it(api: ApiHarness) -> None:
+    await api.cluster.agent("named")
+    await put(api, "b", 1, 2, agents=["named"])
+    body = {"command": ["true"], "resources": {"cpu": 1}}
+    for name, text in (("none", "there is no booking"), ("b", "does not permit you")):
+        answer = await api.call("POST", "/sessions", json={**body, "booking": name})
+        assert answer.status_code == 422
+        assert text in answer.text
+    await put(api, "b", 1, 2, agents=["named"], queues=["default"])
+    answer = await api.call("POST", "/sessions", json={**body, "booking": "b", "deadline": "2030-01-31T18:00:00Z"})
+    assert (answer.json()["booking"], answer.json()["deadline"]) == ("b", "2030-01-31T18:00:00.000Z")
+
+
+async def test_bookings_are_listed_shown_put_and_removed(api: ApiHarness) -> None:
+    found = [
+        (one.method, one.path.removeprefix("/api/v1/bookings")) for one in booking_operations(api.app.state.context)
+    ]
+    assert found == [("GET", ""), ("GET", "/{name:path}"), ("PUT", "/{name:path}"), ("DELETE", "/{name:path}")]
+
+
+def test_only_administrators_book_agents() -> None:
+    assert BOOKINGS.kind is ObjectKind.BOOKING
+    assert role_may(ADMIN, Action.CHANGE, BOOKINGS.kind)
+    assert not role_may(ALICE, Action.CHANGE, BOOKINGS.kind)

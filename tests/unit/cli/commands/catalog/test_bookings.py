@@ -1,0 +1,50 @@
+"""`sokovan booking` and `sokovan agent maintenance`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+
+FROM, TO = "2030-01-31T18:00:00Z", "2030-01-31T20:00:00.000Z"
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"name": "demo", "starts_at": FROM, "ends_at": TO, "agents": ["gpu1"], **fields}
+
+
+def test_agents_are_booked_for_a_length_or_until_a_time(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT bookings/demo", body())
+    words = ("booking", "create", "demo", "--from", FROM, "--agent", "gpu1", "--user", "ana")
+    status, _, err = sokovan(*words, "--for", "2h", "--release-unused", "5m")
+    assert (status, err) == (0, f"booking demo from {FROM} to {TO}\n")
+    assert server.body("PUT bookings/demo") == {
+        "name": "demo",
+        "starts_at": FROM,
+        "ends_at": TO,
+        "agents": ["gpu1"],
+        "users": ["ana"],
+        "release_unused_s": 300,
+    }
+    assert sokovan(*words, "--to", TO)[0] == 0
+    assert sokovan(*words)[0] == 2
+    assert sokovan(*words, "--to", TO, "--for", "2h")[0] == 2
+    assert sokovan("booking", "create", "demo", "--from", "soon", "--for", "2h")[0] == 2
+
+
+def test_maintenance_has_the_name_of_its_first_agent(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT bookings/maintenance-gpu1", body(name="maintenance-gpu1", kind="maintenance"))
+    status, _, err = sokovan("agent", "maintenance", "gpu1", "gpu2", "--from", FROM, "--for", "2h")
+    assert (status, err) == (0, f"maintenance maintenance-gpu1 from {FROM} to {TO}\n")
+    assert server.body("PUT bookings/maintenance-gpu1")["agents"] == ["gpu1", "gpu2"]
+    assert sokovan("agent", "maintenance", "--from", FROM, "--for", "2h")[0] == 2
+
+
+def test_bookings_are_listed_shown_and_removed(server: CannedServer, sokovan: Sokovan) -> None:
+    shown = body(users=["ana"], groups=["nlp"])
+    server.says("GET bookings", {"items": [shown], "next": None})
+    server.says("GET bookings/demo", shown)
+    server.says("DELETE bookings/demo", None, status=204)
+    assert "user:ana, group:nlp" in sokovan("booking", "ls")[1]
+    assert "gpu1" in sokovan("booking", "show", "demo")[1]
+    assert sokovan("booking", "rm", "demo", "--yes") == (0, "", "booking demo removed\n")
