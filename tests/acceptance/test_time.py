@@ -1,4 +1,4 @@
-"""Time on a running server: short sessions before a large one, bookings, maintenance and deadlines."""
+"""Time on a running server: short sessions before a large one, bookings, deadlines and loans."""
 
 from __future__ import annotations
 
@@ -147,3 +147,30 @@ def test_the_session_with_the_nearest_latest_start_goes_first_and_a_deadline_tha
     fleet.reaches("soon", "running")
     assert fleet.session("later")["status"] == "pending"
     assert fleet.cli("scaling-group", "set", "default", "--scheduler", "fifo").returncode == 0
+
+
+def test_what_a_queue_lends_comes_back_within_its_time_and_the_borrower_waits_again(fleet: Embedded) -> None:
+    actions = 'actions=["enqueue","allocate","preempt","reclaim","backfill"]'
+    options = ("--option", actions, "--option", "queue_policy=capacity")
+    assert fleet.cli("scaling-group", "set", "default", *options).returncode == 0
+    half = f"gpu={4 * AGENTS}"
+    whole = [word for amount in (half, "cpu=8", "mem=1TiB") for word in ("--guarantee", amount)]
+    lends = ("--deserved", half, *whole, "--return-within", "20s")
+    assert fleet.cli("queue", "set", "lender", *lends).returncode == 0
+    assert fleet.cli("queue", "set", "borrower", "--deserved", half, "--max", half).returncode == 0
+    half_agents = AGENTS // 2
+    runs(fleet, "own", agents=half_agents, queue="borrower")
+    runs(fleet, "slow", agents=half_agents, queue="borrower", borrow=True, stop_grace="30s")
+    runs(fleet, "guest", agents=half_agents, queue="borrower", borrow=True, stop_grace="5s")
+    loan = fleet.reaches("guest", "running")
+    assert loan["loan"] == "lender"
+    assert "on loan from" in fleet.cli("session", "show", "guest").stdout
+    assert fleet.session("slow")["status"] == "pending"
+    assert "20" in fleet.cli("queue", "show", "lender", "-o", "wide").stdout
+    runs(fleet, "host", agents=half_agents, queue="lender")
+    started = fleet.reaches("host", "running")
+    [receipt] = fleet.session("guest")["evictions"]
+    assert receipt["for_session"] == started["id"]
+    assert milliseconds(receipt["ends_by"]) - milliseconds(receipt["at"]) <= 20_000
+    waiting = fleet.reaches("guest", "pending")
+    assert (waiting["loan"], fleet.session("own")["status"]) == ("", "running")

@@ -202,8 +202,8 @@ class StoredSession(Generic[S]):
     `place` is its position in submission order, used for pagination; `since_ms` is
     when it entered its status. `group_domains` are the HyperNodes of its kernel groups, by
     partition and label value. `evictions` are the last ones of its kernels; `checkpoint_ms` is
-    when it last reported that its work is saved. `sealed` are its secret variables, encrypted; empty without
-    any, and after its end.
+    when it last reported that its work is saved. `loan` is the queue that lends it what it runs on. `sealed`
+    are its secret variables, encrypted; empty without any, and after its end.
     """
 
     session_id: SessionId
@@ -226,6 +226,7 @@ class StoredSession(Generic[S]):
     sealed: str = field(default="", repr=False)
     evictions: tuple[EvictionReceipt, ...] = ()
     checkpoint_ms: int | None = None
+    loan: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.storage import Fence
@@ -109,7 +109,8 @@ class Assignment:
     """The planned agents of the kernels of one session.
 
     `incarnations` are those of the agents in the snapshot of the decision; `hypernode` and
-    `group_domains` are where the session and its kernel groups are then.
+    `group_domains` are where the session and its kernel groups are then. `lender` is the queue
+    that lends it what it runs on.
     """
 
     session_id: SessionId
@@ -117,6 +118,7 @@ class Assignment:
     incarnations: Mapping[AgentId, int] = field(default_factory=dict)
     hypernode: str | None = None
     group_domains: Mapping[str, str] = field(default_factory=dict)
+    lender: QueueName | None = None
 
     @property
     def has_domain(self) -> bool:
@@ -236,6 +238,7 @@ def assignments_of(plan: SchedulingPlan, *, incarnations: Mapping[AgentId, int])
             incarnations={agent: incarnations[agent] for _, agent in pairs if agent in incarnations},
             hypernode=plan.domains.get(session_id),
             group_domains=plan.group_domains.get(session_id, {}),
+            lender=plan.loans.get(session_id),
         )
         for session_id, pairs in kernels.items()
     ]

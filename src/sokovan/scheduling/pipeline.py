@@ -13,7 +13,7 @@ from sokovan.domain.session import SessionType
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.scheduling.cycle_validators import CycleValidators
 from sokovan.scheduling.engine.admission import SessionAdmission
-from sokovan.scheduling.engine.allocate import Allocate, AllocateOutcome
+from sokovan.scheduling.engine.allocate import Allocate, AllocateOutcome, may_borrow
 from sokovan.scheduling.engine.backfill import Backfill
 from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.evictions.evict import Evictions
@@ -170,6 +170,7 @@ class SchedulingCycle:
     def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
         reserved = {reservation.session_id for reservation in self._snapshot.reservations}
         candidates = [pending for pending in sessions if pending.reason is None and pending.batches]
+        refused = [pending for pending in sessions if pending.batches and may_borrow(pending)]
         system = [pending for pending in candidates if pending.session.session_type is SessionType.SYSTEM]
         if system:
             # Before all others, whatever their queue, priority or reservation.
@@ -178,7 +179,7 @@ class SchedulingCycle:
         first = [pending for pending in candidates if pending.session.session_id in reserved]
         first.sort(key=lambda pending: (-pending.session.priority, pending.rank))
         rest = [pending for pending in candidates if pending.session.session_id not in reserved]
-        Allocate(self._context, self._admission, outcome, self._new_queue).run(rest, first=first)
+        Allocate(self._context, self._admission, outcome, self._new_queue).run(rest, first=first, refused=refused)
 
     def evicting_engine(self, outcome: AllocateOutcome | None = None) -> EvictingEngine:
         """The parts of the cycle that evictions work on."""

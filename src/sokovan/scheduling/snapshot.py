@@ -311,6 +311,7 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         grace_ms=spec.stop_grace_s * 1000,
         booking=spec.booking,
         deadline_ms=spec.deadline_ms,
+        borrow=spec.borrow,
     )
 
 

@@ -158,6 +158,7 @@ def _evictions(record: SessionRecord | SessionSummary, spec: SpecSummary) -> dic
         "failed_starts": [_failed_start_view(failed) for failed in record.failed_starts],
         "evictions": [_eviction_view(one, spec) for one in record.evictions],
         "checkpoint_at": time_text_or_none(record.checkpoint_ms),
+        "loan": "" if record.status is SessionStatus.PENDING else record.loan or "",
     }
 
 

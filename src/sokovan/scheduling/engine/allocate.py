@@ -68,12 +68,19 @@ class Allocate:
         self._has_room: dict[Shape, bool] = {}
         self._single_kernel_path = not any(context.extensions.at(point) for point in _GENERAL_PATH_POINTS)
 
-    def run(self, sessions: Sequence[PendingSession], *, first: Sequence[PendingSession] = ()) -> None:
+    def run(
+        self,
+        sessions: Sequence[PendingSession],
+        *,
+        first: Sequence[PendingSession] = (),
+        refused: Sequence[PendingSession] = (),
+    ) -> None:
         """Serve sessions that hold a reservation first, then all others by queue.
 
         An earlier cycle reserved room for them, so they do not wait for their queue; their
         limits still hold. One whose room is free starts. One that still waits is planned
-        anew, after work of higher priority, which may take the idle part of its room.
+        anew, after work of higher priority, which may take the idle part of its room. Those that
+        their queue `refused` to admit may borrow.
         """
         rest, floor = list(sessions), None
         for holder in first:
@@ -90,8 +97,8 @@ class Allocate:
                 rest.append(holder)
         self._serve(rest)
         self._lend([*first, *sessions])
-        for pending in sessions:
-            if pending.session.borrow and pending.reason is not None and pending.reason.code in _REFUSED_BY_QUEUE:
+        for pending in (*sessions, *refused):
+            if may_borrow(pending):
                 self._borrow(pending)
 
     def _borrow(self, pending: PendingSession) -> None:
@@ -349,6 +356,12 @@ class Allocate:
     def _domain_of(self, agents: Sequence[int]) -> str | None:
         workspace = self._context.workspace
         return workspace.tree.domain_of(workspace.ids[agent] for agent in agents if agent >= 0)
+
+
+def may_borrow(pending: PendingSession) -> bool:
+    """Whether only its queue refuses a session that borrows."""
+    reason = pending.reason
+    return pending.session.borrow and reason is not None and reason.code in _REFUSED_BY_QUEUE
 
 
 def _asked(pending: PendingSession) -> dict[int, int]:

@@ -153,7 +153,8 @@ class QueueBody(StrictBody):
 
     `guarantee` is reserved for it, `deserved` is its share, and `capability` the most that
     it uses. If `reclaimable`, others may reclaim what it uses beyond its share. The minimum of
-    a session is not evicted before it ran for `min_runtime_s`.
+    a session is not evicted before it ran for `min_runtime_s`. What it is guaranteed and does not
+    use is lent to sessions that give it back within `return_s`.
     """
 
     name: str
@@ -163,6 +164,7 @@ class QueueBody(StrictBody):
     open: bool = True
     reclaimable: bool = True
     min_runtime_s: int | None = None
+    return_s: int | None = None
     deserved: dict[str, Amount] | None = None
     guarantee: dict[str, Amount] | None = None
     capability: dict[str, Amount] | None = None

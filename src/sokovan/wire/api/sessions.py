@@ -104,7 +104,8 @@ class SessionBody(StrictBody):
     `preemption` whether it may evict others. `on_preempt` says whether it waits again after it
     was evicted; batch sessions do by default, others end. It runs on the agents of `booking`, if it
     names one. It should have ended at `deadline`: the scheduler `deadline` starts sessions in time for
-    it. `secrets` are variables of all kernels whose values
+    it. With `borrow` it may run on what a queue is guaranteed and does not use, and is recalled
+    when the queue needs it. `secrets` are variables of all kernels whose values
     are stored encrypted until the session ends, and never shown.
     """
 
@@ -146,6 +147,7 @@ class SessionBody(StrictBody):
     on_preempt: Literal["end", "requeue"] | None = None
     booking: str | None = None
     deadline: str | None = None
+    borrow: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
     array: str | None = None
@@ -201,6 +203,7 @@ class RunOptions(TypedDict, total=False):
     on_preempt: Literal["end", "requeue"]
     booking: str
     deadline: str
+    borrow: bool
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
@@ -347,6 +350,8 @@ class SessionView:
     preemption: str = "always"
     booking: str = ""
     deadline: str | None = None
+    borrow: bool = False
+    loan: str = ""
     environment: list[str] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)

@@ -96,6 +96,7 @@ def test_groups_have_keys_of_their_own() -> None:
 partitions: [{{name: replicas, by: replica, size: 3, minGroups: 1, topology: "hard:rack"}}]
 preemption: never
 booking: demo
+borrow: true
 deadline: 2030-01-31T18:00:00Z
 """
     [body] = read_specs(text, "f")
@@ -107,7 +108,7 @@ deadline: 2030-01-31T18:00:00Z
     ]
     assert body.partitions == [PartitionBody(name="replicas", by="replica", size=3, min_groups=1, topology="hard:rack")]
     assert body.preemption == "never"
-    assert (body.booking, body.deadline) == ("demo", "2030-01-31T18:00:00Z")
+    assert (body.booking, body.deadline, body.borrow) == ("demo", "2030-01-31T18:00:00Z", True)
 
 
 def test_several_documents_are_several_sessions() -> None:

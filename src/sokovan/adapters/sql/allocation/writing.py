@@ -16,7 +16,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_PORTS, HELD_SLOTS, PORT_REST_MS
+from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_PORTS, HELD_SLOTS, PORT_REST_MS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
@@ -24,6 +24,12 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.allocation import AllocationContext, AllocationResult
+
+_SET_LOAN = (
+    sa.update(SESSIONS)
+    .where(SESSIONS.c.session_id == sa.bindparam("of"))
+    .values(loan=sa.bindparam("lender", type_=sa.Text))
+)
 
 
 class LedgerRows:
@@ -65,10 +71,17 @@ async def write_allocations(
     change = Change(who=context.who, by=Cause.COORDINATOR, code="allocated")
     transitions = Transitions(transaction, change)
     delta, ledger = UsageDelta(), LedgerRows()
+    # One that grows keeps its loan; one that starts has another, or none.
+    starts = [one for one in accepted if one.session.row.scheduled_ms is None]
+    loans = {
+        one.session.session_id: one.assignment.lender for one in starts if one.assignment.lender or one.session.row.loan
+    }
     for one in accepted:
         delta.add_owner(one.session.row, one.amounts, sign=1)
         _place(transitions, one, state=state, delta=delta, ledger=ledger)
     await transitions.write()
+    if loans:
+        await transaction.execute(_SET_LOAN, [{"of": one, "lender": lender} for one, lender in loans.items()])
     await ledger.write(transaction)
     incarnations = {agent_id: agent.incarnation for agent_id, agent in state.agents.items()}
     used = await apply_delta(transaction, delta, incarnations=incarnations)

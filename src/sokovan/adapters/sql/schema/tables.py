@@ -175,6 +175,8 @@ SESSIONS = sa.Table(
     # Its last evictions, as JSON; and when it last reported that its work is saved.
     sa.Column("evictions", sa.Text, nullable=False, server_default="[]"),
     sa.Column("checkpoint_ms", Amount),
+    # The queue that lends it what it runs on, or ran on last.
+    sa.Column("loan", Name),
     # The session that was enqueued in its place.
     sa.Column("replaced_by", Name),
     sa.Column("stamp", Amount, nullable=False, index=True),

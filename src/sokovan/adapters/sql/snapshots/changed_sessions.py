@@ -23,7 +23,7 @@ _SESSION_COLUMNS = [
     SESSIONS.c[name]
     for name in (
         "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
-        "hypernode", "failed_starts", "array_id", "body", "since_ms", "evictions", "checkpoint_ms",
+        "hypernode", "failed_starts", "array_id", "body", "since_ms", "evictions", "checkpoint_ms", "loan",
     )
 ]  # fmt: skip
 _KERNEL_COLUMNS = [

@@ -93,6 +93,9 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         grace_ms=spec.get("stop_grace_s", 0) * 1000,
         booking=spec.get("booking", ""),
         deadline_ms=spec.get("deadline_ms"),
+        borrow=spec.get("borrow", False),
+        # One that waits again runs on nothing; its next placement decides anew.
+        loan=QueueName(row.loan) if row.loan and row.status != SessionStatus.PENDING.value else None,
         starting=row.status in _STARTING,
         evictions_ms=tuple(one.at_ms for one in recent(evictions_of(row.evictions))),
     )

@@ -240,6 +240,7 @@ _QUEUE = CatalogNoun(
         Column("open", lambda queue: "yes" if queue.open else "no"),
         Column("reclaimable", lambda queue: "yes" if queue.reclaimable else "no", wide=True),
         Column("min_runtime", lambda queue: or_none(queue.min_runtime_s), wide=True),
+        Column("return", lambda queue: or_none(queue.return_s), wide=True),
         Column("deserved", lambda queue: amounts_text(queue.deserved)),
         Column("guarantee", lambda queue: amounts_text(queue.guarantee)),
         Column("max", lambda queue: amounts_text(queue.capability)),
@@ -258,6 +259,9 @@ _QUEUE = CatalogNoun(
         ),
         CatalogOption(
             "min_runtime", "Evict no session before it ran this long: 5m.", "min_runtime_s", read=read_seconds
+        ),
+        CatalogOption(
+            "return_within", "Lend unused guarantees that come back within: 1m.", "return_s", read=read_seconds
         ),
         CatalogOption(
             "deserved", "Deserved share: gpu=96. Repeatable.", "deserved", repeatable=True, read=read_amounts

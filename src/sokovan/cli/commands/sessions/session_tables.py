@@ -213,7 +213,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("kernel priority", ", ".join(_by_role(view, lambda kernel: str(kernel.priority or "")))),
         ("nominated", ", ".join(_by_role(view, lambda kernel: kernel.nominated or ""))),
         ("preemption", _preemption_text(view)),
-        *(("booking", view.booking), ("deadline", view.deadline or "")),
+        *_time_facts(view),
         ("agent labels", ", ".join(part for part in (label_texts(view.require), *view.where) if part)),
         ("architecture", view.architecture),
         ("tolerates", ", ".join(view.tolerations)),
@@ -240,6 +240,17 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("ended", when(view.ended_at) if view.ended_at else ""),
     ]
     return [(fact, value) for fact, value in facts if value]
+
+
+def _time_facts(view: SessionView) -> list[tuple[str, str]]:
+    """The booking, deadline and loan of a session."""
+    borrows = "yes" if view.borrow and not view.loan else ""
+    return [
+        ("booking", view.booking),
+        ("deadline", view.deadline or ""),
+        ("borrows", borrows),
+        ("on loan from", view.loan),
+    ]
 
 
 def _ending_text(view: SessionView) -> str:

@@ -35,7 +35,7 @@ def put(made: SystemView, name: str, status: str = "pending", *, result: str | N
     spec = session_spec(name, slots={"cpu": 1000}, **options)
     row = SimpleNamespace(
         session_id=name, status=status, place=1, body=spec_text(spec), hypernode=None, failed_starts="[]",
-        since_ms=0, evictions="[]", checkpoint_ms=None,
+        since_ms=0, evictions="[]", checkpoint_ms=None, loan=None,
         scaling_group=group, result=result, array_id=None,
         user="default", group="default", domain="default", access_key="default",
     )  # fmt: skip

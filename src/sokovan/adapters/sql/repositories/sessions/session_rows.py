@@ -41,6 +41,7 @@ _STATE_COLUMNS = [
         "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "queue",
         "user", "group", "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail",
         "result", "hypernode", "since_ms", "failed_starts", "group_domains", "evictions", "checkpoint_ms",
+        "loan",
     )
 ]  # fmt: skip
 
@@ -492,4 +493,5 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         sealed=row.sealed,
         evictions=evictions_of(row.evictions),
         checkpoint_ms=row.checkpoint_ms,
+        loan=row.loan,
     )

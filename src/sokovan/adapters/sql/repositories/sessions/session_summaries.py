@@ -92,4 +92,5 @@ def _summary(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionSummary:
         group_domains=msgspec.json.decode(row.group_domains),
         evictions=evictions_of(row.evictions),
         checkpoint_ms=row.checkpoint_ms,
+        loan=row.loan,
     )
