@@ -112,6 +112,8 @@ def test_a_queue_takes_back_its_share_once_and_the_other_does_not_take_it_again(
     assert all(name.startswith("theirs") for name in evicted)
     until(lambda: all(fleet.session(name)["reason"] != "BACKING_OFF" for name in evicted), what="they are tried again")
     assert (running("theirs"), running("ours")) == (4, 4)
+    shown = fleet.cli("queue", "show", "theirs").stdout
+    assert "256 in use, 256 deserved, 256 waiting" in shown, shown
     assert [len(fleet.session(name)["evictions"]) for name in evicted] == [1] * 4
     fleet.audit()
 

@@ -30,7 +30,7 @@ from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
 from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
 from sokovan.scheduling.engine.usage.owner_backlog import OwnerBacklogs
 from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
-from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage, shares_of
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.plan import SchedulingPlan
@@ -132,6 +132,7 @@ class SchedulingCycle:
     def plan(self) -> SchedulingPlan:
         """Run the actions of the profile, and explain the outcome."""
         sessions = self.pending_sessions()
+        shares = shares_of(self._queue_usage)  # before the actions change what queues use
         outcome, evictions = AllocateOutcome(), None
         for action in self._profile.actions:
             if action == "enqueue":
@@ -160,6 +161,7 @@ class SchedulingCycle:
             group_domains={SessionId(name): groups for name, groups in outcome.group_domains.items()},
             loans={SessionId(name): QueueName(lender) for name, lender in outcome.loans.items()},
             verdicts=trace.verdicts,
+            shares=shares,
         )
 
     def _reservations(self, outcome: AllocateOutcome) -> tuple[Reservation, ...]:

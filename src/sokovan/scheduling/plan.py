@@ -48,6 +48,27 @@ class Relocation(NamedTuple):
     lost_s: int = 0
 
 
+class QueueShare(NamedTuple):
+    """The share of a queue in one slot, as it was before the cycle.
+
+    `requested` is in use or waited for. `deserved` is None for a slot in which the queue has
+    no share; `guarantee` is part of `limit`, the most that it may use.
+    """
+
+    queue: QueueName
+    slot: str
+    allocated: int
+    requested: int
+    deserved: int | None
+    guarantee: int
+    limit: int
+
+    @property
+    def borrowed(self) -> int:
+        """The part in use beyond the share."""
+        return max(0, self.allocated - (self.deserved or 0))
+
+
 @dataclass(frozen=True)
 class SchedulingPlan:
     """The outcome of one cycle: what to do, and a verdict for every waiting session.
@@ -55,7 +76,8 @@ class SchedulingPlan:
     `reservations` are all that remain, `cursors` only those that moved. `domains` is the
     HyperNode that each placed session with a topology constraint is in, `group_domains` that
     of each kernel group, by partition and label value: `stages/0`. `loans` is the queue that
-    lends each placed session what it runs on.
+    lends each placed session what it runs on. `shares` are those of the queues with a share or
+    sessions, and no part of the decision.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -67,6 +89,7 @@ class SchedulingPlan:
     group_domains: Mapping[SessionId, Mapping[str, str]] = field(default_factory=dict)
     loans: Mapping[SessionId, QueueName] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
+    shares: tuple[QueueShare, ...] = field(default=(), compare=False)
 
     @cached_property
     def trace(self) -> DecisionTrace:

@@ -105,6 +105,11 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def refuse(self) -> None:
+        """Refuse new connections; open ones stay."""
+        if self._server is not None:
+            self._server.close()
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)  # before the task runs: one that is cancelled first resets its connection, too
         self._tasks.add(asyncio.get_running_loop().create_task(self._serve(reader, writer)))

@@ -22,7 +22,14 @@ from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
 from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.fleet import AgentFailureView, AgentView, BookingBody, ImageBody, QueueBody, ScalingGroupBody
+from sokovan.wire.api.fleet import (
+    AgentFailureView,
+    AgentView,
+    BookingBody,
+    ImageBody,
+    QueueBody,
+    ScalingGroupBody,
+)
 
 
 def agent_view(

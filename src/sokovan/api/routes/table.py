@@ -12,6 +12,7 @@ from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
 from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.joining import JoiningRoutes
+from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
@@ -53,6 +54,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *JoiningRoutes(context).operations(),
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
+        *QueueShareRoutes(context).operations(),
         *fleet_operations(context),
         *booking_operations(context),
         *tenancy_operations(context),

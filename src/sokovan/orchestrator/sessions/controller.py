@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from sokovan.domain.errors import Conflict, ObjectNotFound, SokovanError
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import RELEASED, USER_REQUESTED, Change, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
@@ -26,6 +26,7 @@ from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
+from sokovan.scheduling.plan import QueueShare
 
 
 class SchedulingController:
@@ -93,6 +94,15 @@ class SchedulingController:
             raise DryRunUnavailable("this controller has no snapshot of the cluster for dry runs")
         prepared = await self._submissions.prepared(request, caller)
         return planned_session(prepared.spec, await self._dry_runs.of_new(prepared.spec), why_group=prepared.why_group)
+
+    async def queue_shares(self, scaling_group: ScalingGroupName, user: str) -> Sequence[QueueShare]:
+        """The shares of queues in a scaling group, for this user.
+
+        Raises DryRunUnavailable.
+        """
+        if self._dry_runs is None:
+            raise DryRunUnavailable("this controller has no snapshot of the cluster for dry runs")
+        return await self._dry_runs.shares(scaling_group, user)
 
     async def validate(self, request: SessionRequest, caller: Caller) -> None:
         """Refuse a request that could not be stored. Raises InvalidRequest."""

@@ -41,8 +41,9 @@ class Exchange:
     """
 
     __slots__ = (
-        "_asks_key", "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved", "_tried",
-        "_tries", "attempt", "begun_ms", "deadline_ms", "ended", "key", "key_id", "message", "queued", "route",
+        "_asks_key", "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved",
+        "_reuses", "_tried", "_tries", "attempt", "begun_ms", "deadline_ms", "ended", "key",
+        "key_id", "message", "queued", "route",
     )  # fmt: skip
 
     def __init__(self, context: ProxyContext, pools: UpstreamPools, client: ClientSide, head: RequestHead) -> None:
@@ -58,6 +59,7 @@ class Exchange:
         self._inference: Inference | None = None
         self._refusal: ProxyRefusal | OwnAnswer | None = None
         self._tries = 0
+        self._reuses = True
         self._tried: list[EndpointState] = []
         self._relay: ResponseRelay | None = None
         self._reserved: int | None = None
@@ -218,7 +220,7 @@ class Exchange:
         self.deadline_ms = 0
         self.attempt = Attempt(context, self._pools, self, self._client)
         # An endpoint may close an idle connection as the request comes: one that is not repeatable takes a new one.
-        self.attempt.start(route, found, affinity.chain, may_reuse=self.message.repeatable)
+        self.attempt.start(route, found, affinity.chain, may_reuse=self.message.repeatable and self._reuses)
         return True
 
     def _session(self, route: RouteState[Any]) -> bytes:
@@ -277,6 +279,8 @@ class Exchange:
         if reused:
             # The connection was idle when it was closed: that says nothing about the endpoint.
             self._tried.remove(attempt.endpoint)
+            # Others that are idle may have been closed too: the next try connects anew.
+            self._reuses = False
         if self._may_retry(was_sent=was_sent) and self._try_endpoint(route):
             self._context.counters.retries += 1
             return

@@ -19,7 +19,14 @@ from sokovan.sdk.core.catalog_calls import (
     CatalogKind,
 )
 from sokovan.sdk.core.paging import Paging
-from sokovan.wire.api.fleet import AgentView, BookingBody, ImageBody, JoinTokenBody, JoinTokenView
+from sokovan.wire.api.fleet import (
+    AgentView,
+    BookingBody,
+    ImageBody,
+    JoinTokenBody,
+    JoinTokenView,
+    QueueSharesView,
+)
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
@@ -84,6 +91,13 @@ class AsyncUsage:
     def list(self, *, scaling_group: str | None = None) -> AsyncIterator[UsageView]:
         """List all that the caller may see, of one scaling group or of all."""
         return self._connection.pages(Paging(partial(catalog_calls.usage, scaling_group=scaling_group)))
+
+    async def shares(self, *, queue: str | None = None, scaling_group: str | None = None) -> QueueSharesView:
+        """The shares of queues in a scaling group now; without one, in the default.
+
+        They say what each queue has in use, deserves and borrows of each slot.
+        """
+        return await self._connection.send(catalog_calls.queue_shares(scaling_group=scaling_group, queue=queue))
 
 
 class AsyncAgents:

@@ -19,6 +19,7 @@ from sokovan.wire.api.fleet import (
     JoinTokenView,
     QueueBody,
     QueuePage,
+    QueueSharesView,
     ScalingGroupBody,
     ScalingGroupPage,
     TaintsBody,
@@ -161,6 +162,12 @@ def usage(*, scaling_group: str | None, limit: int = PAGE_MAX, cursor: str | Non
     """Get one page of past usage."""
     chosen = query({"scaling_group": scaling_group, "limit": limit, "cursor": cursor})
     return Call(method="GET", path=api_path("usage"), answer=UsagePage, query=chosen)
+
+
+def queue_shares(*, scaling_group: str | None, queue: str | None) -> Call[QueueSharesView]:
+    """Get the shares of queues in a scaling group."""
+    chosen = query({"scaling_group": scaling_group, "queue": queue})
+    return Call(method="GET", path=api_path("queue-shares"), answer=QueueSharesView, query=chosen)
 
 
 def set_key(access_key: str, policy: str | None) -> Call[KeyView]:

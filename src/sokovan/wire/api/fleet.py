@@ -171,6 +171,32 @@ class QueueBody(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueShareView:
+    """The share of a queue in one slot of a scaling group, now.
+
+    `borrowed` is the part of `allocated` beyond `deserved`, which is missing where the queue has
+    no share; `waiting` is what its waiting sessions request. `limit` is the most it may use.
+    """
+
+    queue: str
+    scaling_group: str
+    slot: str
+    allocated: int
+    borrowed: int
+    waiting: int
+    guarantee: int
+    limit: int
+    deserved: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSharesView:
+    """The shares of queues in a scaling group."""
+
+    items: list[QueueShareView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePage:
     """All queues."""
 

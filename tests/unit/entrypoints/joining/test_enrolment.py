@@ -18,7 +18,8 @@ from sokovan.testing.stored_cluster import StoredCluster
 from sokovan.wire.frames import Hello, HelloRefused, Welcome
 from sokovan.wire.join_messages import JoinDenied, JoinGranted, JoinReply, JoinRequest
 
-TOKEN = ".".join(("t", "s"))
+NAME, SECRET = "t", "s"
+TOKEN = f"{NAME}.{SECRET}"
 pytestmark = pytest.mark.slow
 
 

@@ -9,7 +9,8 @@ import pytest
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.joining.joined_agent import JoinedMachine, ManagerUnreachable, NotJoined, join_machine
 
-TOKEN = ".".join(("t", "s"))
+NAME, SECRET = "t", "s"
+TOKEN = f"{NAME}.{SECRET}"
 
 
 def test_a_folder_without_an_identity_says_how_to_join(tmp_path: Path) -> None:

@@ -385,3 +385,30 @@ async def test_a_sticky_session_stays_at_one_endpoint() -> None:
 
             homes = [len(engine.requests) for engine in found if engine.requests]
             assert homes in ([6, 6], [12])
+
+
+async def test_idle_connections_that_all_break_use_up_one_try_only() -> None:
+    seen: set[asyncio.StreamWriter] = set()
+    together = asyncio.Barrier(3)
+
+    async def once(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        if writer in seen:
+            writer.transport.abort()
+            return
+        seen.add(writer)
+        await together.wait()
+        await json_answer()(request, writer)
+
+    async with engines(once, json_answer()) as (ending, other):
+        alone = route_of(endpoint_of(ending), policy="least-load")
+        both = route_of(endpoint_of(ending, 1), endpoint_of(other, 2), policy="least-load")
+        async with proxy_with(table_of(alone)) as proxy:
+            await asyncio.gather(*(proxy.send(call()) for _ in range(3)))
+            ending.refuse()
+            proxy.server.apply(table_of(both, version=2))
+            # Of equal load, the one that served less is chosen: the one that ends.
+            proxy.context.table.routes["deployment-1"].endpoints["k2.1"].served = 100
+
+            assert status_of(await proxy.send(call())) == 200
+            assert len(ending.requests) == 4, "one idle connection was tried"
+            assert len(other.requests) == 1

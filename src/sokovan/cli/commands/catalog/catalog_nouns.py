@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sokovan.cli.commands.catalog.catalog_options import (
@@ -21,7 +22,7 @@ from sokovan.cli.commands.catalog.catalog_options import (
     read_whole,
 )
 from sokovan.cli.commands.catalog.quota_owners import assign_quota, owners_of, policy_of, require_owner
-from sokovan.cli.formatting import NONE, or_none
+from sokovan.cli.formatting import NONE, amount, or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import ImageBody, QueueBody, ScalingGroupBody
 from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, Role, UserBody
@@ -228,6 +229,23 @@ _SCALING_GROUP = CatalogNoun(
     },
 )
 
+# The scaling groups whose shares `queue show` lists; each costs a request.
+_GROUPS_MAX = 8
+
+
+def _share_lines(client: Client, queue: str) -> list[tuple[str, str]]:
+    """Lines like `default cuda.device`: `6 in use, 4 deserved, 2 borrowed, 8 waiting`."""
+    lines = []
+    for group in islice(client.scaling_groups.list(), _GROUPS_MAX):
+        for one in client.usage.shares(queue=queue, scaling_group=group.name).items:
+            deserved = [] if one.deserved is None else [f"{amount(one.slot, one.deserved)} deserved"]
+            parts = [f"{amount(one.slot, one.allocated)} in use", *deserved]
+            parts += [f"{amount(one.slot, one.borrowed)} borrowed"] if one.borrowed else []
+            parts += [f"{amount(one.slot, one.waiting)} waiting"] if one.waiting else []
+            lines.append((f"{group.name} {one.slot}", ", ".join(parts)))
+    return lines
+
+
 _QUEUE = CatalogNoun(
     noun="queue",
     body=QueueBody,
@@ -276,6 +294,7 @@ _QUEUE = CatalogNoun(
         CatalogOption("max", "Maximum use. Repeatable.", "capability", repeatable=True, read=read_amounts),
     ),
     shown_examples=("research",),
+    shown_with=_share_lines,
     removed_example="research",
     set_examples=(
         "research --weight 3 --max gpu=256",

@@ -16,7 +16,7 @@ from sokovan.orchestrator.sessions.explain.evictions import hidden_victims, plan
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, PlannedVictim, When
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
-from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.plan import QueueShare, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
@@ -95,6 +95,14 @@ class DryRuns:
             if len(others) == len(snapshot.sessions):
                 return []
             return [await self._outcome(replace(snapshot, sessions=(*others, one)), one) for one in variants]
+
+    async def shares(self, scaling_group: ScalingGroupName, user: str) -> tuple[QueueShare, ...]:
+        """The shares of queues in a scaling group; `user` asks for them."""
+        async with self._limited(user):
+            snapshot = await self._snapshot(scaling_group)
+            profile = profile_of(snapshot.scaling_group)
+            require_applicable(profile)
+            return (await self._plan(snapshot, profile)).shares
 
     @asynccontextmanager
     async def _limited(self, user: str) -> AsyncIterator[None]:

@@ -22,6 +22,7 @@ from sokovan.domain.slots import UNLIMITED
 from sokovan.scheduling.engine.usage.queue_shares import Row, ShareClaim, divide
 from sokovan.scheduling.engine.workspace import ONE
 from sokovan.scheduling.extensions import QueueView
+from sokovan.scheduling.plan import QueueShare
 from sokovan.scheduling.trace import Code
 
 PROPORTION = "proportion"
@@ -332,6 +333,21 @@ class QueueUsage:
     def _share(self, node: QueueNode) -> int:
         columns = [column for column, has_share in enumerate(node.deserves) if has_share]
         return max((_used_share(node.allocated[c], node.deserved[c]) for c in columns), default=0)
+
+
+def shares_of(usage: QueueUsage) -> tuple[QueueShare, ...]:
+    """The shares of queues that use, request or deserve something, by queue and slot."""
+    return tuple(
+        QueueShare(
+            QueueName(node.name), slot, used, requested, node.deserved[column] if deserves else None,
+            node.guarantee[column], node.limit[column],
+        )
+        for node in usage.nodes.values()
+        for column, (slot, used, requested, deserves) in enumerate(
+            zip(usage.slots, node.allocated, node.request, node.deserves, strict=True)
+        )
+        if used or requested or (deserves and node.deserved[column]) or node.guarantee[column]
+    )  # fmt: skip
 
 
 def lenders(usage: QueueUsage, borrower: QueueNode, grace_ms: int, asked: Mapping[int, int]) -> Iterator[QueueNode]:

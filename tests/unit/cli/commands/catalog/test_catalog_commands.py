@@ -25,7 +25,7 @@ def test_there_are_no_other_commands(name: str) -> None:
 @pytest.mark.parametrize("noun", CATALOG_NOUNS)
 def test_every_noun_is_listed_shown_and_removed_with_yes(server: CannedServer, sokovan: Sokovan, noun: str) -> None:
     path, body = PATHS.get(noun, f"{noun}s"), {"name": "a", **BODIES.get(noun, {})}
-    for owners in ("domains", "groups", "users", "keys"):
+    for owners in ("domains", "groups", "users", "keys", "scaling-groups"):
         server.says(f"GET {owners}", {"items": [], "next": None})
     server.says(f"GET {path}", {"items": [body], "next": None})
     server.says(f"GET {path}/a", body)
@@ -231,3 +231,16 @@ def test_a_negative_number_reaches_the_server(server: CannedServer, sokovan: Sok
     server.says("PUT queues/q", {"name": "q"}, status=201)
     assert sokovan("queue", "set", "q", "--priority", "-5")[0] == 0
     assert server.body("PUT queues/q") == {"name": "q", "priority": -5}
+
+
+def test_a_queue_is_shown_with_its_shares(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET queues/a", {"name": "a"})
+    server.says("GET scaling-groups", {"items": [{"name": "default"}], "next": None})
+    share = {
+        "queue": "a", "scaling_group": "default", "slot": "cpu", "allocated": 6000, "borrowed": 2000, "waiting": 8000,
+        "guarantee": 0, "limit": 16000, "deserved": 4000,
+    }  # fmt: skip
+    server.says("GET queue-shares", {"items": [share, {**share, "slot": "mem", "deserved": None, "waiting": 0}]})
+    status, out, _ = sokovan("queue", "show", "a")
+    assert status == 0
+    assert "6 in use, 4 deserved, 2 borrowed, 8 waiting" in out

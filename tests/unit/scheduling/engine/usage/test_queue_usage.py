@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from sokovan.domain.cluster.queue import Queue, QueueState
-from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode, QueueUsage
+from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode, QueueUsage, shares_of
 from sokovan.scheduling.engine.workspace import ONE
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.builders import queue
@@ -311,3 +311,12 @@ def test_plugins_see_a_queue_by_slot_names() -> None:
     view = made.view(made.node("a"))
     assert (view.name, view.share, view.priority, view.weight) == ("a", ONE // 4, 2, 3)
     assert (view.allocated["cpu"], view.deserved["cpu"]) == (1000, 4000)
+
+
+def test_the_shares_of_queues_say_what_is_in_use_deserved_and_borrowed() -> None:
+    queues = (queue("a", deserved="cpu=3"), queue("idle"))
+    made = queue_usage(*queues, policy=CAPACITY, requests={"a": 6})
+    made.charge(made.node("a"), [(CPU, 5000)])
+    (share,) = shares_of(made)
+    assert (share.queue, share.slot, share.allocated, share.requested) == ("a", "cpu", 5000, 6000)
+    assert (share.deserved, share.borrowed, share.limit) == (3000, 2000, 8000)

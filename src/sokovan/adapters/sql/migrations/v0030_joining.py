@@ -7,8 +7,8 @@ from alembic import op
 
 from sokovan.adapters.sql.schema.migration_forms import NAME
 
-revision = "0029"
-down_revision: str | None = "0028"
+revision = "0030"
+down_revision: str | None = "0029"
 
 
 def upgrade() -> None:

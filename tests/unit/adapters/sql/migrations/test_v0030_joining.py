@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.migrations import v0029_joining
+from sokovan.adapters.sql.migrations import v0030_joining
 from sokovan.domain.cluster.agent_grant import AgentGrant, JoinToken
 from sokovan.ports.repositories.catalog import CatalogItem
 from sokovan.testing.stored_cluster import StoredCluster
@@ -15,7 +15,7 @@ from tests.unit.adapters.sql.migrations.stepping import Backend
 @pytest.mark.parametrize("backend", Backend)
 async def test_an_existing_database_stores_join_tokens(backend: Backend, request: pytest.FixtureRequest) -> None:
     async with StoredCluster.open(backend.url(request)) as cluster:
-        await migration.downgrade(cluster.store.database, v0029_joining.down_revision or "base")
+        await migration.downgrade(cluster.store.database, v0030_joining.down_revision or "base")
         await migration.upgrade(cluster.store.database)
         items: list[CatalogItem] = [JoinToken(name="t", digest="d", expires_ms=1), AgentGrant(name="a", key="k")]
         await cluster.put(*items)
