@@ -119,6 +119,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "domains": {"name": tenant},
         "keys": {"policy": None} if operation.method == "PUT" else {"user": member(tenant)},
         "agents": {"action": "drain"},
+        "join-tokens": {},
         "queues": {"name": "default", "weight": 9},
         "bookings": BOOKING,
         "scaling-groups": {"name": "default"},

@@ -11,6 +11,7 @@ from sokovan.api.settings import ApiSettings
 from sokovan.api.streaming.event_hub import EventHub
 from sokovan.api.streaming.event_streams import Streams
 from sokovan.api.uncancellable_store import UncancellableStore
+from sokovan.domain.cluster.agent_grant import JoinAddress
 from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.routes.controller import RouteController
 from sokovan.orchestrator.sessions.controller import SchedulingController
@@ -34,6 +35,8 @@ class ApiDependencies:
     `uploads` is None for a server that stores none, `files` for one without agents. With
     `leases`, a server without a leading manager is not ready.
     `settings` describes those in force. `gateway_url` is the base URL for clients of models.
+    `joining` is None for a server that other machines cannot join; `disconnect` closes the
+    link of an agent.
     """
 
     store: Store
@@ -54,6 +57,8 @@ class ApiDependencies:
     files: AgentFiles | None = None
     settings: Callable[[], ServerSettingsView] = ServerSettingsView
     gateway_url: str = ""
+    joining: JoinAddress | None = None
+    disconnect: Callable[[str], None] = lambda _agent_id: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.clock import SystemClock
@@ -42,7 +43,10 @@ KERNELS = "kernels"
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Options of an agent; `root` is its private folder."""
+    """Options of an agent; `root` is its private folder.
+
+    `address` is that of a manager that it has joined, with its certificate.
+    """
 
     manager: str
     token: str = field(repr=False)
@@ -58,6 +62,7 @@ class AgentOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     accounts: str = ACCOUNTS_DEFAULT
+    address: ManagerAddress | None = None
 
 
 def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
@@ -129,7 +134,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     Resources to close are pushed onto `stack`. Raises InvalidInput, JournalInUse, RuntimeFailure.
     """
     clock = SystemClock()
-    address = ManagerAddress(options.manager, options.token)
+    address = options.address or ManagerAddress(options.manager, options.token)
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
     root = options.root / KERNELS
     uploads = UploadFolders(root, UploadReceiver(address))
@@ -181,8 +186,13 @@ def stored_identity(path: Path) -> str:
     return created
 
 
-def run_agent(options: AgentOptions, log: Callable[[str], None]) -> int:
-    """Run an agent until SIGINT or SIGTERM; its kernels keep running."""
+def run_agent(
+    options: AgentOptions, log: Callable[[str], None], beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+) -> int:
+    """Run an agent until SIGINT or SIGTERM; its kernels keep running.
+
+    `beside` is run with it.
+    """
 
     async def work() -> None:
         stopped = asyncio.Event()
@@ -191,6 +201,7 @@ def run_agent(options: AgentOptions, log: Callable[[str], None]) -> int:
         with contextlib.ExitStack() as stack:
             parts = await build_agent(options, stack, log=log)
             log(f"agent {parts.inventory.agent_id} connects to {options.manager}; {parts.confinement.in_words()}")
+            renewal = asyncio.create_task(beside()) if beside is not None else None
             running = asyncio.create_task(parts.run())
             waiting = asyncio.create_task(stopped.wait())
             await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -198,6 +209,9 @@ def run_agent(options: AgentOptions, log: Callable[[str], None]) -> int:
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await running
+            if renewal is not None:
+                renewal.cancel()
+                await asyncio.gather(renewal, return_exceptions=True)
 
     asyncio.run(work())
     return 0

@@ -48,6 +48,7 @@ from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
+from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
 from sokovan.entrypoints.serving import digest_key, serving_controllers
@@ -60,6 +61,7 @@ from sokovan.entrypoints.settings.component_options import (
     upload_limits_of,
 )
 from sokovan.entrypoints.settings.effective_settings import effective_settings
+from sokovan.entrypoints.settings.listen_address import read_listen
 from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.entrypoints.settings.secret_keys import secret_box
 from sokovan.entrypoints.settings.server_settings import ServerSettings
@@ -84,6 +86,7 @@ AGENT_KEY_FILE = "agent-token"
 PROXY_KEY_FILE = "proxy-token"
 PROXY_FOLDER = "proxy"
 PEPPER_FILE = "pepper"
+TLS_FOLDER = "tls"
 SETTINGS_CACHE_FILE = "settings.json"
 # Thread switch interval: a scheduling cycle must not delay the API.
 SWITCH_INTERVAL_S = 0.0005
@@ -330,12 +333,23 @@ def _manager_options(
         telemetry=telemetry,
         log=log,
         agent=agent if settings.agent.enabled else None,
+        machines=_machine_options(settings, folder, telemetry, log),
         timing=timing_of(settings),
         allocator=settings.scheduler.allocator,
         heartbeat_s=settings.orchestrator.heartbeat_ms / 1000,
         audit_s=settings.storage.audit_s,
         several_users=settings.api.allow_several_users_without_isolation,
     )
+
+
+def _machine_options(
+    settings: ServerSettings, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
+) -> MachineLinkOptions | None:
+    """The listener for other machines; None if no address is set."""
+    if not settings.orchestrator.listen:
+        return None
+    at = read_listen(settings.orchestrator.listen)
+    return MachineLinkOptions(at=at, folder=folder.root / TLS_FOLDER, telemetry=telemetry, log=log)
 
 
 def _dependencies(
@@ -381,6 +395,8 @@ def _dependencies(
         plugins=plugins,
         uploads=uploads,
         settings=partial(effective_settings, live),
+        joining=ports.joining,
+        disconnect=ports.disconnect,
     )
 
 
@@ -433,6 +449,7 @@ def ready_lines(
         f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",
         *fake,
+        *([f"  machines   {ports.joining.url}; add one with sokovan agent token"] if ports.joining else []),
         f'  cli        context "{CONTEXT}" is active, you are admin',
         "",
         "Try in another terminal:",

@@ -91,6 +91,11 @@ class LinkedAgents(LinkedStreams):
         if agent_id in self._links:
             await self._links[agent_id].report_now()
 
+    def disconnect(self, agent_id: AgentId, reason: str) -> None:
+        """Close the link of an agent, if it has one."""
+        if agent_id in self._links:
+            self._links[agent_id].close(reason)
+
     def close(self) -> None:
         """Close every link."""
         for connection in list(self._links.values()):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -74,14 +74,7 @@ class LinkEndpoint:
             return HTTPStatus.UNAUTHORIZED, "a credential is required: Authorization: Bearer ..."
         if not self.known(token):
             return HTTPStatus.UNAUTHORIZED, "this credential is not valid"
-        stream_id = stream_of(request.path)
-        if upload_of(request.path) and self.agents.uploads is not None:
-            return None
-        if request.path == LINK_PATH:
-            return _FULL if self.agents.is_full else None
-        if stream_id and self.agents.streams.is_expected(stream_id, token):
-            return None
-        return HTTPStatus.NOT_FOUND, "not found"
+        return path_refusal(self.agents, request.path, token)
 
     def _is_ours(self, hosts: list[str]) -> bool:
         if len(hosts) != 1:
@@ -93,6 +86,18 @@ class LinkEndpoint:
         with suppress(ValueError):
             return bool(ip_address(name))
         return name in self.names
+
+
+def path_refusal(agents: LinkedAgents, path: str, token: str) -> tuple[HTTPStatus, str] | None:
+    """The reason for refusing a path to an agent; None if it is accepted."""
+    stream_id = stream_of(path)
+    if upload_of(path) and agents.uploads is not None:
+        return None
+    if path == LINK_PATH:
+        return _FULL if agents.is_full else None
+    if stream_id and agents.streams.is_expected(stream_id, token):
+        return None
+    return HTTPStatus.NOT_FOUND, "not found"
 
 
 def credential(request: Request) -> str:
@@ -221,12 +226,35 @@ async def serve_links(
     access = access or LinkAccess()
     bounds = access.bounds
     door = LinkEndpoint(agents, frozenset(name.lower() for name in ("localhost", host, *access.names)), access.known)
+    handle = partial(_serve_agent, agents)
+    async with serve_sockets(handle, door.answer, host=host, port=port, tls=tls, bounds=bounds) as listener:
+        try:
+            yield listener
+        finally:
+            agents.close()
+
+
+@asynccontextmanager
+async def serve_sockets(
+    handle: Callable[[ServerConnection], Awaitable[None]],
+    answer: Callable[[ServerConnection, Request], Response | None],
+    *,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    bounds: ConnectionBounds | None,
+) -> AsyncIterator[LinkListener]:
+    """Accept WebSockets until left. Raises OSError.
+
+    `answer` gives the response to a refused request.
+    """
     async with serve(
-        partial(_handle, agents, bounds),
+        partial(_handle, handle, bounds),
         host,
         port,
-        process_request=door.answer,
+        process_request=answer,
         ssl=tls,
+        ssl_handshake_timeout=OPEN_S if tls is not None else None,
         compression=None,
         max_size=FRAME_BYTES_MAX,
         ping_interval=PING_S,
@@ -237,24 +265,31 @@ async def serve_links(
         logger=_logger,
         create_connection=None if bounds is None else cast("Any", partial(_BoundedConnection, bounds=bounds)),
     ) as server:
-        try:
-            yield LinkListener(next(iter(server.sockets)).getsockname()[1], server)
-        finally:
-            agents.close()
+        yield LinkListener(next(iter(server.sockets)).getsockname()[1], server)
 
 
-async def _handle(agents: LinkedAgents, bounds: ConnectionBounds | None, socket: ServerConnection) -> None:
+async def _handle(
+    handle: Callable[[ServerConnection], Awaitable[None]], bounds: ConnectionBounds | None, socket: ServerConnection
+) -> None:
     if bounds is not None:
         bounds.serve(socket.transport)
-    if socket.request is None:
-        return
-    reference = upload_of(socket.request.path)
+    await handle(socket)
+
+
+async def _serve_agent(agents: LinkedAgents, socket: ServerConnection) -> None:
+    if socket.request is not None:
+        await serve_agent(agents, socket, socket.request.path, credential(socket.request))
+
+
+async def serve_agent(agents: LinkedAgents, socket: ServerConnection, path: str, token: str) -> None:
+    """Serve a link, a stream or an upload to an agent with this credential."""
+    reference = upload_of(path)
     if reference and agents.uploads is not None:
         await send_upload(SocketStream(socket), agents.uploads, reference)
         return
-    stream_id = stream_of(socket.request.path)
+    stream_id = stream_of(path)
     if not stream_id:
-        await agents.serve(SocketDuplex(socket), credential(socket.request))
+        await agents.serve(SocketDuplex(socket), token)
         return
     served = asyncio.ensure_future(agents.streams.serve(stream_id, SocketStream(socket)))
     closed = asyncio.ensure_future(socket.wait_closed())

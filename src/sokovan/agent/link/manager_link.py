@@ -11,7 +11,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -65,7 +65,8 @@ class ManagerAddress:
     """The address of a manager, and the agent's credential.
 
     `url` is ws(s)://host:port; ws to another machine needs `plaintext`, an explicit
-    decision. `proxy` is the address of an HTTP proxy.
+    decision. `proxy` is the address of an HTTP proxy. `server_name` is the name in the
+    manager's certificate, if it is not the host. An agent with a certificate has no token.
     """
 
     url: str
@@ -73,6 +74,7 @@ class ManagerAddress:
     tls: ssl.SSLContext | None = None
     plaintext: bool = False
     proxy: str | None = None
+    server_name: str = ""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -84,9 +86,10 @@ class ManagerAddress:
 
 def dialled(address: ManagerAddress, path: str) -> connect:
     """A connection to a manager, as a context; raises OSError, WebSocketException."""
+    named: dict[str, Any] = {"server_hostname": address.server_name} if address.server_name else {}
     return connect(
         address.url.rstrip("/") + path,
-        additional_headers={"Authorization": f"Bearer {address.token}"},
+        additional_headers={"Authorization": f"Bearer {address.token}"} if address.token else None,
         user_agent_header="sokovan-agent",
         ssl=address.tls,
         proxy=address.proxy,
@@ -94,6 +97,7 @@ def dialled(address: ManagerAddress, path: str) -> connect:
         max_size=FRAME_BYTES_MAX,
         open_timeout=OPEN_S,
         close_timeout=1,
+        **named,
     )
 
 

@@ -30,13 +30,13 @@ def audit_entry(
     return AuditEntry(
         who=principal.user,
         action=action,
-        target=_shown(target),
+        target=shown(target),
         outcome=outcome,
         request_id=principal.request_id,
         detail={
             "key": principal.access_key,
             "from": principal.address,
-            **{name: _shown(text) for name, text in detail.items()},
+            **{name: shown(text) for name, text in detail.items()},
         },
     )
 
@@ -83,7 +83,7 @@ class Auditor:
         entry = AuditEntry(
             who=ANONYMOUS,
             action=REFUSED,
-            target=_shown("malformed" if token is None else access_key_of(token)),
+            target=shown("malformed" if token is None else access_key_of(token)),
             outcome=DENIED,
             request_id=request_id,
             detail={"from": address, **({"unwritten": str(unwritten)} if unwritten else {})},
@@ -92,6 +92,6 @@ class Auditor:
             await self._store.run(lambda unit: unit.audit.append(entry))
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Client input, made printable and shortened."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text[:TEXT_MAX])

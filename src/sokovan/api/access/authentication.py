@@ -37,7 +37,12 @@ PRINCIPAL = "sokovan.principal"
 
 def new_token(access_key: AccessKey) -> str:
     """A new random token for this key."""
-    return f"{PREFIX}{access_key}.{secrets.token_urlsafe(SECRET_BYTES)}"
+    return f"{PREFIX}{access_key}.{new_secret()}"
+
+
+def new_secret() -> str:
+    """A new random secret."""
+    return secrets.token_urlsafe(SECRET_BYTES)
 
 
 def token_digest(token: str, pepper: bytes) -> str:

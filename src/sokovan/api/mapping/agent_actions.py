@@ -1,12 +1,15 @@
-"""The actions of administrators on agents."""
+"""The actions of administrators on agents, and the tokens of machines that join."""
 
 from __future__ import annotations
 
+from sokovan.api.mapping.times import time_text
+from sokovan.domain.cluster.agent_grant import JOIN_TOKEN_S_MAX, JOIN_TOKEN_S_MIN, JoinAddress, JoinToken
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import Change
-from sokovan.wire.api.fleet import AgentChange
+from sokovan.domain.slot_notation import read_slots
+from sokovan.wire.api.fleet import AgentChange, JoinTokenBody, JoinTokenView
 
 UNDRAIN = "undrain"
 # Each action with its trigger and target status.
@@ -25,3 +28,27 @@ def requested_transition(body: AgentChange, who: str) -> tuple[AgentTrigger, Age
     if len(body.reason) > REASON_MAX:
         raise InvalidRequest([Problem("reason", f"is longer than {REASON_MAX} characters")])
     return *ACTIONS[body.action], Change(who, Cause.CONTROLLER, f"admin-{body.action}", body.reason)
+
+
+def join_token_of(body: JoinTokenBody, name: str, digest: str, *, now_ms: int) -> JoinToken:
+    """The requested join token. Raises InvalidRequest, InvalidSlots."""
+    if not JOIN_TOKEN_S_MIN <= body.expires_s <= JOIN_TOKEN_S_MAX:
+        raise InvalidRequest([Problem("expires_s", f"must be {JOIN_TOKEN_S_MIN} to {JOIN_TOKEN_S_MAX} seconds")])
+    return JoinToken(
+        name=name,
+        digest=digest,
+        scaling_group=body.scaling_group,
+        slots=read_slots(body.slots),
+        expires_ms=now_ms + body.expires_s * 1000,
+    )
+
+
+def join_token_view(token: JoinToken, secret: str, joining: JoinAddress) -> JoinTokenView:
+    """The view of a new join token, with its secret."""
+    return JoinTokenView(
+        token=f"{token.name}.{secret}",
+        url=joining.url,
+        authority=joining.authority,
+        scaling_group=token.scaling_group,
+        expires_at=time_text(token.expires_ms),
+    )

@@ -11,6 +11,7 @@ from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
 from sokovan.api.routes.cluster.fleet import fleet_operations
+from sokovan.api.routes.cluster.joining import JoiningRoutes
 from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
@@ -50,6 +51,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *LogRoutes(context).operations(),
         *KernelFileRoutes(context).operations(),
         *AgentLabelRoutes(context).operations(),
+        *JoiningRoutes(context).operations(),
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
         *QueueShareRoutes(context).operations(),

@@ -9,13 +9,23 @@ from cyclopts import Parameter
 
 from sokovan.cli import formatting
 from sokovan.cli.commands.catalog.catalog_actions import list_all
-from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+    name_values,
+)
 from sokovan.cli.commands.sessions.session_tables import history_columns
 from sokovan.cli.commands.topology import report_change
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import print_status
+from sokovan.cli.output import print_data, print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
+from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.fleet import FAKE_LABEL, AgentFailureView, AgentView
@@ -209,6 +219,63 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
     with server.client() as client:
         agent = client.agents.declare_gone(name, reason=reason)
     print_status(f"{agent.id}  {agent.status.upper()}")
+    return OK
+
+
+def token(
+    *,
+    scaling_group: str = "default",
+    slots: str = "",
+    expires: str = "15m",
+    output: ActionOptions = DEFAULT_ACTION,
+) -> int:
+    """Create a token that lets one machine join.
+
+    Prints the command to run on that machine. The token works once.
+
+    For example:
+      sokovan agent token
+      sokovan agent token --scaling-group gpus --slots cpu=64,mem=512Gi
+
+    Parameters
+    ----------
+    scaling_group
+        Scaling group that the machine joins.
+    slots
+        The most that its agent may report; default: any.
+    expires
+        How long the token is valid, at most 7d.
+    """
+    most = name_values([one for one in slots.split(",") if one], option="--slots", example="cpu=64,mem=512Gi")
+    expires_s = round(seconds(expires, what="--expires"))
+    with output.client() as client:
+        made = client.agents.new_token(scaling_group=scaling_group, slots=most, expires_s=expires_s)
+    if output.json:
+        output.report(made, "")
+        return OK
+    print_status(f"run this on the machine that joins {made.scaling_group}, once and before {made.expires_at}:")
+    print_data(f"sokovan agent join {made.url} --token {made.token} --ca {made.authority}")
+    return OK
+
+
+def remove(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
+    """Revoke the certificate of an agent.
+
+    Its link is closed and nothing more is placed on it. Its kernels keep their
+    resources until it is lost and declared gone.
+
+    For example:
+      sokovan agent remove gpu2 --yes
+
+    Parameters
+    ----------
+    name
+        Name of an agent of another machine, which has joined.
+    """
+    confirm(f"revoke the certificate of agent {name}", yes=yes)
+    with server.client() as client:
+        agent = client.agents.remove(name)
+    print_status(f"{agent.id}  {agent.status.upper()}  certificate revoked, {agent.kernels} kernels")
     return OK
 
 

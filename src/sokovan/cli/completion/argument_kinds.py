@@ -20,7 +20,10 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("route show", "route set"), "deployment"),
     **{f"token {verb}": "deployment" for verb in ("create", "ls", "revoke")},
     **dict.fromkeys(("serve", "deployment plan"), "file"),
-    **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone", "label", "taint")},
+    **{
+        f"agent {verb}": "agent"
+        for verb in ("show", "history", "drain", "undrain", "declare-gone", "label", "taint", "remove")
+    },
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     **dict.fromkeys(("topology show", "agent maintenance"), "agent"),
     **dict.fromkeys(("booking show", "booking rm"), "booking"),

@@ -1,17 +1,24 @@
-"""`sokovan agent run`: run an agent on this machine."""
+"""`sokovan agent run` and `agent join`: run an agent on this machine."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sokovan.cli.errors import usage_error
 from sokovan.cli.local.setting_options import NO_SETTINGS, SettingOptions
 from sokovan.cli.output import print_status
+
+if TYPE_CHECKING:
+    from sokovan.entrypoints.agent import AgentOptions
+
+# Folder of the identity of a machine that has joined, in the folder of its agent.
+JOINED = "joined"
 
 
 @Parameter(name="*")
@@ -40,7 +47,7 @@ DEFAULT_AGENT = AgentRunOptions()
 
 
 def run(
-    manager: str,
+    manager: str = "",
     /,
     *,
     options: AgentRunOptions = DEFAULT_AGENT,
@@ -50,32 +57,104 @@ def run(
 ) -> int:
     """Run an agent on this machine.
 
-    The agent connects to the manager and opens no port. Ctrl-C stops the agent;
+    The agent connects to the manager and opens no port. Without MANAGER it is the
+    one that this machine has joined. Ctrl-C stops the agent;
     its kernels keep running and are adopted when it starts again. The section
     [agent] of the configuration file applies to it too.
 
     For example:
+      sokovan agent run
       sokovan agent run ws://127.0.0.1:7647 --token-file join.token --name gpu2
 
     Parameters
     ----------
     manager
-        URL of the manager: ws://HOST:PORT or wss://HOST:PORT.
+        URL of the manager: ws://HOST:PORT; default: the one that was joined.
     root
         Folder for the agent's state; default: in the user's data folder.
     token_file
         File with the join token. [env: SOKOVAN_AGENT_TOKEN]
     """
-    from sokovan.entrypoints.agent import agent_options_of, run_agent  # noqa: PLC0415  # the agent loads only here
+    if not manager:
+        return _run_joined(options, settings, root)
+    from sokovan.entrypoints.agent import run_agent  # noqa: PLC0415  # the agent loads only here
+
+    agent = _agent(options, settings, root, manager=_address(manager), token=_token(token_file))
+    return run_agent(agent, print_status)
+
+
+def join(
+    url: str,
+    /,
+    *,
+    token: str,
+    ca: str,
+    options: AgentRunOptions = DEFAULT_AGENT,
+    settings: SettingOptions = NO_SETTINGS,
+    root: Path | None = None,
+) -> int:
+    """Join this machine to a manager, and run its agent.
+
+    Use the command that `sokovan agent token` prints on the manager. The agent
+    makes its own key and gets a certificate. Ctrl-C stops the agent; its kernels
+    keep running, and `sokovan agent run` starts it again.
+
+    For example:
+      sokovan agent join wss://10.0.0.1:7648 --token join-1.Xy --ca sha256:09ab
+
+    Parameters
+    ----------
+    url
+        URL of the manager: wss://HOST:PORT.
+    token
+        Join token; it works once.
+    ca
+        Fingerprint of the manager's authority: sha256:...
+    root
+        Folder for the agent's state; default: in the user's data folder.
+    """
+    import asyncio  # noqa: PLC0415  # the agent loads only here
+
+    from sokovan.entrypoints.joining.joined_agent import host_agent, join_machine  # noqa: PLC0415  # the agent loads only here
+
+    agent = _agent(options, settings, root, manager=url)
+    name = agent.name or host_agent()
+    joined = asyncio.run(
+        join_machine(url, token=token, authority=ca, agent_id=name, folder=agent.root.absolute() / JOINED)
+    )
+    print_status(f"joined {joined.url} as agent {joined.agent_id} in scaling group {joined.scaling_group}")
+    return _run_joined(options, settings, root)
+
+
+def _agent(
+    options: AgentRunOptions, settings: SettingOptions, root: Path | None, *, manager: str, token: str = ""
+) -> AgentOptions:
+    from sokovan.entrypoints.agent import agent_options_of  # noqa: PLC0415  # the agent loads only here
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the agent loads only here
     from sokovan.entrypoints.settings.setting_sources import sources_of  # noqa: PLC0415  # as the agent
 
     data, flags = data_home(os.environ), options.flags()
     sources = sources_of(settings.config, data, environment=os.environ, flags=flags, assignments=settings.set)
-    agent = agent_options_of(
-        sources.read().agent, manager=_address(manager), token=_token(token_file), root=root or data / "agent"
+    return agent_options_of(sources.read().agent, manager=manager, token=token, root=root or data / "agent")
+
+
+def _run_joined(options: AgentRunOptions, settings: SettingOptions, root: Path | None) -> int:
+    """Run the agent of a machine that has joined. Raises NotJoined."""
+    from sokovan.entrypoints.agent import run_agent  # noqa: PLC0415  # the agent loads only here
+    from sokovan.entrypoints.joining.joined_agent import JoinedMachine  # noqa: PLC0415  # the agent loads only here
+
+    agent = _agent(options, settings, root, manager="")
+    joined = JoinedMachine.load(agent.root / JOINED)
+    context = joined.context()
+    agent = replace(
+        agent,
+        manager=joined.url,
+        name=joined.agent_id,
+        scaling_group=joined.scaling_group,
+        address=joined.address(context),
     )
-    return run_agent(agent, print_status)
+    renewal = partial(joined.keep_renewed, context, print_status)
+    return run_agent(agent, print_status, renewal)
 
 
 def _address(text: str) -> str:

@@ -24,7 +24,7 @@ _FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """Options for this machine's agent."""
+    """Options for this machine's agent, and for agents of other machines."""
 
     fake_gpus: Annotated[int | None, Parameter(help="Number of fake GPUs of this machine.")] = None
     gpu_shares: Annotated[
@@ -36,6 +36,7 @@ class MachineOptions:
     shard: Annotated[str, Parameter(help="Shard of the scaling group that the agent is in.")] = ""
     max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: 64 for each CPU.")] = None
     reserve: Annotated[str, Parameter(help="Keep for the machine: cpu=2,mem=8GiB.")] = ""
+    listen: Annotated[str, Parameter(help="HOST:PORT for agents of other machines; default: none.")] = ""
 
 
 @Parameter(name="*")
@@ -68,7 +69,7 @@ def up(
 ) -> int:
     """Start server, agent and database on this machine.
 
-    Listens on 127.0.0.1 only and keeps its state in your data folder. The first
+    Listens on 127.0.0.1 and keeps its state in your data folder. The first
     start creates an API key and a context for this client. Ctrl-C stops it; the
     data is kept, and sessions that keep running are adopted at the next start.
 
@@ -76,6 +77,7 @@ def up(
       sokovan up
       sokovan up --detach
       sokovan up --fake-gpus 4
+      sokovan up --listen 0.0.0.0:7648
       sokovan up --fake 64x8 --no-agent
       sokovan up --config lab.toml --set orchestrator.agent_lost_s=120
 
@@ -95,7 +97,12 @@ def up(
         return _uninstall()
     from sokovan.entrypoints.embedded.data_folder import data_home, server_of  # noqa: PLC0415  # beside its one use
 
-    given: dict[str, object] = {"--port": port, "--fake": fake, "--fake-gpus": machine.fake_gpus}
+    given: dict[str, object] = {
+        "--port": port,
+        "--listen": machine.listen,
+        "--fake": fake,
+        "--fake-gpus": machine.fake_gpus,
+    }
     given |= {"--gpu-shares": machine.gpu_shares, "--no-agent": machine.no_agent, "--name": machine.name}
     given |= {"--kernel-ports": machine.kernel_ports, "--shard": machine.shard, "--reserve": machine.reserve}
     given |= {"--max-kernels": machine.max_kernels, "--set": settings.set}

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from sokovan.domain.cluster.agent_grant import JoinAddress
 from sokovan.entrypoints.embedded.background_tasks import ComponentEnded
 from sokovan.entrypoints.embedded.loop_proxy import (
     AgentStatesProxy,
@@ -43,6 +44,8 @@ class ManagerPorts:
     agent: str
     nudge: Callable[[], None]
     retime: Callable[[Timing], None]
+    joining: JoinAddress | None = None
+    disconnect: Callable[[str], None] = lambda _agent_id: None
 
 
 class ControlPlane:
@@ -103,6 +106,10 @@ def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerP
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(runtime.retime, timing)
 
+    def disconnect(agent_id: str) -> None:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(runtime.disconnect, agent_id)
+
     return ManagerPorts(
         hints=HintsProxy(proxy, runtime.hints),
         events=EventsProxy(proxy, runtime.events),
@@ -111,6 +118,8 @@ def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerP
         files=FilesProxy(proxy, runtime.files),
         link_port=runtime.link_port,
         agent=runtime.agent,
+        joining=runtime.joining,
+        disconnect=disconnect,
         nudge=LoopNudge(loop, runtime.written),
         retime=retime,
     )

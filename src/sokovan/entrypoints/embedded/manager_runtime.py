@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import LinkAccess, LinkListener, serve_links
@@ -23,14 +24,23 @@ from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.gateway_switch import GatewaySwitch
 from sokovan.agent.fake.shape import FleetShape
+from sokovan.domain.cluster.agent_grant import JoinAddress
+from sokovan.domain.ids import AgentId
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.agent_links import admission, known_token
-from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, Fatal, start_agent, start_task
+from sokovan.entrypoints.embedded.background_tasks import (
+    ComponentEnded,
+    Fatal,
+    keep_running,
+    start_agent,
+    start_task,
+)
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_previous_fakes_lost
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.store_audit import StoreAuditor
+from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.serving import serving_coordinators
 from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
@@ -51,6 +61,9 @@ from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.scheduling.snapshot import SystemSnapshot
 
+if TYPE_CHECKING:
+    from sokovan.entrypoints.joining.machine_links import MachineLinks
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerOptions:
@@ -58,7 +71,8 @@ class ManagerOptions:
 
     `agent` gives the options of the local agent for an address to connect to;
     `fake_agents` is the shape of the simulated fleet. `sole`: no other manager can use
-    the store. `several_users` may use agents that do not isolate their kernels.
+    the store. With `machines`, agents of other machines may join. `several_users` may use
+    agents that do not isolate their kernels.
     """
 
     database: DatabaseSettings
@@ -74,6 +88,7 @@ class ManagerOptions:
     log: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
     fake_agents: FleetShape | None = None
+    machines: MachineLinkOptions | None = None
     uploads: UploadStore | None = None
     timing: Timing
     allocator: str = RepositoryAllocator.name
@@ -93,6 +108,8 @@ class ManagerRuntime:
     files: AgentFiles
     link_port: int
     agent: str
+    joining: JoinAddress | None
+    disconnect: Callable[[str], None]
     written: Callable[[], None]
     retime: Callable[[Timing], None]
 
@@ -114,17 +131,10 @@ async def start_manager(
     notifying = NotifyingStore(store, written)
     await declare_previous_fakes_lost(notifying, options.fake_agents)
     registry, timing = AgentRegistry(notifying, states, hints=hints, clock=clock), TimingInForce(options.timing)
-    linked = LinkedAgents(
-        clock,
-        admit=admission(
-            registry, options.agent_token, heartbeat_s=options.heartbeat_s, retention=lambda: timing.current.retention
-        ),
-        on_heartbeat=registry.heartbeat,
-        log=options.log,
-        uploads=options.uploads,
-    )
-    enrolment = FakeEnrolment(registry, notifying, options.fake_agents) if options.fake_agents else None
-    gateway = _gateway(options, stack, linked, enrolment, fatal=fatal)
+    machines = _machines(options, notifying)
+    linked = _linked_agents(options, registry, timing, machines)
+    fakes = FakeEnrolment(registry, notifying, options.fake_agents) if options.fake_agents else None
+    gateway = _gateway(options, stack, linked, fakes, fatal=fatal)
     listener = await _listen(options, stack, linked)
     parts = Dependencies(
         store=notifying,
@@ -148,6 +158,8 @@ async def start_manager(
     coordinators = (coordinator, *serving, Publisher(store.outbox, events), auditor)
     await _start_orchestrator(options, stack, coordinators, hints=hints, fatal=fatal)
     agent = await _start_agent(options, stack, linked, listener.port, fatal=fatal)
+    keep = partial(keep_running, stack, name="renewal of the certificate", log=options.log, clock=clock)
+    joining = await machines.start(linked, stack, keep) if machines else None
     return ManagerRuntime(
         hints=hints,
         events=events,
@@ -156,8 +168,35 @@ async def start_manager(
         files=linked.files,
         link_port=listener.port,
         agent=agent,
+        joining=joining,
+        disconnect=lambda agent_id: linked.disconnect(AgentId(agent_id), "the agent was removed"),
         written=written,
         retime=partial(_retime, timing, coordinator),
+    )
+
+
+def _machines(options: ManagerOptions, store: NotifyingStore) -> MachineLinks | None:
+    """The listener for other machines, if one is configured."""
+    if options.machines is None:
+        return None
+    from sokovan.entrypoints.joining.machine_links import MachineLinks  # noqa: PLC0415  # loads cryptography
+
+    return MachineLinks(options.machines, store)
+
+
+def _linked_agents(
+    options: ManagerOptions, registry: AgentRegistry, timing: TimingInForce, machines: MachineLinks | None
+) -> LinkedAgents:
+    """The links of agents, of this machine and of others."""
+    admit = admission(
+        registry, options.agent_token, heartbeat_s=options.heartbeat_s, retention=lambda: timing.current.retention
+    )
+    return LinkedAgents(
+        SystemClock(),
+        admit=machines.admission(admit, options.agent_token) if machines else admit,
+        on_heartbeat=registry.heartbeat,
+        log=options.log,
+        uploads=options.uploads,
     )
 
 

@@ -19,6 +19,7 @@ from sokovan.domain.cluster.agent import (
 )
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings import setting_kinds as kind
+from sokovan.entrypoints.settings.listen_address import read_listen
 from sokovan.wire.api.system import DEFAULT_PORT, GATEWAY_PORT
 
 DAY_S = 24 * 3600
@@ -61,6 +62,12 @@ class SchedulerSettings:
 class OrchestratorSettings:
     """Heartbeats, lost and failing agents, requests to agents, retention."""
 
+    listen: str = kind.text(
+        "",
+        "HOST:PORT for agents of other machines, with TLS; empty: no listener beyond this machine.",
+        check=lambda text: text and read_listen(text),
+        flag="--listen",
+    )
     heartbeat_ms: int = kind.whole(2000, "Interval of the heartbeats of agents.", least=100, most=600_000)
     agent_suspect_s: int = kind.whole(
         15, "Heartbeat timeout after which an agent gets no new kernels.", least=1, most=DAY_S, hot=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from sokovan.domain.cluster.agent_grant import AgentGrant, JoinToken
 from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
@@ -15,8 +16,35 @@ from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 
 __all__ = ["Booking", "CatalogItem", "CatalogRepository", "Item"]
 
-CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | Topology | Image | Booking
-Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, Topology, Image, Booking)
+CatalogItem = (
+    Domain
+    | Group
+    | User
+    | Keypair
+    | ResourcePolicy
+    | ScalingGroup
+    | Queue
+    | Topology
+    | Image
+    | Booking
+    | JoinToken
+    | AgentGrant
+)
+Item = TypeVar(
+    "Item",
+    Domain,
+    Group,
+    User,
+    Keypair,
+    ResourcePolicy,
+    ScalingGroup,
+    Queue,
+    Topology,
+    Image,
+    Booking,
+    JoinToken,
+    AgentGrant,
+)
 
 
 class CatalogRepository(Protocol):
@@ -42,7 +70,10 @@ class CatalogRepository(Protocol):
         """The number of items of a kind."""
 
     async def remove(self, kind: type[Item], name: str) -> None:
-        """Remove an item. Raises ObjectNotFound, Conflict if it is still referenced."""
+        """Remove an item. Raises ObjectNotFound, Conflict if it is still referenced.
+
+        Of two concurrent removals of one item, one raises ObjectNotFound.
+        """
 
     async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
         """Replace the labels that operators gave an agent; enrolments keep them.

@@ -15,6 +15,8 @@ from sokovan.wire.api.fleet import (
     BookingPage,
     ImageBody,
     ImagePage,
+    JoinTokenBody,
+    JoinTokenView,
     QueueBody,
     QueuePage,
     QueueSharesView,
@@ -96,6 +98,17 @@ def change_agent(name: str, action: str, reason: str) -> Call[AgentView]:
     """Drain an agent, undrain it, or declare it gone."""
     change = AgentChange(action=action, reason=reason)
     return Call(method="PATCH", path=api_path("agents", name), answer=AgentView, body=sparse(change))
+
+
+def new_join_token(body: JoinTokenBody) -> Call[JoinTokenView]:
+    """Create a token that lets one machine join."""
+    path = api_path("join-tokens")
+    return Call(method="POST", path=path, answer=JoinTokenView, body=sparse(body), repeatable=False)
+
+
+def revoke_agent(name: str) -> Call[AgentView]:
+    """Revoke the certificate of an agent."""
+    return Call(method="DELETE", path=api_path("agents", name, "certificate"), answer=AgentView, repeatable=False)
 
 
 def label_agent(name: str, labels: Mapping[str, str], remove: Sequence[str]) -> Call[LabelsView]:

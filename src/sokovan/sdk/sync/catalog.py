@@ -20,7 +20,14 @@ from sokovan.sdk.core.catalog_calls import (
 )
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.sync.connection import Connection
-from sokovan.wire.api.fleet import AgentView, BookingBody, ImageBody, QueueSharesView
+from sokovan.wire.api.fleet import (
+    AgentView,
+    BookingBody,
+    ImageBody,
+    JoinTokenBody,
+    JoinTokenView,
+    QueueSharesView,
+)
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
@@ -124,6 +131,17 @@ class Agents:
     def declare_gone(self, name: str, *, reason: str = "") -> AgentView:
         """Declare an agent permanently lost, which releases its resources."""
         return self._connection.send(catalog_calls.change_agent(name, "declare-gone", reason))
+
+    def new_token(
+        self, *, scaling_group: str = "default", slots: Mapping[str, int | str] | None = None, expires_s: int = 900
+    ) -> JoinTokenView:
+        """Create a token that lets one machine join, with at most these slots."""
+        body = JoinTokenBody(scaling_group=scaling_group, slots=dict(slots or {}), expires_s=expires_s)
+        return self._connection.send(catalog_calls.new_join_token(body))
+
+    def remove(self, name: str) -> AgentView:
+        """Revoke the certificate of an agent that has joined, and close its link."""
+        return self._connection.send(catalog_calls.revoke_agent(name))
 
     def label(self, name: str, labels: Mapping[str, str] | None = None, *, remove: Sequence[str] = ()) -> LabelsView:
         """Set and remove labels of an agent, which enrolments keep."""

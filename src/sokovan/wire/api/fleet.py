@@ -125,6 +125,29 @@ class ScalingGroupPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTokenBody(StrictBody):
+    """The request for a token that lets one machine join.
+
+    `slots` are the most that its agent may report; without them it may report any.
+    """
+
+    scaling_group: str = "default"
+    slots: dict[str, Amount] = field(default_factory=dict)
+    expires_s: int = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTokenView:
+    """A new join token, its URL, and the digest of the certificate authority."""
+
+    token: str
+    url: str
+    authority: str
+    scaling_group: str
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueBody(StrictBody):
     """A queue: its weight, its parent and its limits.
 

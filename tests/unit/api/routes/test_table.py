@@ -79,6 +79,8 @@ PATCH /api/v1/agents/{name:path}
 GET /api/v1/agents/{name:path}/history
 PATCH /api/v1/agents/{name:path}/labels
 PATCH /api/v1/agents/{name:path}/taints
+DELETE /api/v1/agents/{name:path}/certificate
+POST /api/v1/join-tokens
 GET /api/v1/topology
 PUT /api/v1/topology
 DELETE /api/v1/topology
@@ -147,6 +149,7 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/taints", "/api/v1/agents/{name:path}"),
+        ("/api/v1/agents/{name:path}/certificate", "/api/v1/agents/{name:path}"),
     ):
         assert paths.index(exact) < paths.index(general)
 

@@ -87,13 +87,19 @@ def test_the_token_may_come_from_the_environment(
         (MANAGER, "--token-file", "/no/such/file"),
         (MANAGER, "--fake-gpus", "-1"),
         (MANAGER, "--token-file", "/dev/null"),
-        (),
     ],
 )
 def test_invalid_values_are_a_usage_error(sokovan: Sokovan, asked: list[AgentOptions], words: tuple[str, ...]) -> None:
     status, out, err = sokovan("agent", "run", *words)
     assert (status, out, asked) == (2, "", [])
     assert "hint:" in err
+
+
+def test_a_machine_that_has_not_joined_names_its_manager(
+    sokovan: Sokovan, asked: list[AgentOptions], tmp_path: Path
+) -> None:
+    status, _out, err = sokovan("agent", "run", "--root", str(tmp_path))
+    assert (status != 0, asked, "sokovan agent token" in err) == (True, [], True)
 
 
 @pytest.mark.parametrize("label", ["rack", "sokovan.ports=31000-31999"])

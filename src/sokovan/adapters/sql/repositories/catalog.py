@@ -13,6 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import (
+    AGENT_GRANTS,
     AGENTS,
     BOOKINGS,
     CATALOG_MARKS,
@@ -20,6 +21,7 @@ from sokovan.adapters.sql.schema.tables import (
     DOMAINS,
     GROUPS,
     IMAGES,
+    JOIN_TOKENS,
     KEYPAIRS,
     POLICIES,
     QUEUES,
@@ -29,6 +31,7 @@ from sokovan.adapters.sql.schema.tables import (
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.cluster.agent_grant import AgentGrant, JoinToken
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -64,6 +67,8 @@ CATALOG_TABLES: dict[type, CatalogTable] = {
     Booking: CatalogTable(BOOKINGS, "booking"),
     # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
+    JoinToken: CatalogTable(JOIN_TOKENS, "join token"),
+    AgentGrant: CatalogTable(AGENT_GRANTS, "agent grant"),
 }
 # Owners that a scaling group may be assigned to, as `scope:name`.
 _SCOPES = {Domain: Scope.DOMAIN, Group: Scope.GROUP, User: Scope.USER, Keypair: Scope.KEYPAIR}

@@ -77,6 +77,8 @@ SCALING_GROUPS = _catalog("scaling_groups")
 QUEUES = _catalog("queues")
 TOPOLOGY = _catalog("topology")
 IMAGES = _catalog("images")
+JOIN_TOKENS = _catalog("join_tokens")
+AGENT_GRANTS = _catalog("agent_grants")
 BOOKINGS = _catalog("bookings")
 # The stamp of the last change of each small table, so that readers reload it only then.
 CATALOG_MARKS = sa.Table(

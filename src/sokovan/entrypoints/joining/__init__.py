@@ -1,0 +1,1 @@
+"""Joining of other machines: the manager's side and the machine's."""

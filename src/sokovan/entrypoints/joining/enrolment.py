@@ -1,0 +1,151 @@
+"""Issues certificates to machines that join, and admits their agents.
+
+Refusals are audited, at a limited rate: anyone who reaches the listener can cause them.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from sokovan.adapters.agentlink.machine_listener import CERTIFIED
+from sokovan.adapters.local.certificates import CertificateAuthority
+from sokovan.api.access.auditing import ANONYMOUS, DENIED, DENIED_PER_MINUTE, DONE, shown
+from sokovan.api.access.request_limits import Buckets
+from sokovan.domain.cluster.agent_grant import AgentGrant, JoinRefused, JoinToken, join_digest
+from sokovan.domain.errors import InvalidInput, ObjectNotFound, SokovanError
+from sokovan.domain.ids import AgentId, checked_name, is_name
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.environment import Clock
+from sokovan.ports.repositories.audit import AuditEntry
+from sokovan.ports.storage import Store, UnitOfWork
+from sokovan.wire.frames import Hello, HelloRefused, Welcome
+from sokovan.wire.join_messages import JoinDenied, JoinGranted, JoinReply, JoinRequest
+
+# The label that shows how an agent is linked.
+LINK_LABEL = "sokovan.link"
+MISMATCH, REVOKED, FOREIGN = "certificate-mismatch", "agent-revoked", "foreign-certificate"
+_INVALID = "the join token is unknown, expired, or was used already"
+
+Admit = Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]
+
+
+class Enrolment:
+    """Redeems join tokens, renews certificates, and admits agents with a certificate."""
+
+    def __init__(self, store: Store, authority: CertificateAuthority, clock: Clock, log: Callable[[str], None]) -> None:
+        self._store, self._authority, self._log = store, authority, log
+        self._entries = Buckets(clock, per_s=DENIED_PER_MINUTE / 60, burst=DENIED_PER_MINUTE)
+
+    async def join(self, request: JoinRequest, address: str, renewing: str) -> JoinReply:
+        """Answer a machine that joins, or an agent that renews its certificate."""
+        try:
+            agent_id = checked_name(request.agent_id, what="agent")
+            if renewing and renewing != agent_id:
+                raise JoinRefused(f"the certificate is that of agent {renewing}, the request that of {agent_id}")
+            certificate, key = self._authority.issue(request.request, agent_id)
+            redeem = self._renewed if renewing else self._redeemed
+            grant = await self._store.run(lambda unit: redeem(unit, request, key, address))
+        except InvalidInput as refused:
+            await self.denied("agent.join", request.agent_id, refused.code, address=address)
+            return JoinDenied(refused.code, refused.message[:500], refused.hint[:500])
+        except SokovanError as problem:
+            self._log(f"agent {request.agent_id} could not join: {problem!r}")
+            return JoinDenied("unavailable", "the manager cannot admit machines now", "try again later")
+        return JoinGranted(certificate, grant.scaling_group)
+
+    def admission(self, admit: Admit, token: str) -> Admit:
+        """Extends `admit`: an agent with a certificate is admitted like one with `token`."""
+
+        async def admit_certified(hello: Hello, given: str) -> Welcome | HelloRefused:
+            if not given.startswith(CERTIFIED):
+                return await admit(hello, given)
+            refusal = await self._refusal(hello, given.removeprefix(CERTIFIED))
+            if refusal is not None:
+                await self.denied("agent.link", hello.agent_id, refusal.code, certificate=given)
+                return refusal
+            return await admit(replace(hello, labels={**hello.labels, LINK_LABEL: "certificate"}), token)
+
+        return admit_certified
+
+    async def denied(self, action: str, target: str, code: str, **detail: str) -> None:
+        """Record a refusal; beyond the limit it is logged only."""
+        self._log(f"{action} of {shown(target)} was refused: {code}")
+        if self._entries.take(action):
+            return
+        details = {name: shown(text) for name, text in {"code": code, **detail}.items()}
+        entry = AuditEntry(who=ANONYMOUS, action=action, target=shown(target), outcome=DENIED, detail=details)
+        try:
+            await self._store.run(lambda unit: unit.audit.append(entry))
+        except SokovanError as problem:  # the answer does not depend on it
+            self._log(f"a refusal could not be recorded: {problem!r}")
+
+    async def _refusal(self, hello: Hello, agent_id: str) -> HelloRefused | None:
+        """The reason for refusing an agent with the certificate of `agent_id`."""
+        if hello.agent_id != agent_id:
+            message = f"the certificate is that of agent {agent_id}, not of {hello.agent_id}"
+            return HelloRefused(code=MISMATCH, message=message, final=True)
+        grant = await self._store.read(lambda unit: _grant(unit, agent_id))
+        if grant is None:
+            return HelloRefused(code=REVOKED, message=f"the certificate of agent {agent_id} was revoked", final=True)
+        try:
+            slots, group = ResourceSlot(hello.slots), hello.scaling_group or "default"
+            grant.require_claim(scaling_group=group, slots=slots, labels=hello.labels)
+        except InvalidInput as error:
+            return HelloRefused(code=error.code, message=f"{error.message}; {error.hint}", final=True)
+        return None
+
+    async def _redeemed(self, unit: UnitOfWork, request: JoinRequest, key: str, address: str) -> AgentGrant:
+        """Use up a token for a grant. Raises JoinRefused."""
+        name, _, secret = request.token.partition(".")
+        try:
+            token = await unit.catalog.get(JoinToken, name)
+        except ObjectNotFound:
+            raise JoinRefused(_INVALID) from None
+        if not hmac.compare_digest(token.digest, join_digest(secret)) or token.expires_ms <= unit.now_ms:
+            raise JoinRefused(_INVALID)
+        await _require_free(unit, request.agent_id, key)
+        try:
+            await unit.catalog.remove(JoinToken, name)
+        except ObjectNotFound:  # another machine was faster
+            raise JoinRefused(_INVALID) from None
+        grant = AgentGrant(name=request.agent_id, key=key, scaling_group=token.scaling_group, slots=token.slots)
+        await unit.catalog.put(grant)
+        detail = {"token": name, "from": address, "key": key}
+        await unit.audit.append(AuditEntry(f"agent {grant.name}"[:128], "agent.join", grant.name, DONE, detail=detail))
+        return grant
+
+    async def _renewed(self, unit: UnitOfWork, request: JoinRequest, key: str, _address: str) -> AgentGrant:
+        """The grant of an agent that renews its certificate. Raises JoinRefused."""
+        grant = await _grant(unit, request.agent_id)
+        if grant is None or grant.key != key:
+            raise JoinRefused(f"agent {request.agent_id} has no grant for this key")
+        return grant
+
+
+async def _grant(unit: UnitOfWork, agent_id: str) -> AgentGrant | None:
+    if not is_name(agent_id):
+        return None
+    try:
+        return await unit.catalog.get(AgentGrant, agent_id)
+    except ObjectNotFound:
+        return None
+
+
+async def _require_free(unit: UnitOfWork, agent_id: str, key: str) -> None:
+    """Require a new name, or that of an agent with this key. Raises JoinRefused."""
+    grant = await _grant(unit, agent_id)
+    if grant is not None and grant.key == key:
+        return
+    known = grant is not None
+    if not known:
+        try:
+            known = bool(await unit.fleet.get(AgentId(agent_id)))
+        except ObjectNotFound:
+            return
+    if known:
+        raise JoinRefused(
+            f"another machine is or was agent {agent_id}", hint="choose another name: sokovan agent join --name NAME"
+        )

@@ -1,0 +1,22 @@
+"""Options of the listener for other machines, which loads no cryptography."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sokovan.entrypoints.settings.listen_address import ListenAddress
+from sokovan.entrypoints.web.connection_limits import ConnectionLimits
+from sokovan.ports.environment import Telemetry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineLinkOptions:
+    """The address for agents of other machines, and the folder of the authority."""
+
+    at: ListenAddress
+    folder: Path
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    telemetry: Telemetry
+    log: Callable[[str], None]

@@ -1,0 +1,189 @@
+"""A second machine joins a server over TLS: its own folders and processes on another address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import signal
+import sqlite3
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from websockets.exceptions import WebSocketException
+
+from sokovan.adapters.local.certificates import CertificateAuthority, dialling, new_key, signing_request
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.agent.link.manager_link import ManagerAddress, dialled
+from sokovan.entrypoints.joining.joined_agent import JoinedMachine
+from sokovan.wire.frames import LINK_PATH, Hello, HelloRefused
+from sokovan.wire.join_messages import MANAGER_NAME
+from sokovan.wire.link_codec import decode, encode
+from tests.acceptance.embedded import LIMIT_S, SMALL, Embedded, until
+from tests.acceptance.endings import ended_well
+from tests.forked_commands import ForkedCommand
+
+LITTLE = ("--cpus", str(SMALL["cpu"]), "--mem", str(SMALL["mem"]))
+
+
+class Machine(Embedded):
+    """A machine with an agent that has joined: the same shell, other folders, no server."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        folder.mkdir()
+        self._agent: ForkedCommand | None = None
+
+    @property
+    def joined(self) -> Path:
+        """The folder of its identity."""
+        return self.data / "agent" / "joined"
+
+    @property
+    def said(self) -> str:
+        """The output of the agent."""
+        return (self.folder / "agent.out").read_text(encoding="utf-8")
+
+    def run(self, *words: str) -> None:
+        """Start its agent by this command."""
+        with (self.folder / "agent.out").open("ab") as output:
+            self._agent = self.started(output, *words)
+
+    def halt(self) -> None:
+        """Stop its agent."""
+        if self._agent is not None:
+            process, self._agent = self._agent, None
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=LIMIT_S)
+
+
+@contextmanager
+def machine(folder: Path) -> Iterator[Machine]:
+    """A machine whose agent is stopped at the end."""
+    made = Machine(folder)
+    try:
+        yield made
+    finally:
+        made.halt()
+
+
+def join_words(server: Embedded, *options: str) -> list[str]:
+    """The command that the server prints for a new machine."""
+    made = server.cli("agent", "token", *options)
+    assert made.returncode == 0, made.stderr
+    words = shlex.split(made.stdout)
+    assert words[:3] == ["sokovan", "agent", "join"]
+    return words[1:]
+
+
+def link(server: Embedded, name: str) -> tuple[bool, str]:
+    """Whether an agent is connected, and its status."""
+    answer = server.api("GET", f"/agents/{name}")
+    return (answer.json()["connected"], answer.json()["status"]) if answer.status_code == 200 else (False, "unknown")
+
+
+def denials(server: Embedded) -> list[tuple[str, str]]:
+    """The refusals in the audit log: target and code."""
+    with closing(sqlite3.connect(f"file:{server.data / 'state.db'}?mode=ro", uri=True)) as store:
+        rows = store.execute("SELECT entry FROM audit_log ORDER BY sequence").fetchall()
+    entries = [json.loads(row[0]) for row in rows]
+    return [(one["target"], one["detail"].get("code", "")) for one in entries if one["outcome"] == "denied"]
+
+
+async def refused_as(url: str, context: ssl.SSLContext, agent_id: str) -> str:
+    """The code of the refusal of an agent that names itself `agent_id`."""
+    address = ManagerAddress(url, "", tls=context, server_name=MANAGER_NAME)
+    async with dialled(address, LINK_PATH) as socket:
+        await socket.send(encode(Hello(agent_id=agent_id, software="test", slots={"cpu": 1000})))
+        answer = decode(await socket.recv(decode=False))
+    assert isinstance(answer, HelloRefused), answer
+    return answer.code
+
+
+async def reached(url: str, context: ssl.SSLContext) -> bool:
+    """Whether a client with this certificate gets a connection at all."""
+    try:
+        async with dialled(ManagerAddress(url, "", tls=context, server_name=MANAGER_NAME), LINK_PATH):
+            return True
+    except (OSError, WebSocketException):
+        return False
+
+
+def test_a_second_machine_joins_runs_a_session_returns_and_is_removed(tmp_path: Path) -> None:
+    server = Embedded(tmp_path / "manager")
+    with machine(tmp_path / "second") as second, machine(tmp_path / "third") as third, ended_well(server):
+        server.start("--no-agent", "--listen", "127.0.0.2:0")
+        words = join_words(server)
+        second.run(*words, "--name", "second")
+        until(lambda: link(server, "second") == (True, "alive"), what="it is linked", tell=lambda: second.said)
+        done = server.cli("run", "-n", "there", *LITTLE, "--", "echo", "hello")
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+        assert "sokovan.link=certificate" in server.cli("agent", "show", "second").stdout
+        assert {oct(path.stat().st_mode & 0o777) for path in second.joined.iterdir()} == {"0o600"}
+
+        # The token works once; another machine does not get the name of this one.
+        again = third.cli(*words, "--name", "third")
+        assert (again.returncode != 0, "used already" in again.stderr) == (True, True), again.stderr
+        taken = third.cli(*join_words(server), "--name", "second")
+        assert "another machine is or was agent second" in taken.stderr, taken.stderr
+        other = third.cli(*words[:-1], "sha256:" + "0" * 64)
+        assert "nothing was sent to it" in other.stderr, other.stderr
+
+        # Its certificate is that of one agent; one of another authority is none.
+        joined = JoinedMachine.load(second.joined)
+        context = joined.context()
+        assert asyncio.run(refused_as(joined.url, context, "third")) == "certificate-mismatch"
+        assert not asyncio.run(reached(joined.url, foreign_context(tmp_path / "foreign", second.joined)))
+        refused = [("third", "join-refused"), ("second", "join-refused"), ("third", "certificate-mismatch")]
+        until(lambda: ("unknown", "foreign-certificate") in denials(server), what="the foreign certificate is audited")
+        assert set(refused) <= set(denials(server)), denials(server)
+
+        # A renewed certificate is used by new connections; the link stays.
+        before = server.api("GET", "/agents/second").json()["incarnation"]
+        asyncio.run(joined.renew(context))
+        assert asyncio.run(refused_as(joined.url, joined.context(), "third")) == "certificate-mismatch"
+        assert link(server, "second") == (True, "alive")
+        assert server.api("GET", "/agents/second").json()["incarnation"] == before
+
+        second.halt()
+        second.run("agent", "run")
+        until(lambda: link(server, "second") == (True, "alive"), what="it is back", tell=lambda: second.said)
+        assert server.cli("run", *LITTLE, "--", "echo", "again").stdout == "again\n"
+
+        removed = server.cli("agent", "remove", "second", "--yes")
+        assert removed.returncode == 0, removed.stderr
+        until(lambda: link(server, "second") == (False, "draining"), what="its link is closed")
+        assert asyncio.run(refused_as(joined.url, joined.context(), "second")) == "agent-revoked"
+        until(lambda: ("second", "agent-revoked") in denials(server), what="the refusal is audited")
+
+
+def test_an_agent_that_reports_more_than_its_token_grants_is_refused(tmp_path: Path) -> None:
+    server = Embedded(tmp_path / "manager")
+    with machine(tmp_path / "second") as second, ended_well(server):
+        server.start("--no-agent", "--listen", "127.0.0.2:0")
+        second.run(*join_words(server, "--slots", "cpu=0.5,mem=1Mi"), "--name", "second")
+        until(lambda: "may report at most cpu=0.5" in second.said, what="it is refused", tell=lambda: second.said)
+        assert link(server, "second") == (False, "unknown")
+        assert ("second", "claim-refused") in denials(server)
+
+
+def test_a_server_without_a_listener_creates_no_join_token(tmp_path: Path) -> None:
+    server = Embedded(tmp_path / "manager")
+    with ended_well(server):
+        server.start("--no-agent")
+        made = server.cli("agent", "token")
+        assert (made.returncode != 0, "sokovan up --listen HOST:PORT" in made.stderr) == (True, True), made.stderr
+        assert not (server.data / "tls").exists()
+
+
+def foreign_context(authority: Path, joined: Path) -> ssl.SSLContext:
+    """A client that trusts the manager, with a certificate of another authority."""
+    key = new_key()
+    certificate, _digest = CertificateAuthority(authority, SystemClock()).issue(
+        signing_request(key, "second"), "second"
+    )
+    identity = authority / "agent.pem"
+    identity.write_bytes(certificate.encode() + key)
+    return dialling((joined / "authority.pem").read_text(encoding="ascii"), identity)

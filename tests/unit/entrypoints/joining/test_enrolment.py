@@ -1,0 +1,115 @@
+"""Tokens are redeemed once and in time; certificates are renewed for the same key only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.agentlink.machine_listener import CERTIFIED
+from sokovan.adapters.local.certificates import CertificateAuthority, new_key, signing_request
+from sokovan.domain.cluster.agent_grant import AgentGrant, JoinToken, join_digest
+from sokovan.domain.slots import ResourceSlot
+from sokovan.entrypoints.joining.enrolment import LINK_LABEL, Enrolment
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import StoredCluster
+from sokovan.wire.frames import Hello, HelloRefused, Welcome
+from sokovan.wire.join_messages import JoinDenied, JoinGranted, JoinReply, JoinRequest
+
+NAME, SECRET = "t", "s"
+TOKEN = f"{NAME}.{SECRET}"
+pytestmark = pytest.mark.slow
+
+
+class Office:
+    """An enrolment with a token of the secret `s`."""
+
+    def __init__(self, cluster: StoredCluster, folder: Path, clock: VirtualClock) -> None:
+        self.cluster, self.clock, self.key = cluster, clock, new_key()
+        self.enrolment = Enrolment(
+            cluster.store, CertificateAuthority(folder / "tls", clock), clock, lambda _line: None
+        )
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, folder: Path) -> AsyncIterator[Office]:
+        clock = VirtualClock()
+        async with StoredCluster.open(clock=clock) as cluster:
+            made = cls(cluster, folder, clock)
+            await made.token("t")
+            yield made
+
+    async def token(self, name: str) -> None:
+        expires_ms = self.clock.now_ms() + 60_000
+        slots = ResourceSlot({"cpu": 1000})
+        await self.cluster.put(JoinToken(name=name, digest=join_digest("s"), slots=slots, expires_ms=expires_ms))
+
+    async def join(self, agent: str = "a", token: str = TOKEN, key: bytes = b"", renewing: str = "") -> JoinReply:
+        request = JoinRequest(agent, signing_request(key or self.key, agent), token)
+        return await self.enrolment.join(request, "10.0.0.2", renewing)
+
+    async def denials(self) -> list[str]:
+        page = await self.cluster.store.read(lambda unit: unit.audit.page(limit=100))
+        return [entry.detail["code"] for _number, _ms, entry in page if entry.outcome == "denied"]
+
+    async def admitted(self, **changes: object) -> Welcome | HelloRefused:
+        async def admit(hello: Hello, given: str) -> Welcome | HelloRefused:
+            assert (given, hello.labels[LINK_LABEL]) == ("the-token", "certificate")
+            return Welcome(incarnation=1, heartbeat_s=1)
+
+        given: dict[str, object] = {"agent_id": "a", "software": "test", "slots": {"cpu": 1000}, **changes}
+        hello = Hello(**given)  # type: ignore[arg-type]  # a test names the few fields that matter to it
+        return await self.enrolment.admission(admit, "the-token")(hello, CERTIFIED + "a")
+
+
+async def test_a_token_is_redeemed_once_and_not_after_its_time(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        assert isinstance(await office.join(token=TOKEN + "x"), JoinDenied)
+        assert isinstance(await office.join(), JoinGranted)
+        assert isinstance(await office.join(), JoinDenied)
+        await office.token("late")
+        await office.clock.advance(60)
+        assert isinstance(await office.join("b", "late.s"), JoinDenied)
+        assert await office.denials() == ["join-refused"] * 3
+
+
+async def test_the_name_of_another_machine_is_refused_and_its_own_is_not(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        await office.join()
+        await office.token("t")
+        assert isinstance(await office.join(key=new_key()), JoinDenied)
+        assert isinstance(await office.join(), JoinGranted)
+        await office.token("t")
+        await office.cluster.agent("local", devices=False)
+        assert isinstance(await office.join("local"), JoinDenied)
+
+
+async def test_a_certificate_is_renewed_for_its_agent_and_its_key_only(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        await office.join()
+        assert isinstance(await office.join(token="", renewing="a"), JoinGranted)
+        assert isinstance(await office.join(token="", renewing="a", key=new_key()), JoinDenied)
+        assert isinstance(await office.join("b", token="", renewing="a"), JoinDenied)
+        await office.cluster.store.run(lambda unit: unit.catalog.remove(AgentGrant, "a"))
+        assert isinstance(await office.join(token="", renewing="a"), JoinDenied)
+
+
+async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        await office.join()
+        assert isinstance(await office.admitted(), Welcome)
+        for wrong, code in (
+            ({"agent_id": "b"}, "certificate-mismatch"),
+            ({"slots": {"cpu": 1001}}, "claim-refused"),
+            ({"scaling_group": "other"}, "claim-refused"),
+            ({"labels": {"rack": "r1"}}, "claim-refused"),
+        ):
+            refused = await office.admitted(**wrong)
+            assert isinstance(refused, HelloRefused)
+            assert refused.code == code
+        await office.cluster.store.run(lambda unit: unit.catalog.remove(AgentGrant, "a"))
+        refused = await office.admitted()
+        assert isinstance(refused, HelloRefused)
+        assert refused.code == "agent-revoked"

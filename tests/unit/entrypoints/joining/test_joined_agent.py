@@ -1,0 +1,26 @@
+"""The identity of a machine that has joined; tests/acceptance/test_joining.py joins one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sokovan.domain.errors import InvalidInput
+from sokovan.entrypoints.joining.joined_agent import JoinedMachine, ManagerUnreachable, NotJoined, join_machine
+
+NAME, SECRET = "t", "s"
+TOKEN = f"{NAME}.{SECRET}"
+
+
+def test_a_folder_without_an_identity_says_how_to_join(tmp_path: Path) -> None:
+    with pytest.raises(NotJoined, match="no identity"):
+        JoinedMachine.load(tmp_path)
+
+
+async def test_a_token_is_not_sent_without_tls_or_to_nobody(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        await join_machine("ws://127.0.0.1:1", token=TOKEN, authority="sha256:0", agent_id="a", folder=tmp_path)
+    with pytest.raises(ManagerUnreachable):
+        await join_machine("wss://127.0.0.1:1", token=TOKEN, authority="sha256:0", agent_id="a", folder=tmp_path)
+    assert not (tmp_path / "key.pem").exists()  # one look
