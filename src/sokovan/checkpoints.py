@@ -71,7 +71,7 @@ def eviction() -> dict[str, object] | None:
 def _outlive_notice() -> None:
     """Handle SIGTERM, if nothing handles it and this is the main thread."""
     import signal  # noqa: PLC0415  # `import sokovan` is cheap
-    import threading  # noqa: PLC0415
+    import threading  # noqa: PLC0415  # `import sokovan` is cheap
 
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
@@ -81,7 +81,7 @@ def _on_sigterm(number: int, _frame: object) -> None:
     """Leave the end to the program if there is a notice; end as usual if there is none."""
     if os.path.exists(os.environ.get(NOTICE, "")):  # noqa: PTH110  # pathlib is slow to load
         return
-    import signal  # noqa: PLC0415
+    import signal  # noqa: PLC0415  # `import sokovan` is cheap
 
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
