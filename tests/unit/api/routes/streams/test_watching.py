@@ -86,7 +86,7 @@ async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: ApiHar
         assert (event[1]["reason"], event[1]["reason_detail"]) == ("NEVER_FITS", "too large")
 
 
-async def test_the_store_is_read_once_for_all_watchers_of_a_change(
+async def test_the_watchers_of_a_change_share_reads_of_the_store(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await api.submit("popular", NORTH)
@@ -109,7 +109,8 @@ async def test_the_store_is_read_once_for_all_watchers_of_a_change(
         monkeypatch.setattr(api.app.state.context.streams, "require_key", as_it_is)
         await api.flush()
         assert [await status_of(stream) for stream in streams] == ["scheduled"] * 9
-        assert len(reads) == 1
+        # A watcher that wakes while the read is under way must not get what is older: those of this kind share one more.
+        assert 1 <= len(reads) <= 2
 
 
 async def test_an_ended_session_is_sent_once(api: ApiHarness) -> None:
