@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,9 +16,11 @@ from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits, total
 from sokovan.scheduling.engine.evictions import search
+from sokovan.scheduling.extensions import SchedulingPlugin, VictimView
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 from tests.quick import at_most
@@ -150,6 +153,30 @@ def check_same(case: Case) -> None:
 @given(CASES)
 def test_the_victims_are_those_of_brute_force(case: Case) -> None:
     check_same(case)
+
+
+@pytest.mark.slow
+@at_most(60)
+@given(CASES, st.sets(st.sampled_from([f"v{session}{part}" for session in range(5) for part in range(3)])))
+def test_kernels_that_a_plugin_keeps_count_as_not_preemptible(case: Case, kept: set[str]) -> None:
+    class Keeper(SchedulingPlugin):
+        name = "keeper"
+
+        def evictable(self, taker: SessionWorkload, action: str, victims: Sequence[VictimView]) -> list[VictimView]:
+            del taker, action
+            return [victim for victim in victims if victim.kernel.kernel_id not in kept]
+
+    registry = replace(BUILT_IN, plugins={"keeper": Keeper})
+    plan = schedule(case.snapshot, replace(case.profile, plugins=("keeper",)), registry)
+    sessions = tuple(
+        replace(
+            one, kernels=tuple(replace(k, preemptible=k.preemptible and k.kernel_id not in kept) for k in one.kernels)
+        )
+        for one in case.snapshot.sessions
+    )
+    spared = replace(case, snapshot=replace(case.snapshot, sessions=sessions))
+    check_same(spared)
+    assert evicted(plan) == evicted(spared.plan())
 
 
 def check_legal(case: Case, plan: SchedulingPlan) -> None:
