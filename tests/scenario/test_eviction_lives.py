@@ -17,6 +17,7 @@ from sokovan.domain.slots import SlotLimits
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
@@ -276,6 +277,72 @@ async def test_a_session_that_is_done_ends_well_although_it_was_evicted(cluster:
     low = await cluster.session("low")
     assert (low.status, low.result, low.cause) == ("terminated", "success", "done")
     assert (low.evictions[0].step, await cluster.status("high")) == (99, "running")
+
+
+async def ends_unheard(cluster: OrchestratedCluster, kernel: str, code: int = 0) -> None:
+    """A kernel ends by itself, and the manager does not hear of it before the agent is asked to stop it."""
+    agent = cluster.agents.all[A1]
+    agent.speaking = False
+    await agent.ends(kernel, code)
+
+
+@pytest.mark.parametrize(("code", "result", "cause"), [(0, "success", "completed"), (3, "failure", "kernel-failed")])
+async def test_a_session_that_had_ended_before_its_notice_is_not_run_again(
+    cluster: OrchestratedCluster, code: int, result: str, cause: str
+) -> None:
+    await low_and_high(cluster)
+    await ends_unheard(cluster, "low.0", code)
+    await cluster.settle()
+    low = await cluster.session("low")
+    assert (low.status, low.result, low.cause, low.kernels[0].exit_code) == ("terminated", result, cause, code)
+    assert low.cause_detail == "it ended by itself before the notice of its eviction was given"
+    assert [(one.completed, one.lost_s) for one in low.evictions] == [(True, 0)]
+    assert ("running", "preempted") in [(one.before, one.trigger) for one in await cluster.history("low")]
+    cluster.agents.all[A1].speaking = True
+    await cluster.pass_time(2)
+    assert await cluster.status("high") == "running"
+
+
+async def test_the_end_before_the_notice_counts_although_the_first_answer_of_the_agent_is_lost(
+    cluster: OrchestratedCluster,
+) -> None:
+    await low_and_high(cluster)
+    agent = cluster.agents.all[A1]
+    agent.faults["stop"] = Fault.ANSWER_LOST
+    await ends_unheard(cluster, "low.0")
+    await cluster.settle()
+    assert await cluster.status("low") == "terminating"
+    agent.faults.clear()
+    await cluster.fail_over()
+    await cluster.pass_time(10)
+    low = await cluster.session("low")
+    assert (low.status, low.result, low.kernels[0].attempt) == ("terminated", "success", 1)
+
+
+@pytest.mark.parametrize(("policy", "status"), [(EndPolicy.ANY, "terminated"), (EndPolicy.ALL, "pending")])
+async def test_a_gang_has_ended_before_its_notice_by_its_own_rule(
+    cluster: OrchestratedCluster, policy: EndPolicy, status: str
+) -> None:
+    await low_and_high(cluster, kernels=2, slots={"cpu": 2000}, ends_with=policy)
+    await ends_unheard(cluster, "low.1")
+    await cluster.settle()
+    low = await cluster.session("low")
+    assert (low.status, low.result) == (status, "success" if status == "terminated" else None)
+
+
+async def test_an_elastic_session_ends_with_a_kernel_that_ended_before_its_notice(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
+    await cluster.agent("a1", slots={"cpu": 2000})
+    await cluster.submit("elastic", kernels=2, min_kernels=1, slots={"cpu": 1000}, session_type=SessionType.BATCH)
+    await cluster.settle()
+    await cluster.submit("high", slots={"cpu": 1000}, priority=5)
+    await ends_unheard(cluster, "elastic.1")
+    await cluster.settle()
+    elastic = await cluster.session("elastic")
+    assert (elastic.status, elastic.result) == ("terminated", "success")
+    assert [(one.whole, one.lost_s) for one in elastic.evictions] == [(False, 0)]
 
 
 async def test_a_report_of_a_checkpoint_makes_a_session_a_cheaper_victim(cluster: OrchestratedCluster) -> None:

@@ -38,7 +38,8 @@ class EvictionReceipt:
     `whole`; they used `slots` thousandths of accelerators, or of cpu where there were none.
     Work since `saved_ms` was lost: since the start, or the last checkpoint if one was
     `reported`, which was of `step`. `evict_at_ms` is the end of the grace period, `ended_ms` the
-    proof of the end.
+    proof of the end. `completed`: a kernel had ended by itself before the notice, and the
+    session with it, so that nothing was lost.
     """
 
     number: int
@@ -55,10 +56,13 @@ class EvictionReceipt:
     evict_at_ms: int
     ended_ms: int | None = None
     step: int | None = None
+    completed: bool = False
 
     @property
     def lost_s(self) -> int:
         """The lost work in slot seconds; until the end, what would be lost at its notice."""
+        if self.completed:
+            return 0
         end_ms = self.at_ms if self.ended_ms is None else self.ended_ms
         return self.slots * max(0, end_ms - self.saved_ms) // 1_000_000
 
@@ -71,6 +75,8 @@ class EvictionReceipt:
 
     def since(self) -> str:
         """Since when work was lost, in words."""
+        if self.completed:
+            return "its own end, before the notice,"
         if not self.reported:
             return "the start, as it reported no checkpoint"
         return "the last checkpoint" if self.step is None else f"the checkpoint of step {self.step}"

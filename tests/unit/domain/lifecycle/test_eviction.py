@@ -69,3 +69,8 @@ def test_a_notice_says_why_until_when_and_what_follows_but_not_for_which_other_u
     ends = receipt(1_000_000).notice(user="bob", returns=False)
     assert (ends["for"], ends["then"]) == ("a session of another user", "end")
     assert replace(receipt(1_000_000), whole=False).notice(user="bob", returns=False)["then"] == "shrink"
+
+
+def test_a_session_that_had_ended_before_its_notice_lost_nothing() -> None:
+    completed = replace(receipt(1_000_000), completed=True).ended(1_005_000, None)
+    assert (completed.lost_s, completed.since()) == (0, "its own end, before the notice,")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sokovan.domain.cluster.agent import AgentInfo
@@ -16,7 +16,7 @@ from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, AgentRequestKey
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
-from sokovan.orchestrator.sessions.endings import alive_kernels, pending_kernels
+from sokovan.orchestrator.sessions.endings import Exit, alive_kernels, ended_before_notice, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.orchestrator.sessions.session_writer import Freeing, SessionStep, by_coordinator, by_report
 
@@ -146,6 +146,7 @@ class TerminateSessions:
         """Free the kernels that agents have confirmed to be gone."""
         gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
         saved: dict[SessionId, dict[KernelId, Checkpoint]] = {}
+        exits: dict[SessionId, dict[KernelId, Exit]] = {}
         for reply in (*self._requests.take(STOP), *self._requests.take(KILL)):
             found = self._terminating_kernel(reply)
             if found is None:
@@ -163,15 +164,23 @@ class TerminateSessions:
             proof = FreeProof.AGENT_TOMBSTONE if same else FreeProof.INCARNATION_FENCED
             code = kernel.exit_code if kernel.exit_code is not None else gone.exit_code
             gone_kernels.setdefault((session.session_id, proof), []).append(replace(kernel, exit_code=code))
+            if gone.by_itself and code is not None and _open_receipt(session) is not None:
+                exits.setdefault(session.session_id, {})[kernel.kernel_id] = Exit(code)
             report = self._reports.listed(kernel)
             checkpoint = gone.checkpoint or (None if report is None else report.checkpoint)
             if checkpoint is not None:
                 saved.setdefault(session.session_id, {})[kernel.kernel_id] = checkpoint
         # Those of a session together, in one write of it.
         freeings = [
-            Freeing(one, tuple(kernels), proof, saved.get(one, {})) for (one, proof), kernels in gone_kernels.items()
+            Freeing(one, tuple(kernels), proof, saved.get(one, {}), self._completed(one, exits.get(one, {})))
+            for (one, proof), kernels in gone_kernels.items()
         ]
         return await self._free(freeings, by_report("over"))
+
+    def _completed(self, session_id: SessionId, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
+        """The kernels with which an evicted session had ended before its notice."""
+        session = self._sessions.get(session_id)
+        return () if session is None else ended_before_notice(session, exits)
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""

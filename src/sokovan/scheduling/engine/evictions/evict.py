@@ -18,7 +18,13 @@ from sokovan.scheduling.engine.allocate import AllocateOutcome
 from sokovan.scheduling.engine.evictions.moves import MoveTrial, has_scattered_room, move_cost
 from sokovan.scheduling.engine.evictions.owner_budget import OwnerBudget
 from sokovan.scheduling.engine.evictions.points import EvictionPoints, isolated
-from sokovan.scheduling.engine.evictions.rules import CONSOLIDATE, EvictionOptions, EvictionRules, Protected, first_shape
+from sokovan.scheduling.engine.evictions.rules import (
+    CONSOLIDATE,
+    EvictionOptions,
+    EvictionRules,
+    Protected,
+    first_shape,
+)
 from sokovan.scheduling.engine.evictions.search import VictimSearch, VictimSet
 from sokovan.scheduling.engine.evictions.seats import SeatCounter
 from sokovan.scheduling.engine.evictions.taker import Taker
