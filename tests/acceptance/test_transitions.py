@@ -36,8 +36,6 @@ SHOWN_IN_SCENARIOS = {
     Row(
         "kernel", "running", "retry_requested"
     ): "test_failed_starts.py::test_running_kernels_of_a_gang_are_retried_too",
-    Row("session", "running", "preempted"): _EVICTED,
-    Row("kernel", "running", "evicted"): _EVICTED,
     **{
         Row("kernel", status, "evicted"): _JOINING
         for status in ("scheduled", "preparing", "pulling", "prepared", "creating")

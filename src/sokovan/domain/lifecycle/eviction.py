@@ -11,6 +11,9 @@ from sokovan.domain.lifecycle.retry import RetryDelay
 # The reasons in the history of a session that others were evicted for: at the notice, and at the end.
 TOOK_ROOM = "took-room"
 ROOM_FREED = "room-freed"
+# The reasons in the history of the evicted: the notice, and an eviction that was withdrawn before it.
+NOTICE_GIVEN = "notice-given"
+EVICTION_WITHDRAWN = "eviction-withdrawn"
 # The receipts that a session keeps; the oldest are dropped.
 RECEIPTS_MAX = 32
 # Evictions of the last day make the next wait longer.
@@ -39,7 +42,9 @@ class EvictionReceipt:
     Work since `saved_ms` was lost: since the start, or the last checkpoint if one was
     `reported`, which was of `step`. `evict_at_ms` is the end of the grace period, `ended_ms` the
     proof of the end. `completed`: a kernel had ended by itself before the notice, and the
-    session with it, so that nothing was lost.
+    session with it, so that nothing was lost. `ran_since_ms` is when a session that waits
+    again after its end began to run; None if it does not, or if kernels of it were starting.
+    `noticed_ms` is when its kernels were about to get their notice: before, it can be spared.
     """
 
     number: int
@@ -57,6 +62,18 @@ class EvictionReceipt:
     ended_ms: int | None = None
     step: int | None = None
     completed: bool = False
+    ran_since_ms: int | None = None
+    noticed_ms: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether kernels of it have not ended yet."""
+        return self.ended_ms is None
+
+    @property
+    def may_be_withdrawn(self) -> bool:
+        """Whether its kernels run on as if nothing had happened, unless they get their notice."""
+        return self.is_open and self.noticed_ms is None and self.ran_since_ms is not None
 
     @property
     def lost_s(self) -> int:

@@ -74,3 +74,12 @@ def test_a_notice_says_why_until_when_and_what_follows_but_not_for_which_other_u
 def test_a_session_that_had_ended_before_its_notice_lost_nothing() -> None:
     completed = replace(receipt(1_000_000), completed=True).ended(1_005_000, None)
     assert (completed.lost_s, completed.since()) == (0, "its own end, before the notice,")
+
+
+def test_an_eviction_may_be_withdrawn_until_its_notice_or_its_end() -> None:
+    chosen = replace(receipt(1_000_000), ran_since_ms=900_000)
+    assert chosen.may_be_withdrawn
+    assert not replace(chosen, noticed_ms=1_000_100).may_be_withdrawn
+    assert not chosen.ended(1_005_000, None).may_be_withdrawn
+    # Kernels that were starting cannot go on as if nothing had happened.
+    assert not receipt(1_000_000).may_be_withdrawn

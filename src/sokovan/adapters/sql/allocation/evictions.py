@@ -175,7 +175,7 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
     detail = f"{count} running kernels make room for {_named(taker, victim.spec)}; {fate}"
     transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)
-    receipt = _receipt(transitions.transaction.now_ms, victim, taker)
+    receipt = _receipt(transitions.transaction.now_ms, victim, taker, returns=returns)
     session.evictions = [*session.evictions, receipt][-RECEIPTS_MAX:]
     # What does not return is stopped like by its user, and has the eviction as the cause of its end.
     trigger = KernelTrigger.EVICTED if returns else KernelTrigger.STOP_REQUESTED
@@ -185,8 +185,9 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     transitions.settle(session, trigger)
 
 
-def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceipt:
+def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool) -> EvictionReceipt:
     session = victim.session
+    ran = returns and all(kernel.status is KernelStatus.RUNNING for kernel in victim.kernels)
     saved, start_ms = session.checkpoint, session.since_ms
     reported = saved is not None and saved.at_ms > start_ms
     return EvictionReceipt(
@@ -202,6 +203,7 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceip
         saved_ms=start_ms if saved is None else max(saved.at_ms, start_ms),
         reported=reported,
         evict_at_ms=now_ms + victim.spec.stop_grace_s * 1000,
+        ran_since_ms=start_ms if ran else None,
     )
 
 

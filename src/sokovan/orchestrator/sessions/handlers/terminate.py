@@ -9,7 +9,13 @@ from dataclasses import replace
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.lifecycle.eviction import ROOM_FREED, Checkpoint, EvictionReceipt
+from sokovan.domain.lifecycle.eviction import (
+    EVICTION_WITHDRAWN,
+    NOTICE_GIVEN,
+    ROOM_FREED,
+    Checkpoint,
+    EvictionReceipt,
+)
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
@@ -45,13 +51,44 @@ class TerminateSessions:
         """Process late replies, send stop requests, wait briefly, free what is gone."""
         late = await self._take_replies()
         self._retry_changed(cycle)
+        announced = await self._announce()
         plans = self._writer.decide(self.name, self._sessions.needing(Need.TERMINATION), _stop_the_rest)
         moved = await self._writer.move(self.name, plans)
         freed = await self._free_proved(cycle)
         if self._request(cycle):
             await self._requests.settle()
         replied = await self._take_replies()
-        return bool(late or moved or freed or replied)
+        return bool(late or announced or moved or freed or replied)
+
+    async def _announce(self) -> bool:
+        """Withdraw evictions for sessions that wait no more; note of the others that their notice is given.
+
+        Noted before the notice is sent, so that a later manager does not spare a kernel that has it.
+        """
+        evicted = [session for session in self._ending() if _may_be_withdrawn(session)]
+        plans = self._writer.decide(self.name, evicted, self._withdrawal_or_notice) if evicted else []
+        return bool(await self._writer.move(self.name, plans))
+
+    def _withdrawal_or_notice(self, session: SessionRecord) -> tuple[SessionStep, ...]:
+        receipt = session.evictions[-1]
+        kernels = tuple(
+            one.kernel_id
+            for one in _terminating(session)
+            if (receipt.whole or one.since_ms == receipt.at_ms) and one.exit_code is None
+        )
+        if len(kernels) == receipt.kernels and not self._waits(receipt.for_session):
+            named = receipt.for_session if receipt.for_user == session.spec.owner.user else "a session of another user"
+            detail = f"{named} does not wait for its room any more; it runs on, and had no notice"
+            return (SessionStep(KernelTrigger.SPARED, by_coordinator(EVICTION_WITHDRAWN, detail), kernels),)
+        ending = tuple(one.kernel_id for one in _terminating(session))
+        return (SessionStep(KernelTrigger.NOTICED, by_coordinator(NOTICE_GIVEN), ending),)
+
+    def _waits(self, taker_id: SessionId) -> bool:
+        """Whether a session still waits for the room that others were evicted for."""
+        taker = self._sessions.get(taker_id)
+        if taker is None or taker.goal is not Goal.RUN or not pending_kernels(taker):
+            return False
+        return len(alive_kernels(taker)) < taker.spec.gang_size
 
     def _retry_changed(self, cycle: CycleInput) -> None:
         """Repeat the stop of kernels whose report changed: they may be gone now."""
@@ -113,7 +150,7 @@ class TerminateSessions:
         """Send stop requests to agents; whether any was sent."""
         sent = False
         for session in self._ending():
-            if not self._quarantine.admits(session.session_id):
+            if not self._quarantine.admits(session.session_id) or _may_be_withdrawn(session):
                 continue
             forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
             kind, grace_s = (KILL, 0.0) if forced else (STOP, float(session.spec.stop_grace_s))
@@ -193,6 +230,16 @@ class TerminateSessions:
 
 def _terminating(session: SessionRecord) -> list[KernelRecord]:
     return [kernel for kernel in session.kernels if kernel.status is KernelStatus.TERMINATING]
+
+
+def _may_be_withdrawn(session: SessionRecord) -> bool:
+    """Whether an eviction is under way of which the kernels know nothing yet.
+
+    One that is stopped meanwhile is not spared.
+    """
+    if session.goal is not Goal.RUN or session.cause is not None:
+        return False
+    return bool(session.evictions) and session.evictions[-1].may_be_withdrawn
 
 
 def _open_receipt(session: SessionRecord) -> EvictionReceipt | None:

@@ -308,6 +308,11 @@ def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelM
         kernel.follow_up = move.follow_up or kernel.follow_up
         transitions.move_kernel(session, kernel, move.trigger)
     transitions.settle(session, *_ended_by(moves))
+    triggers = {move.trigger for move in moves}
+    if KernelTrigger.NOTICED in triggers:
+        transitions.give_notice(session)
+    if KernelTrigger.SPARED in triggers:
+        transitions.withdraw_eviction(session)
 
 
 def _is_current(sessions: Mapping[str, SessionRow], move: KernelMove) -> bool:

@@ -44,9 +44,16 @@ COMPLETED, FAILED = "completed", "kernel-failed"
 # A gang may fail on many agents at once.
 _FAILED_STARTS_MAX = 32
 _FAILED_DETAIL_MAX = 300
-# A retried or evicted session is TERMINATING without a cause, until its kernels wait again or it is stopped.
+# A retried or evicted session is TERMINATING without a cause, until its kernels wait or run again or it is stopped.
 _RETRIES = frozenset(
-    {KernelTrigger.RETRY_REQUESTED, KernelTrigger.EVICTED, KernelTrigger.REQUEUED, KernelTrigger.OVERDUE}
+    {
+        KernelTrigger.RETRY_REQUESTED,
+        KernelTrigger.EVICTED,
+        KernelTrigger.NOTICED,
+        KernelTrigger.SPARED,
+        KernelTrigger.REQUEUED,
+        KernelTrigger.OVERDUE,
+    }
 )
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
@@ -148,6 +155,20 @@ class Transitions:
         self.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
         kernel.attempt -= 1
         kernel.rank = None  # the next kernel that is placed takes it
+
+    def give_notice(self, session: SessionRow) -> None:
+        """Note in the open receipts that the kernels are about to get their notice."""
+        now = self.transaction.now_ms
+        session.evictions = [replace(one, noticed_ms=now) if one.is_open else one for one in session.evictions]
+
+    def withdraw_eviction(self, session: SessionRow) -> None:
+        """Remove the receipt of an eviction that did not happen; the session runs as before."""
+        receipt = session.evictions.pop()
+        if receipt.whole and receipt.ran_since_ms is not None:
+            session.since_ms = receipt.ran_since_ms
+        for kernel in session.kernels.values():
+            if kernel.status is KernelStatus.RUNNING and kernel.follow_up is not None:
+                kernel.follow_up = None
 
     def settle_receipts(self, session: SessionRow) -> None:
         """Complete the receipts of evictions whose kernels are gone."""
