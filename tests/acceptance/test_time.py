@@ -165,6 +165,10 @@ def test_what_a_queue_lends_comes_back_within_its_time_and_the_borrower_waits_ag
     loan = fleet.reaches("guest", "running")
     assert loan["loan"] == "lender"
     assert "on loan from" in fleet.cli("session", "show", "guest").stdout
+    [line] = [one for one in fleet.cli("ps").stdout.splitlines() if "guest" in one]
+    assert "on loan from lender" in line
+    shares = fleet.cli_json("queue", "show", "lender")["shares"]
+    assert {one["queue"] for one in shares} == {"lender"}
     assert fleet.session("slow")["status"] == "pending"
     assert "20" in fleet.cli("queue", "show", "lender", "-o", "wide").stdout
     runs(fleet, "host", agents=half_agents, queue="lender")

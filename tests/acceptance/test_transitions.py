@@ -26,7 +26,6 @@ CANNOT_OCCUR = {
     Row("session", "prepared", "failed"): _PLACED_AGAIN,
     Row("kernel", "prepared", "failed"): _PLACED_AGAIN,
 }
-_EVICTED = "test_eviction_lives.py::test_the_evicted_come_back_with_their_age_and_finish"
 _JOINING = "allocation/test_evictions.py::test_a_kernel_that_joins_a_session_is_evicted_in_any_status"
 # These need several agents, of which one fails while another runs its kernel of the same session.
 SHOWN_IN_SCENARIOS = {

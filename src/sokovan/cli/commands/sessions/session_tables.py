@@ -170,13 +170,14 @@ KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS", 
 
 
 def note(view: SessionView) -> str:
-    """Evictions, and the reason of its state; while PULLING, the agent's progress."""
+    """Loan, evictions, and the reason of its state; while PULLING, the agent's progress."""
     if state_of(view) == "PULLING" and view.reason_detail:
         return view.reason_detail[:_NOTE_MAX]
     # The receipts are numbered, and only the last ones are kept.
     times = 0 if is_final(view) or not view.evictions else view.evictions[-1].number
     evicted = "" if not times else "evicted" if times == 1 else f"evicted {times} times"
-    return ", ".join(part for part in (evicted, view.reason) if part)
+    loan = f"on loan from {view.loan}" if view.loan and not is_final(view) else ""
+    return ", ".join(part for part in (loan, evicted, view.reason) if part)
 
 
 def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
