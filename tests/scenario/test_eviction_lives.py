@@ -10,37 +10,18 @@ import pytest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.ids import KernelId, QueueName, SessionId
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import EndPolicy, PreemptedPolicy, SessionType
 from sokovan.domain.slots import SlotLimits
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
-from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
+from tests.scenario.evicting import A1, AT_ONCE, FOUR, PREEMPTING, WHOLE_AGENT, low_and_high
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
-
-PREEMPTING = ScalingGroup(
-    name=DEFAULT_GROUP, scheduler_opts={"actions": ["enqueue", "allocate", "preempt", "reclaim", "backfill"]}
-)
-# Its sessions have no minimum run time.
-AT_ONCE = Queue(QueueName("default"), min_runtime_s=0)
-FOUR: dict[str, Any] = {"slots": {"cpu": 4000}, "session_type": SessionType.BATCH}
-WHOLE_AGENT = {"cpu": 4000}
-A1 = AgentId("a1")
-
-
-async def low_and_high(cluster: OrchestratedCluster, **options: Any) -> None:
-    """An agent that a session of low priority fills, and one of high priority that waits for it."""
-    await cluster.stored.put(PREEMPTING, AT_ONCE)
-    await cluster.agent("a1", slots=WHOLE_AGENT)
-    await cluster.submit("low", **{**FOUR, **options})
-    await cluster.settle()
-    assert await cluster.status("low") == "running"
-    await cluster.submit("high", priority=5, **FOUR)
 
 
 async def test_a_session_of_higher_priority_takes_the_room_of_a_lower_one(cluster: OrchestratedCluster) -> None:
@@ -277,155 +258,6 @@ async def test_a_session_that_is_done_ends_well_although_it_was_evicted(cluster:
     low = await cluster.session("low")
     assert (low.status, low.result, low.cause) == ("terminated", "success", "done")
     assert (low.evictions[0].step, await cluster.status("high")) == (99, "running")
-
-
-async def evicted_without_notice(cluster: OrchestratedCluster, victim: str) -> None:
-    """Run rounds until a session is evicted; its agent has not been asked to stop it then."""
-    for _ in range(5):
-        await cluster.tick()
-        if (await cluster.session(victim)).evictions:
-            break
-    assert cluster.agents.all[A1].requests["stop"] == 0
-
-
-@pytest.mark.parametrize("dies", [False, True])
-async def test_an_eviction_is_withdrawn_if_its_taker_is_gone_before_the_notice(
-    cluster: OrchestratedCluster, dies: bool
-) -> None:
-    await low_and_high(cluster)
-    before = await cluster.session("low")
-    await evicted_without_notice(cluster, "low")
-    assert await cluster.status("low") == "terminating"
-    await cluster.stop("high")
-    if dies:
-        await cluster.fail_over()
-    await cluster.settle()
-    low = await cluster.session("low")
-    assert (low.status, low.kernels[0].attempt, low.evictions) == ("running", 1, ())
-    assert (low.since_ms, low.kernels[0].follow_up, low.cause) == (before.since_ms, None, None)
-    assert cluster.agents.all[A1].requests["stop"] == 0
-    [line] = [one for one in await cluster.history("low") if one.trigger == "spared"]
-    assert line.change.code == "eviction-withdrawn"
-    assert line.change.detail == "high does not wait for its room any more; it runs on, and had no notice"
-    assert await cluster.used("a1") == {"cpu": 4000}
-    # It can be evicted again, and is as if it never had been.
-    await cluster.submit("next", priority=5, **FOUR)
-    await cluster.settle()
-    assert [one.number for one in (await cluster.session("low")).evictions] == [1]
-    assert await cluster.status("next") == "running"
-
-
-async def test_an_eviction_is_withdrawn_if_its_taker_was_placed_elsewhere(cluster: OrchestratedCluster) -> None:
-    await low_and_high(cluster)
-    await evicted_without_notice(cluster, "low")
-    await cluster.agent("a2", slots=WHOLE_AGENT)
-    await cluster.stored.place("high", "a2")
-    await cluster.settle()
-    assert (await cluster.status("low"), await cluster.status("high")) == ("running", "running")
-    assert (await cluster.session("low")).kernels[0].attempt == 1
-
-
-async def test_kernels_that_were_to_be_taken_from_an_elastic_session_are_spared(cluster: OrchestratedCluster) -> None:
-    await cluster.stored.put(PREEMPTING, AT_ONCE)
-    await cluster.agent("a1", slots=WHOLE_AGENT)
-    await cluster.submit("elastic", kernels=4, min_kernels=2, slots={"cpu": 1000}, session_type=SessionType.BATCH)
-    await cluster.settle()
-    await cluster.submit("high", slots={"cpu": 2000}, priority=5)
-    await evicted_without_notice(cluster, "elastic")
-    await cluster.stop("high")
-    await cluster.settle()
-    elastic = await cluster.session("elastic")
-    assert (elastic.status, elastic.evictions) == ("running", ())
-    assert [(one.status, one.attempt, one.follow_up) for one in elastic.kernels] == [("running", 1, None)] * 4
-
-
-async def test_an_eviction_is_not_withdrawn_after_its_notice(cluster: OrchestratedCluster) -> None:
-    await low_and_high(cluster)
-    cluster.agents.all[A1].faults["stop"] = Fault.REQUEST_LOST
-    await cluster.settle()
-    low = await cluster.session("low")
-    assert low.evictions[0].noticed_ms is not None
-    assert "noticed" in [one.trigger for one in await cluster.history("low", kernels=True)]
-    await cluster.stop("high")
-    cluster.agents.all[A1].faults.clear()
-    await cluster.fail_over()
-    await cluster.pass_time(10)
-    assert len((await cluster.session("low")).evictions) == 1
-
-
-async def test_a_session_that_is_stopped_while_it_is_evicted_is_not_spared(cluster: OrchestratedCluster) -> None:
-    await low_and_high(cluster)
-    await evicted_without_notice(cluster, "low")
-    await cluster.stop("low")
-    await cluster.stop("high")
-    await cluster.settle()
-    assert await cluster.status("low") == "terminated"
-
-
-async def ends_unheard(cluster: OrchestratedCluster, kernel: str, code: int = 0) -> None:
-    """A kernel ends by itself, and the manager does not hear of it before the agent is asked to stop it."""
-    agent = cluster.agents.all[A1]
-    agent.speaking = False
-    await agent.ends(kernel, code)
-
-
-@pytest.mark.parametrize(("code", "result", "cause"), [(0, "success", "completed"), (3, "failure", "kernel-failed")])
-async def test_a_session_that_had_ended_before_its_notice_is_not_run_again(
-    cluster: OrchestratedCluster, code: int, result: str, cause: str
-) -> None:
-    await low_and_high(cluster)
-    await ends_unheard(cluster, "low.0", code)
-    await cluster.settle()
-    low = await cluster.session("low")
-    assert (low.status, low.result, low.cause, low.kernels[0].exit_code) == ("terminated", result, cause, code)
-    assert low.cause_detail == "it ended by itself before the notice of its eviction was given"
-    assert [(one.completed, one.lost_s) for one in low.evictions] == [(True, 0)]
-    assert ("running", "preempted") in [(one.before, one.trigger) for one in await cluster.history("low")]
-    cluster.agents.all[A1].speaking = True
-    await cluster.pass_time(2)
-    assert await cluster.status("high") == "running"
-
-
-async def test_the_end_before_the_notice_counts_although_the_first_answer_of_the_agent_is_lost(
-    cluster: OrchestratedCluster,
-) -> None:
-    await low_and_high(cluster)
-    agent = cluster.agents.all[A1]
-    agent.faults["stop"] = Fault.ANSWER_LOST
-    await ends_unheard(cluster, "low.0")
-    await cluster.settle()
-    assert await cluster.status("low") == "terminating"
-    agent.faults.clear()
-    await cluster.fail_over()
-    await cluster.pass_time(10)
-    low = await cluster.session("low")
-    assert (low.status, low.result, low.kernels[0].attempt) == ("terminated", "success", 1)
-
-
-@pytest.mark.parametrize(("policy", "status"), [(EndPolicy.ANY, "terminated"), (EndPolicy.ALL, "pending")])
-async def test_a_gang_has_ended_before_its_notice_by_its_own_rule(
-    cluster: OrchestratedCluster, policy: EndPolicy, status: str
-) -> None:
-    await low_and_high(cluster, kernels=2, slots={"cpu": 2000}, ends_with=policy)
-    await ends_unheard(cluster, "low.1")
-    await cluster.settle()
-    low = await cluster.session("low")
-    assert (low.status, low.result) == (status, "success" if status == "terminated" else None)
-
-
-async def test_an_elastic_session_ends_with_a_kernel_that_ended_before_its_notice(
-    cluster: OrchestratedCluster,
-) -> None:
-    await cluster.stored.put(PREEMPTING, AT_ONCE)
-    await cluster.agent("a1", slots={"cpu": 2000})
-    await cluster.submit("elastic", kernels=2, min_kernels=1, slots={"cpu": 1000}, session_type=SessionType.BATCH)
-    await cluster.settle()
-    await cluster.submit("high", slots={"cpu": 1000}, priority=5)
-    await ends_unheard(cluster, "elastic.1")
-    await cluster.settle()
-    elastic = await cluster.session("elastic")
-    assert (elastic.status, elastic.result) == ("terminated", "success")
-    assert [(one.whole, one.lost_s) for one in elastic.evictions] == [(False, 0)]
 
 
 async def test_a_report_of_a_checkpoint_makes_a_session_a_cheaper_victim(cluster: OrchestratedCluster) -> None:

@@ -243,7 +243,8 @@ class SessionOptions:
     removes them; nothing adds one later. Without `on_preempt`, an evicted session waits
     again if it is a batch session, and ends otherwise. It runs on the agents of `booking`, if it
     names one. It should have ended at `deadline_ms`, which orders sessions and ends none.
-    With `borrow` it may run on what a queue is guaranteed and does not use.
+    With `borrow` it may run on what a queue is guaranteed and does not use. With `migratable` it
+    may be moved to other agents, where it starts again, so that another session fits.
     `replica` is its place in a deployment; inference sessions have one, and no user can set it.
     """
 
@@ -275,6 +276,7 @@ class SessionOptions:
     booking: str = ""
     deadline_ms: int | None = None
     borrow: bool = False
+    migratable: bool = False
     replica: ReplicaPlace | None = None
 
     @property
@@ -355,7 +357,7 @@ class SessionSpec(SessionOptions):
         what = f"session {self.session_id}"
         require_kind(self.session_type, SessionType, what=what, field="session_type")
         require_kind(self.owner, Owner, what=what, field="owner")
-        for name in ("preemptible", "borrow", "owns_folders", "isolated_network"):
+        for name in ("preemptible", "borrow", "migratable", "owns_folders", "isolated_network"):
             require_kind(getattr(self, name), bool, what=what, field=name)
         if self.replica is not None:
             require_kind(self.replica, ReplicaPlace, what=what, field="replica")

@@ -312,6 +312,7 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         booking=spec.booking,
         deadline_ms=spec.deadline_ms,
         borrow=spec.borrow,
+        migratable=spec.migratable,
     )
 
 

@@ -14,6 +14,8 @@ ROOM_FREED = "room-freed"
 # The reasons in the history of the evicted: the notice, and an eviction that was withdrawn before it.
 NOTICE_GIVEN = "notice-given"
 EVICTION_WITHDRAWN = "eviction-withdrawn"
+# The action whose evictions are moves: the evicted have another place already.
+CONSOLIDATE = "consolidate"
 # The receipts that a session keeps; the oldest are dropped.
 RECEIPTS_MAX = 32
 # Evictions of the last day make the next wait longer.
@@ -71,6 +73,11 @@ class EvictionReceipt:
         return self.ended_ms is None
 
     @property
+    def is_move(self) -> bool:
+        """Whether the session starts again elsewhere at once."""
+        return self.action == CONSOLIDATE
+
+    @property
     def may_be_withdrawn(self) -> bool:
         """Whether its kernels run on as if nothing had happened, unless they get their notice."""
         return self.is_open and self.noticed_ms is None and self.ran_since_ms is not None
@@ -109,7 +116,7 @@ class EvictionReceipt:
             "for": self.for_session if self.for_user == user else "a session of another user",
             "kernels": self.kernels,
             "whole": self.whole,
-            "then": "shrink" if not self.whole else "requeue" if returns else "end",
+            "then": "shrink" if not self.whole else "requeue" if returns or self.is_move else "end",
         }
 
 
@@ -118,12 +125,12 @@ def waits_until_ms(evictions: Sequence[EvictionReceipt]) -> int:
 
     The wait doubles with each eviction of the last day.
     """
-    if not evictions:
-        return 0
-    return evictions[-1].at_ms + _WAIT.delay_ms(len(recent(evictions)))
+    counted = recent(evictions)
+    return counted[-1].at_ms + _WAIT.delay_ms(len(counted)) if counted else 0
 
 
 def recent(evictions: Sequence[EvictionReceipt]) -> Sequence[EvictionReceipt]:
-    """The evictions of the day before the last one."""
-    last_ms = evictions[-1].at_ms if evictions else 0
-    return [one for one in evictions if last_ms - one.at_ms < _COUNTED_MS]
+    """The evictions of the day before the last one, without moves."""
+    taken = [one for one in evictions if not one.is_move]
+    last_ms = taken[-1].at_ms if taken else 0
+    return [one for one in taken if last_ms - one.at_ms < _COUNTED_MS]

@@ -20,7 +20,7 @@ from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
+from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Check, Code, Verdict, final_verdicts
 
@@ -154,7 +154,6 @@ class Scheduler:
             return
         began_ms = self._clock.monotonic_ms()
         profile = profile_of(snapshot.scaling_group)
-        require_applicable(profile)
         plan = await self._decide(snapshot, profile)
         report.decide_s = (report.decide_s or 0.0) + (self._clock.monotonic_ms() - began_ms) / 1000
         await self._apply(snapshot, plan, fence, report)

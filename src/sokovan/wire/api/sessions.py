@@ -148,6 +148,7 @@ class SessionBody(StrictBody):
     booking: str | None = None
     deadline: str | None = None
     borrow: bool = False
+    migratable: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
     array: str | None = None
@@ -204,6 +205,7 @@ class RunOptions(TypedDict, total=False):
     booking: str
     deadline: str
     borrow: bool
+    migratable: bool
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
@@ -351,6 +353,7 @@ class SessionView:
     booking: str = ""
     deadline: str | None = None
     borrow: bool = False
+    migratable: bool = False
     loan: str = ""
     environment: list[str] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import Checkpoint, EvictionReceipt, waits_until_ms
+from sokovan.domain.lifecycle.eviction import Checkpoint, EvictionReceipt, recent, waits_until_ms
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -83,3 +83,11 @@ def test_an_eviction_may_be_withdrawn_until_its_notice_or_its_end() -> None:
     assert not chosen.ended(1_005_000, None).may_be_withdrawn
     # Kernels that were starting cannot go on as if nothing had happened.
     assert not receipt(1_000_000).may_be_withdrawn
+
+
+def test_a_move_delays_no_start_and_its_notice_says_that_it_starts_again() -> None:
+    moved = replace(receipt(1_000_000), action="consolidate")
+    assert (moved.is_move, waits_until_ms([moved]), recent([moved])) == (True, 0, [])
+    assert waits_until_ms([receipt(500_000), moved]) == 530_000
+    assert moved.notice(user="alice", returns=False)["then"] == "requeue"
+    assert receipt(1_000_000).notice(user="alice", returns=False)["then"] == "end"

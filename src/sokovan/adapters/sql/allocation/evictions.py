@@ -24,7 +24,7 @@ from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
-from sokovan.domain.lifecycle.eviction import RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt
+from sokovan.domain.lifecycle.eviction import CONSOLIDATE, RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt
 from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -37,7 +37,7 @@ from sokovan.scheduling.snapshot import Reservation
 
 WHO = "scheduler"
 # The reasons in the histories of the evicted, by action.
-REASONS = {"preempt": "preempted", "reclaim": "reclaimed"}
+REASONS = {"preempt": "preempted", "reclaim": "reclaimed", CONSOLIDATE: "moved"}
 _LISTED_MAX = 5
 _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
 
@@ -77,10 +77,11 @@ class _Locked:
 async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
     """Evict kernels for every taker of the plan whose victims are as they were."""
     by_taker: dict[SessionId, list[Eviction]] = {}
-    for eviction in plan.evictions:
+    evictions = [*plan.evictions, *plan.moved_kernels()]
+    for eviction in evictions:
         by_taker.setdefault(eviction.for_session, []).append(eviction)
     reserved = {one.session_id: one for one in plan.reservations if one.session_id in by_taker}
-    locked = await _lock(transaction, plan.evictions, reserved)
+    locked = await _lock(transaction, evictions, reserved)
     transitions = Transitions(transaction, Change(WHO, Cause.COORDINATOR))
     changed: dict[str, SessionRow] = {}
     notes: dict[SessionId, Change] = {}
@@ -170,8 +171,10 @@ def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _
 
 def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> None:
     session, whole = victim.session, victim.whole
-    returns = not whole or victim.spec.returns
+    moves = victim.action == CONSOLIDATE
+    returns = not whole or victim.spec.returns or moves
     fate = "it waits again" if whole and returns else "it ends" if whole else "it goes on with fewer kernels"
+    fate = "these start again on other agents" if moves else fate
     count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
     detail = f"{count} running kernels make room for {_named(taker, victim.spec)}; {fate}"
     transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)

@@ -94,7 +94,7 @@ class SqlSnapshots:
     ) -> RecordedPlan:
         """See the port."""
         before = self._view.carried(scaling_group)
-        if not plan.evictions and before.after(plan).is_like(before):
+        if not plan.evictions and not plan.moves and before.after(plan).is_like(before):
             return RecordedPlan()
 
         recorded, after = await self._store.run_sql(

@@ -274,10 +274,11 @@ def _by_role(view: SessionView, text: Callable[[KernelView], str]) -> list[str]:
 
 
 def _preemption_text(view: SessionView) -> str:
-    """Limits of preemption; usually a session may preempt and be preempted."""
+    """Limits of preemption; usually a session may preempt and be preempted, and is not moved."""
     texts = [] if view.preemptible else ["others may not preempt it"]
     texts += ["it may not preempt others"] if view.preemption == "never" else []
     usual = "requeue" if view.type == "batch" else "end"
+    texts += ["it may be moved"] if view.migratable else []
     texts += [] if view.on_preempt in {"", usual} else [f"after an eviction: {view.on_preempt}"]
     return "; ".join(texts)
 

@@ -55,6 +55,7 @@ RICH = SessionSpec(
     booking="demo",
     deadline_ms=90_000,
     borrow=True,
+    migratable=True,
     stop_grace_s=7,
     preemptible=False,
     preemption=Preemption.NEVER,
