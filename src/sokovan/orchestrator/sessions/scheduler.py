@@ -175,7 +175,8 @@ class Scheduler:
         incarnations = {agent.agent_id: agent.incarnation for agent in snapshot.agents}
         todo = assignments_of(plan, incarnations=incarnations)
         validators = frozenset(profile_of(snapshot.scaling_group).validators)
-        context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
+        topology, bookings = self._snapshots.marks
+        context = AllocationContext(fence=fence, topology=topology, bookings=bookings, validators=validators)
         sessions = {session.session_id: session for session in snapshot.sessions} if todo else {}
         for batch in _batches(todo, self._batch_max()):
             known = {one.session_id: record for one in batch if (record := self.known(one.session_id)) is not None}

@@ -37,6 +37,7 @@ from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.ports.snapshots import CatalogMarks
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Booking, SystemSnapshot
@@ -85,9 +86,9 @@ class SqlSnapshots:
         return None if agent is None else agent.incarnation
 
     @property
-    def topology(self) -> int:
+    def marks(self) -> CatalogMarks:
         """See the port."""
-        return self._marks.get(TOPOLOGY.name, 0)
+        return CatalogMarks(self._marks.get(TOPOLOGY.name, 0), self._marks.get(BOOKINGS.name, 0))
 
     async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
