@@ -260,6 +260,17 @@ async def test_a_session_that_is_done_ends_well_although_it_was_evicted(cluster:
     assert (low.evictions[0].step, await cluster.status("high")) == (99, "running")
 
 
+async def test_a_session_that_states_how_often_it_saves_loses_no_more_than_that(cluster: OrchestratedCluster) -> None:
+    await low_and_high(cluster, checkpoint_s=20)
+    await cluster.stop("high")
+    await cluster.pass_time(60, step_s=10)
+    await cluster.submit("urgent", priority=5, **FOUR)
+    await cluster.settle()
+    [receipt] = (await cluster.session("low")).evictions
+    assert (receipt.reported, receipt.saves_every_s) == (False, 20)
+    assert receipt.lost_s in range(4 * 20, 4 * 25)
+
+
 async def test_a_report_of_a_checkpoint_makes_a_session_a_cheaper_victim(cluster: OrchestratedCluster) -> None:
     await cluster.stored.put(PREEMPTING, AT_ONCE)
     agent = await cluster.agent("a1", slots={"cpu": 2000})

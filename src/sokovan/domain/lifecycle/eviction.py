@@ -42,7 +42,7 @@ class EvictionReceipt:
     `number` counts the evictions of the session. `kernels` were taken, the whole gang if
     `whole`; they used `slots` thousandths of accelerators, or of cpu where there were none.
     Work since `saved_ms` was lost: since the start, or the last checkpoint if one was
-    `reported`, which was of `step`. `evict_at_ms` is the end of the grace period, `ended_ms` the
+    `reported`, which was of `step`, or the last save of a session that `saves_every_s`. `evict_at_ms` is the end of the grace period, `ended_ms` the
     proof of the end. `completed`: a kernel had ended by itself before the notice, and the
     session with it, so that nothing was lost. `ran_since_ms` is when a session that waits
     again after its end began to run; None if it does not, or if kernels of it were starting.
@@ -66,6 +66,7 @@ class EvictionReceipt:
     completed: bool = False
     ran_since_ms: int | None = None
     noticed_ms: int | None = None
+    saves_every_s: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -101,6 +102,8 @@ class EvictionReceipt:
         """Since when work was lost, in words."""
         if self.completed:
             return "its own end, before the notice,"
+        if not self.reported and self.saves_every_s is not None:
+            return f"its last save, as it saves every {self.saves_every_s} s,"
         if not self.reported:
             return "the start, as it reported no checkpoint"
         return "the last checkpoint" if self.step is None else f"the checkpoint of step {self.step}"

@@ -191,8 +191,9 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
 def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool) -> EvictionReceipt:
     session = victim.session
     ran = returns and all(kernel.status is KernelStatus.RUNNING for kernel in victim.kernels)
-    saved, start_ms = session.checkpoint, session.since_ms
-    reported = saved is not None and saved.at_ms > start_ms
+    saved, start_ms, every_s = session.checkpoint, session.since_ms, victim.spec.checkpoint_s
+    said_ms = start_ms if every_s is None else max(start_ms, now_ms - every_s * 1000)
+    reported = saved is not None and saved.at_ms > said_ms
     return EvictionReceipt(
         number=session.evictions[-1].number + 1 if session.evictions else 1,
         attempt=max(kernel.attempt for kernel in victim.kernels),
@@ -203,10 +204,11 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool)
         kernels=len(victim.kernels),
         whole=victim.whole,
         slots=sum(loss_slots(kernel.slots) for kernel in victim.kernels),
-        saved_ms=start_ms if saved is None else max(saved.at_ms, start_ms),
+        saved_ms=saved.at_ms if saved is not None and reported else said_ms,
         reported=reported,
         evict_at_ms=now_ms + victim.spec.stop_grace_s * 1000,
         ran_since_ms=start_ms if ran else None,
+        saves_every_s=every_s if said_ms > start_ms else None,
     )
 
 

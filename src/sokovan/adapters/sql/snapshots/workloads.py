@@ -98,6 +98,7 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         loan=QueueName(row.loan) if row.loan and row.status != SessionStatus.PENDING.value else None,
         starting=row.status in _STARTING,
         migratable=spec.get("migratable", False),
+        saves_every_ms=milliseconds(spec.get("checkpoint_s")),
         **_eviction_times(row.evictions),
     )
 

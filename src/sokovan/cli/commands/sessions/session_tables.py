@@ -231,6 +231,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("if agent lost", view.on_agent_lost if view.on_agent_lost != "end" else ""),
         ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
         *((f"eviction {one.number}", _eviction_text(one, when(one.at))) for one in view.evictions),
+        ("saves every", "" if view.checkpoint_s is None else formatting.duration(view.checkpoint_s)),
         ("checkpoint", when(view.checkpoint_at) if view.checkpoint_at else ""),
         *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),

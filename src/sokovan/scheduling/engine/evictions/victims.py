@@ -156,6 +156,8 @@ class VictimTable:
         if session.running_since_ms is None:
             return 0
         ran_ms = max(0, self._now_ms - session.running_since_ms)
+        if session.saves_every_ms is not None:
+            ran_ms = min(ran_ms, session.saves_every_ms)
         if session.checkpoint_ms is None:
             return min(ran_ms, self._assumed_ms)
         return min(ran_ms, max(0, self._now_ms - session.checkpoint_ms))

@@ -56,6 +56,7 @@ RICH = SessionSpec(
     deadline_ms=90_000,
     borrow=True,
     migratable=True,
+    checkpoint_s=600,
     stop_grace_s=7,
     preemptible=False,
     preemption=Preemption.NEVER,
