@@ -255,3 +255,45 @@ def test_what_is_evicted_is_gone_in_the_next_cycle_and_the_taker_starts(case: Ca
     held = {one.session_id: one.kernels for one in plan.reservations}[TAKER]
     placed = {(one.kernel_id, one.agent_id) for one in after.placements}
     assert set(held) <= placed
+
+
+@st.composite
+def fragmented(draw: st.DrawFn) -> Case:
+    """A case in which some of the running sessions may be moved."""
+    case = draw(cases("consolidate"))
+    sessions = tuple(
+        one if one.session_id == TAKER else replace(one, migratable=draw(st.booleans()))
+        for one in case.snapshot.sessions
+    )
+    return replace(case, snapshot=replace(case.snapshot, sessions=sessions))
+
+
+@pytest.mark.slow
+@at_most(100)
+@given(fragmented())
+def test_consolidation_ends_nothing_and_every_mover_has_a_place(case: Case) -> None:
+    plan = case.plan()
+    assert plan.evictions == ()
+    sessions = {one.session_id: one for one in case.snapshot.sessions}
+    kernels = {k.kernel_id: k for one in case.snapshot.sessions for k in one.kernels}
+    target(float(len(plan.moves)))
+    if not plan.moves:
+        return
+    assert all(sessions[move.session_id].migratable for move in plan.moves)
+    assert all(kernels[move.kernel_id].agent == move.from_agent for move in plan.moves)
+    assert len({move.kernel_id for move in plan.moves}) == len(plan.moves)
+    [reservation] = [one for one in plan.reservations if one.session_id == TAKER]
+    assert len(reservation.kernels) >= case.taker.gang_size
+    for session_id in {move.session_id for move in plan.moves}:
+        moved = {move.kernel_id for move in plan.moves if move.session_id == session_id}
+        kept = [k for k in sessions[session_id].kernels if k.agent is not None and k.kernel_id not in moved]
+        assert (
+            not kept
+            or len(kept) >= sessions[session_id].gang_size
+            or len(kept) + len(moved) < (sessions[session_id].gang_size)
+        )
+    for agent in case.snapshot.agents:
+        gone = [kernels[move.kernel_id].slots for move in plan.moves if move.from_agent == agent.agent_id]
+        come = [kernels[move.kernel_id].slots for move in plan.moves if move.agent_id == agent.agent_id]
+        come += [kernels[one].slots for one, at in reservation.kernels if at == agent.agent_id]
+        assert (agent.occupied_slots - total(gone) + total(come)).fits(agent.available_slots)
