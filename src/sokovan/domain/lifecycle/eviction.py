@@ -42,11 +42,12 @@ class EvictionReceipt:
     `number` counts the evictions of the session. `kernels` were taken, the whole gang if
     `whole`; they used `slots` thousandths of accelerators, or of cpu where there were none.
     Work since `saved_ms` was lost: since the start, or the last checkpoint if one was
-    `reported`, which was of `step`, or the last save of a session that `saves_every_s`. `evict_at_ms` is the end of the grace period, `ended_ms` the
-    proof of the end. `completed`: a kernel had ended by itself before the notice, and the
-    session with it, so that nothing was lost. `ran_since_ms` is when a session that waits
-    again after its end began to run; None if it does not, or if kernels of it were starting.
-    `noticed_ms` is when its kernels were about to get their notice: before, it can be spared.
+    `reported`, which was of `step`, or the last save of a session that `saves_every_s`.
+    `evict_at_ms` is the end of the grace period, `ended_ms` the proof of the end. `completed`:
+    a kernel had ended by itself before the notice, and the session with it, so that nothing was
+    lost. `ran_since_ms` is when a session that waits again after its end began to run; None if
+    it does not, or if kernels of it were starting. `noticed_ms` is when its kernels were about
+    to get their notice: before, it can be spared.
     """
 
     number: int
