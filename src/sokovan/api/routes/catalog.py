@@ -54,8 +54,9 @@ class Resource(Generic[Item, Body]):
     """One kind of catalog item: its path, its types and its access rules.
 
     `permit` raises if the caller may not store the item, or the item is not valid; the
-    item is None on removal. `complete` adds what the caller left to the server. `holders` looks up the ownership of items that do not contain
-    it. `remove_with` removes what goes with the item.
+    item is None on removal. `complete` adds what the caller left to the server. `holders`
+    looks up the ownership of items that do not contain it. `remove_with` removes what goes
+    with the item.
     """
 
     path: str
