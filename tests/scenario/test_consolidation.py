@@ -66,7 +66,7 @@ async def test_a_session_that_moves_keeps_its_place_from_others_also_over_a_chan
     agent.script.stubborn = True
     await cluster.settle()
     assert (await cluster.status("x"), await cluster.status("big")) == ("terminating", "pending")
-    await cluster.submit("thief", slots={"cpu": 2000}, session_type=SessionType.BATCH, priority=9)
+    await cluster.submit("thief", slots={"cpu": 2000}, session_type=SessionType.BATCH)
     await cluster.pass_time(2)
     await cluster.fail_over()
     await cluster.pass_time(2)

@@ -93,6 +93,12 @@ async def ends_unheard(cluster: OrchestratedCluster, kernel: str, code: int = 0)
     await agent.ends(kernel, code)
 
 
+async def is_heard_again(cluster: OrchestratedCluster) -> None:
+    """The agent sends heartbeats again; what waits for the end of kernels hears of it."""
+    cluster.agents.all[A1].speaking = True
+    await cluster.pass_time(2)
+
+
 @pytest.mark.parametrize(("code", "result", "cause"), [(0, "success", "completed"), (3, "failure", "kernel-failed")])
 async def test_a_session_that_had_ended_before_its_notice_is_not_run_again(
     cluster: OrchestratedCluster, code: int, result: str, cause: str
@@ -105,8 +111,7 @@ async def test_a_session_that_had_ended_before_its_notice_is_not_run_again(
     assert low.cause_detail == "it ended by itself before the notice of its eviction was given"
     assert [(one.completed, one.lost_s) for one in low.evictions] == [(True, 0)]
     assert ("running", "preempted") in [(one.before, one.trigger) for one in await cluster.history("low")]
-    cluster.agents.all[A1].speaking = True
-    await cluster.pass_time(2)
+    await is_heard_again(cluster)
     assert await cluster.status("high") == "running"
 
 
@@ -133,6 +138,7 @@ async def test_a_gang_has_ended_before_its_notice_by_its_own_rule(
     await low_and_high(cluster, kernels=2, slots={"cpu": 2000}, ends_with=policy)
     await ends_unheard(cluster, "low.1")
     await cluster.settle()
+    await is_heard_again(cluster)
     low = await cluster.session("low")
     assert (low.status, low.result) == (status, "success" if status == "terminated" else None)
 
@@ -147,6 +153,7 @@ async def test_an_elastic_session_ends_with_a_kernel_that_ended_before_its_notic
     await cluster.submit("high", slots={"cpu": 1000}, priority=5)
     await ends_unheard(cluster, "elastic.1")
     await cluster.settle()
+    await is_heard_again(cluster)
     elastic = await cluster.session("elastic")
     assert (elastic.status, elastic.result) == ("terminated", "success")
     assert [(one.whole, one.lost_s) for one in elastic.evictions] == [(False, 0)]

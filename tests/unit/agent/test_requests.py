@@ -89,7 +89,7 @@ def test_the_tombstone_is_a_record_of_the_same_step_as_the_answer() -> None:
 
     assert gone is not None
     assert (gone.gone, gone.exit_code) == (True, 3)
-    assert agent.records[before:] == [KernelEntombed(key(), INCARNATION, 3)]
+    assert agent.records[before:] == [KernelEntombed(key(), INCARNATION, 3, by_itself=True)]
 
 
 def test_a_kernel_that_runs_is_not_gone_however_often_it_is_asked() -> None:

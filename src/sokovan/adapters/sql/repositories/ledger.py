@@ -75,8 +75,7 @@ class SqlLedger:
             if reported is not None:
                 report_checkpoint(transitions, session, kernel, reported)
         for session in {one.session_id: one for one, kernel in to_free if kernel.kernel_id in completed}.values():
-            ended = [KernelId(one) for one in session.kernels if one in completed and one in given]
-            codes = {one: given[one].exit_code for one in ended}
+            codes = {str(one): given[one].exit_code for one in given if one in completed and one in session.kernels}
             end_by_itself(transitions, session, codes)
         if to_free:
             await self._free_locked(transitions, to_free, given, proof)

@@ -19,7 +19,7 @@ from tests.unit.scheduling.little_cluster import decide, plugin_with, registry_w
 QUEUES = tuple(Queue(name=QueueName(name), deserved=slot_limits("cpu=1")) for name in ("mine", "theirs", "others"))
 
 
-def with_plugin(seen: SystemSnapshot, action: str = "preempt", **points: Callable[..., object]) -> SchedulingPlan:
+def with_plugin(seen: SystemSnapshot, action: str = "preempt", /, **points: Callable[..., object]) -> SchedulingPlan:
     """The plan when one plugin overrides these points."""
     registry = registry_with(plugin_with(**points)) if points else registry_with()
     return decide(seen, registry, queue_policy="capacity", actions=("allocate", action))
