@@ -16,7 +16,7 @@ from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits, total
 from sokovan.scheduling.engine.evictions import search
-from sokovan.scheduling.extensions import SchedulingPlugin, VictimView
+from sokovan.scheduling.extensions import SchedulingPlugin, EvictableKernel
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -162,7 +162,9 @@ def test_kernels_that_a_plugin_keeps_count_as_not_preemptible(case: Case, kept: 
     class Keeper(SchedulingPlugin):
         name = "keeper"
 
-        def evictable(self, taker: SessionWorkload, action: str, victims: Sequence[VictimView]) -> list[VictimView]:
+        def evictable(
+            self, taker: SessionWorkload, action: str, victims: Sequence[EvictableKernel]
+        ) -> list[EvictableKernel]:
             del taker, action
             return [victim for victim in victims if victim.kernel.kernel_id not in kept]
 

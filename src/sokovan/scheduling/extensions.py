@@ -46,7 +46,7 @@ class DomainTrial(NamedTuple):
     reserved: tuple[tuple[KernelId, AgentId], ...]
 
 
-class VictimView(NamedTuple):
+class EvictableKernel(NamedTuple):
     """A running kernel that a session may evict, by the rules of the engine.
 
     `queue` is the one that its usage counts for; `lost_s` is the work that would be lost,
@@ -239,27 +239,38 @@ class SchedulingPlugin:
         return True
 
     def preemptive(self, queue: QueueView, session: SessionWorkload) -> bool:
-        """False keeps a queue from reclaiming for the session; what it lends comes back all the same."""
+        """False keeps a queue from reclaiming for the session.
+
+        What it lends comes back all the same.
+        """
         del queue, session
         return True
 
-    def preemptable(self, taker: SessionWorkload, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def preemptable(self, taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
         """The kernels of its own queue that the session may preempt."""
         del taker
         return victims
 
-    def reclaimable(self, taker: SessionWorkload, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def reclaimable(self, taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
         """The kernels of other queues that the session may reclaim."""
         del taker
         return victims
 
-    def evictable(self, taker: SessionWorkload, action: str, victims: Sequence[VictimView]) -> Sequence[VictimView]:
-        """The kernels that an action (preempt, reclaim or consolidate) may take for the session."""
+    def evictable(
+        self, taker: SessionWorkload, action: str, victims: Sequence[EvictableKernel]
+    ) -> Sequence[EvictableKernel]:
+        """The kernels that an action may take for the session.
+
+        `action` is preempt, reclaim or consolidate.
+        """
         del taker, action
         return victims
 
     def victim_queue_order(self, taker: QueueView, giver: QueueView) -> tuple[int, ...]:
-        """A key of a queue that gives, before its distance and priority; the largest of a set counts."""
+        """A key of a queue that gives, before its distance and priority.
+
+        The largest of a set counts.
+        """
         del taker, giver
         return ()
 

@@ -199,7 +199,10 @@ class Done(Struct, frozen=True, tag="done"):
 
 
 class KernelGone(Struct, frozen=True, tag="gone", omit_defaults=True):
-    """Whether nothing of a kernel runs any more; `by_itself`: it ended before it was asked to stop."""
+    """Whether nothing of a kernel runs any more.
+
+    `by_itself`: it ended before it was asked to stop.
+    """
 
     gone: bool
     exit_code: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sokovan.domain.session import SessionType
-from sokovan.scheduling.extensions import GangView, SchedulingPlugin, VictimView
+from sokovan.scheduling.extensions import GangView, SchedulingPlugin, EvictableKernel
 from sokovan.scheduling.snapshot import SessionWorkload
 
 
@@ -20,14 +20,16 @@ class ConsideratePlugin(SchedulingPlugin):
         """An interactive session waits for room."""
         return gang.session.session_type is not SessionType.INTERACTIVE
 
-    def preemptable(self, taker: SessionWorkload, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def preemptable(self, taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
         """Kernels of other users only.
 
         A victim that is left out stays; a gang of which one kernel stays can only shrink.
         """
         return [victim for victim in victims if victim.session.owner.user != taker.owner.user]
 
-    def evictable(self, taker: SessionWorkload, action: str, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def evictable(
+        self, taker: SessionWorkload, action: str, victims: Sequence[EvictableKernel]
+    ) -> Sequence[EvictableKernel]:
         """Kernels that would lose less than an hour of a slot, whatever the action."""
         del taker, action
         return [victim for victim in victims if victim.lost_s < self.lost_max_s]

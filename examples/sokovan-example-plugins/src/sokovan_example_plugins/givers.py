@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.scheduling.extensions import QueueView, SchedulingPlugin, VictimView
+from sokovan.scheduling.extensions import QueueView, SchedulingPlugin, EvictableKernel
 from sokovan.scheduling.snapshot import SessionWorkload
 
 
@@ -18,7 +18,7 @@ class GiversPlugin(SchedulingPlugin):
         del session
         return queue.priority >= 0
 
-    def reclaimable(self, taker: SessionWorkload, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def reclaimable(self, taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
         """Kernels without the label `keep`."""
         del taker
         return [victim for victim in victims if victim.kernel.labels.get("keep") != "true"]

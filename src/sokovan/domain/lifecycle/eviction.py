@@ -81,7 +81,7 @@ class EvictionReceipt:
 
     @property
     def may_be_withdrawn(self) -> bool:
-        """Whether its kernels run on as if nothing had happened, unless they get their notice."""
+        """Whether its kernels know nothing of it yet, and can run on."""
         return self.is_open and self.noticed_ms is None and self.ran_since_ms is not None
 
     @property

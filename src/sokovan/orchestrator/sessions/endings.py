@@ -121,8 +121,9 @@ def decisive_exits(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tu
 
 
 def ended_before_notice(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
-    """The kernels of an evicted session whose own exits end it; empty if it is only evicted.
+    """The kernels of an evicted session whose own exits end it.
 
+    Empty if it is only evicted.
     `exits` are those of kernels that ended before they were asked to stop. The others end
     by the eviction, so that a session that ends with all of its kernels has not ended.
     """

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology_rules import HyperNode, Topology
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
@@ -238,22 +237,6 @@ async def a_changed_topology_is_refused(cluster: StoredCluster) -> None:
     expect((await cluster.session(third)).status is SessionStatus.SCHEDULED, "a decision without closeness was refused")
 
 
-async def changed_bookings_are_refused(cluster: StoredCluster) -> None:
-    """A booking that was made after the decision may be of the very agents."""
-    [agent] = await agents(cluster, 1, {"cpu": 4000})
-    first, second, third = await sessions(cluster, 3, ONE_CPU)
-    await cluster.snapshots.refresh()
-    context = AllocationContext(bookings=cluster.snapshots.marks.bookings)
-    batch = await cluster.place_all([assignment(first, agent)], context=context)
-    expect(not batch.refused, f"unchanged bookings were refused: {batch.refused}")
-    await cluster.put(Booking(cluster.new("demo"), 0, 10, agents=(agent,), users=("u",)))
-    await refused(cluster, assignment(second, agent), AgentChanged, context=context)
-    await cluster.snapshots.refresh()
-    again = AllocationContext(bookings=cluster.snapshots.marks.bookings)
-    expect(not (await cluster.place_all([assignment(second, agent)], context=again)).refused, "it stays refused")
-    expect(not (await cluster.place_all([assignment(third, agent)])).refused, "a decision without bookings was refused")
-
-
 async def each_scope_of_an_owner_has_its_limit(cluster: StoredCluster) -> None:
     """Keypair, user, group and domain, by committed usage."""
     for scope in ("keypair", "user", "group", "domain"):
@@ -386,7 +369,6 @@ CHECKS: tuple[Check, ...] = (
     a_new_incarnation_of_an_agent_is_refused,
     an_agent_that_no_longer_fits_is_refused,
     a_changed_topology_is_refused,
-    changed_bookings_are_refused,
     each_scope_of_an_owner_has_its_limit,
     limits_that_the_decision_did_not_check_are_not_verified,
     an_owner_is_limited_over_all_its_sessions_in_a_batch,

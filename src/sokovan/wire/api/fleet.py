@@ -206,8 +206,9 @@ class QueuePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookingBody(StrictBody):
-    """Whole agents from a time to a time: by name, all below a HyperNode, or some with `slots`.
+    """Whole agents from a time to a time: by name, or all below a HyperNode.
 
+    Or some that have `slots` together.
     Without agents, those that together have the slots and are free are chosen, in one scaling
     group. Sessions of `users`, `groups` and `queues` may name it. Agents in maintenance run no
     sessions. A booking that no session uses `release_unused_s` after it began is given up.

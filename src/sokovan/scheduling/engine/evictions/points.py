@@ -15,7 +15,7 @@ from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Ints
-from sokovan.scheduling.extensions import EVICTION_POINTS, Extensions, GangView, PluginFailed, VictimView
+from sokovan.scheduling.extensions import EVICTION_POINTS, Extensions, GangView, PluginFailed, EvictableKernel
 from sokovan.scheduling.trace import Code
 
 T = TypeVar("T")
@@ -65,7 +65,10 @@ class EvictionPoints:
 
 
 def isolated(call: Callable[[PendingSession], T], pending: PendingSession) -> T | None:
-    """Call for one session; a plugin that raises gives it a verdict, and costs no other session anything."""
+    """Call for one session; a plugin that raises gives it a verdict.
+
+    No other session is affected.
+    """
     try:
         return call(pending)
     except PluginFailed as failed:
@@ -73,6 +76,6 @@ def isolated(call: Callable[[PendingSession], T], pending: PendingSession) -> T 
         return None
 
 
-def _view(table: VictimTable, row: int) -> VictimView:
+def _view(table: VictimTable, row: int) -> EvictableKernel:
     session = table.sessions[int(table.session[row])]
-    return VictimView(session.session, table.kernels[row], session.node.name, table.losses[row] // 1_000_000)
+    return EvictableKernel(session.session, table.kernels[row], session.node.name, table.losses[row] // 1_000_000)

@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
-from sokovan.scheduling.extensions import EVICTION_POINTS, GangView, QueueView, SchedulingPlugin, VictimView
+from sokovan.scheduling.extensions import EVICTION_POINTS, GangView, QueueView, SchedulingPlugin, EvictableKernel
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
@@ -44,14 +44,14 @@ def three_queues() -> SystemSnapshot:
     )
 
 
-def not_low(_taker: SessionWorkload, *more: object) -> list[VictimView]:
+def not_low(_taker: SessionWorkload, *more: object) -> list[EvictableKernel]:
     """Every victim but those of the session `low`."""
     victims = more[-1]
     assert isinstance(victims, list)
     return [victim for victim in victims if victim.session.session_id != "low"]
 
 
-def nobody(*_arguments: object) -> list[VictimView]:
+def nobody(*_arguments: object) -> list[EvictableKernel]:
     return []
 
 
@@ -75,7 +75,7 @@ def test_a_plugin_keeps_victims_from_preempt(point: str) -> None:
 
 @pytest.mark.parametrize("point", ["reclaimable", "evictable"])
 def test_a_plugin_keeps_victims_from_reclaim(point: str) -> None:
-    def not_theirs(*arguments: Sequence[VictimView]) -> list[VictimView]:
+    def not_theirs(*arguments: Sequence[EvictableKernel]) -> list[EvictableKernel]:
         return [victim for victim in arguments[-1] if victim.queue != "theirs"]
 
     assert gone(with_plugin(three_queues(), "reclaim")) == ["one.0"]
@@ -97,7 +97,7 @@ def test_what_plugins_keep_is_counted_in_the_verdict() -> None:
 def test_plugins_filter_in_turn() -> None:
     shown: list[list[str]] = []
 
-    def watched(_taker: SessionWorkload, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def watched(_taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
         shown.append([str(victim.kernel.kernel_id) for victim in victims])
         return victims
 
@@ -108,9 +108,9 @@ def test_plugins_filter_in_turn() -> None:
 
 
 def test_a_plugin_sees_what_a_victim_would_lose_and_which_queue_it_counts_for() -> None:
-    seen: list[VictimView] = []
+    seen: list[EvictableKernel] = []
 
-    def watched(_taker: SessionWorkload, action: str, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def watched(_taker: SessionWorkload, action: str, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
         assert action == "preempt"
         seen.extend(victims)
         return victims
@@ -125,7 +125,7 @@ def test_a_kernel_that_a_plugin_keeps_saves_the_gang_that_is_not_whole_without_i
     seen = cluster(gang, lone, session("taker", priority=5))
     assert gone(with_plugin(seen)) == ["gang.0", "gang.1"]
 
-    def not_the_second(_taker: SessionWorkload, victims: Sequence[VictimView]) -> list[VictimView]:
+    def not_the_second(_taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> list[EvictableKernel]:
         return [victim for victim in victims if victim.kernel.kernel_id != "gang.1"]
 
     assert gone(with_plugin(seen, preemptable=not_the_second)) == ["lone.0"]
@@ -197,7 +197,7 @@ def test_an_answer_of_the_wrong_kind_is_a_failure_of_the_plugin(answer: object) 
 
 
 def test_equal_takers_are_asked_about_one_by_one() -> None:
-    def only_second(taker: SessionWorkload, victims: Sequence[VictimView]) -> Sequence[VictimView]:
+    def only_second(taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
         return victims if taker.session_id == "second" else []
 
     seen = cluster(runs("low", "a"), session("first", priority=5), session("second", priority=5))
