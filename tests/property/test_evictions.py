@@ -16,7 +16,7 @@ from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits, total
 from sokovan.scheduling.engine.evictions import search
-from sokovan.scheduling.extensions import SchedulingPlugin, EvictableKernel
+from sokovan.scheduling.extensions import EvictableKernel, SchedulingPlugin
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile

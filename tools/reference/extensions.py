@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from sokovan.entrypoints.plugins import GROUPS
-from sokovan.scheduling.extensions import POINTS, GangView, QueueView, SchedulingPlugin, EvictableKernel
+from sokovan.scheduling.extensions import POINTS, EvictableKernel, GangView, QueueView, SchedulingPlugin
 
 INTRODUCTION = """\
 # Extension points

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sokovan.domain.session import SessionType
-from sokovan.scheduling.extensions import GangView, SchedulingPlugin, EvictableKernel
+from sokovan.scheduling.extensions import EvictableKernel, GangView, SchedulingPlugin
 from sokovan.scheduling.snapshot import SessionWorkload
 
 

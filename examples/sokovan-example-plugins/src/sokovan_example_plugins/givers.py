@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.scheduling.extensions import QueueView, SchedulingPlugin, EvictableKernel
+from sokovan.scheduling.extensions import EvictableKernel, QueueView, SchedulingPlugin
 from sokovan.scheduling.snapshot import SessionWorkload
 
 

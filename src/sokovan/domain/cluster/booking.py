@@ -126,7 +126,7 @@ def earliest_start(
 def agents_in_use(
     booking: Booking, uses: Iterable[AgentUse], others: Iterable[tuple[Booking, Collection[str]]]
 ) -> set[str]:
-    """The agents that are in use when a booking begins, or booked by others in its time."""
+    """The agents in use when a booking begins, or booked by others in its time."""
     busy = {use.agent for use in uses if use.ends_ms is None or use.ends_ms > booking.from_ms}
     for other, theirs in others:
         if other.from_ms < booking.to_ms and other.to_ms > booking.from_ms and other.name != booking.name:
@@ -135,7 +135,7 @@ def agents_in_use(
 
 
 def agents_with(slots: ResourceSlot, candidates: Mapping[str, ResourceSlot]) -> tuple[str, ...]:
-    """The fewest of these agents that together have so much, largest first; none if all have less."""
+    """The fewest agents that together have so much; none if all have less."""
     useful = [name for name, has in candidates.items() if any(has[slot] for slot in slots)]
     useful.sort(key=lambda name: ([-candidates[name][slot] for slot in sorted(slots)], name))
     chosen: list[str] = []

@@ -11,12 +11,12 @@ from sokovan.adapters.sql.schema.tables import CURSORS, RESERVATIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
-from sokovan.ports.snapshots import RecordedPlan
+from sokovan.ports.snapshots import CatalogMarks, RecordedPlan
 from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
 
-__all__ = ["RecordedPlan", "read_carried", "record_plan"]
+__all__ = ["CatalogMarks", "RecordedPlan", "read_carried", "record_plan"]
 
 _RESERVATIONS = sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)
 _CURSORS = sa.select(CURSORS)

@@ -26,7 +26,7 @@ from sokovan.adapters.sql.schema.tables import (
     TOPOLOGY,
     USERS,
 )
-from sokovan.adapters.sql.snapshots.carried_state import RecordedPlan, read_carried, record_plan
+from sokovan.adapters.sql.snapshots.carried_state import CatalogMarks, RecordedPlan, read_carried, record_plan
 from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.store import SqlStore
@@ -37,7 +37,6 @@ from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.ports.snapshots import CatalogMarks
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Booking, SystemSnapshot

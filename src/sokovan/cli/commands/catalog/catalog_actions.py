@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class ShownWith(NamedTuple):
-    """What `show` adds to an object: lines of the table, and fields of the other formats."""
+    """Additions of `show`: lines of the table, and fields of the other formats."""
 
     lines: Sequence[tuple[str, str]]
     fields: Mapping[str, object]

@@ -170,7 +170,7 @@ KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS", 
 
 
 def note(view: SessionView) -> str:
-    """Loan, evictions, and the reason of its state; while PULLING, the agent's progress."""
+    """Loan, evictions and reason of its state; while PULLING, the agent's progress."""
     if state_of(view) == "PULLING" and view.reason_detail:
         return view.reason_detail[:_NOTE_MAX]
     # The receipts are numbered, and only the last ones are kept.
@@ -231,7 +231,6 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("if agent lost", view.on_agent_lost if view.on_agent_lost != "end" else ""),
         ("attempts", f"{view.attempt} of {view.retry.attempts}" if view.failed_starts else ""),
         *((f"eviction {one.number}", _eviction_text(one, when(one.at))) for one in view.evictions),
-        ("saves every", "" if view.checkpoint_s is None else formatting.duration(view.checkpoint_s)),
         ("checkpoint", when(view.checkpoint_at) if view.checkpoint_at else ""),
         *((f"attempt {one.attempt}", f"failed on {one.agent}: {one.detail}") for one in view.failed_starts),
         ("submitted", when(view.submitted_at)),
@@ -245,13 +244,14 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
 
 
 def _time_facts(view: SessionView) -> list[tuple[str, str]]:
-    """The booking, deadline and loan of a session."""
+    """The booking, deadline, loan and checkpoints of a session."""
     borrows = "yes" if view.borrow and not view.loan else ""
     return [
         ("booking", view.booking),
         ("deadline", view.deadline or ""),
         ("borrows", borrows),
         ("on loan from", view.loan),
+        ("saves every", "" if view.checkpoint_s is None else formatting.duration(view.checkpoint_s)),
     ]
 
 

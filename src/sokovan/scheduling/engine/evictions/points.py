@@ -15,7 +15,7 @@ from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Ints
-from sokovan.scheduling.extensions import EVICTION_POINTS, Extensions, GangView, PluginFailed, EvictableKernel
+from sokovan.scheduling.extensions import EVICTION_POINTS, EvictableKernel, Extensions, GangView, PluginFailed
 from sokovan.scheduling.trace import Code
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
-from sokovan.scheduling.extensions import EVICTION_POINTS, GangView, QueueView, SchedulingPlugin, EvictableKernel
+from sokovan.scheduling.extensions import EVICTION_POINTS, EvictableKernel, GangView, QueueView, SchedulingPlugin
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code

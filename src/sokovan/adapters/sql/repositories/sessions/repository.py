@@ -24,7 +24,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_records,
 )
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, give_notice, withdraw_eviction
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import Conflict, IllegalTransition, InvalidSpec, ObjectNotFound, SokovanError, StaleVersion
@@ -310,9 +310,9 @@ def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelM
     transitions.settle(session, *_ended_by(moves))
     triggers = {move.trigger for move in moves}
     if KernelTrigger.NOTICED in triggers:
-        transitions.give_notice(session)
+        give_notice(transitions, session)
     if KernelTrigger.SPARED in triggers:
-        transitions.withdraw_eviction(session)
+        withdraw_eviction(session)
 
 
 def _is_current(sessions: Mapping[str, SessionRow], move: KernelMove) -> bool:

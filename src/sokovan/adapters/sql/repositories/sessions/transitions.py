@@ -156,20 +156,6 @@ class Transitions:
         kernel.attempt -= 1
         kernel.rank = None  # the next kernel that is placed takes it
 
-    def give_notice(self, session: SessionRow) -> None:
-        """Note in the open receipts that the kernels are about to get their notice."""
-        now = self.transaction.now_ms
-        session.evictions = [replace(one, noticed_ms=now) if one.is_open else one for one in session.evictions]
-
-    def withdraw_eviction(self, session: SessionRow) -> None:
-        """Remove the receipt of an eviction that did not happen; the session runs as before."""
-        receipt = session.evictions.pop()
-        if receipt.whole and receipt.ran_since_ms is not None:
-            session.since_ms = receipt.ran_since_ms
-        for kernel in session.kernels.values():
-            if kernel.status is KernelStatus.RUNNING and kernel.follow_up is not None:
-                kernel.follow_up = None
-
     def settle_receipts(self, session: SessionRow) -> None:
         """Complete the receipts of evictions whose kernels are gone."""
         if not session.evictions or any(status is KernelStatus.TERMINATING for status, _ in session.statuses()):
@@ -376,6 +362,25 @@ def end_by_itself(transitions: Transitions, session: SessionRow, codes: Mapping[
     transitions.settle(session, KernelTrigger.EXITED, list(codes.values()))
     transitions.change, session.is_done = change, True
     session.evictions = [replace(one, completed=one.completed or one.ended_ms is None) for one in session.evictions]
+
+
+def give_notice(transitions: Transitions, session: SessionRow) -> None:
+    """Note in the open receipts that the kernels are about to get their notice."""
+    now = transitions.transaction.now_ms
+    session.evictions = [replace(one, noticed_ms=now) if one.is_open else one for one in session.evictions]
+
+
+def withdraw_eviction(session: SessionRow) -> None:
+    """Remove the receipt of an eviction that did not happen.
+
+    The session runs as before.
+    """
+    receipt = session.evictions.pop()
+    if receipt.whole and receipt.ran_since_ms is not None:
+        session.since_ms = receipt.ran_since_ms
+    for kernel in session.kernels.values():
+        if kernel.status is KernelStatus.RUNNING:
+            kernel.follow_up = None
 
 
 def _forced(session: SessionRow, after: SessionStatus) -> bool:
