@@ -11,7 +11,7 @@ from sokovan.scheduling.snapshot import SessionWorkload
 
 
 class ConsideratePlugin(SchedulingPlugin):
-    """Notebooks evict nobody, nobody preempts the own work, and an hour of work is not thrown away."""
+    """Notebooks evict no other, no user preempts the own work, and an hour of work is not thrown away."""
 
     name = "considerate"
     lost_max_s: ClassVar[int] = 3600
