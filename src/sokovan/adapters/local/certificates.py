@@ -83,10 +83,14 @@ def signing_request(key_pem: bytes, agent_id: str) -> str:
 
 
 class CertificateAuthority:
-    """Issues certificates; all expire within a day, and are renewed before that."""
+    """Issues certificates; all expire within a day, and are renewed before that.
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder, self._clock = folder, clock
+    `own` is the folder for the certificate of this manager, if the authority's folder is
+    shared.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, *, own: Path | None = None) -> None:
+        self._folder, self._clock, self._own = folder, clock, own or folder
         self._key, self._certificate = self._load()
 
     @property
@@ -127,7 +131,8 @@ class CertificateAuthority:
         builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         issued = self._signed(builder.add_extension(usage, critical=False))
-        path = self._folder / MANAGER_FILE
+        self._own.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+        path = self._own / MANAGER_FILE
         write_whole(path, issued.public_bytes(Encoding.PEM) + _pem_of(key))
         context.load_cert_chain(path)
 

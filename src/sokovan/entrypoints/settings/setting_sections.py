@@ -340,6 +340,32 @@ class ProxySettings:
     workers: int = kind.whole(1, "Processes of the proxy.", least=1, most=256)
 
 
+ROLES = (API_ROLE, COORDINATOR_ROLE, BOTH_ROLES) = ("api", "coordinator", "both")
+
+
+def read_role(role: str) -> str:
+    """A role of a manager. Raises InvalidInput."""
+    if role not in ROLES:
+        raise InvalidInput(f"{role[:80]!r} is not a role", hint=f"use one of {', '.join(ROLES)}")
+    return role
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Several managers on one database, of `sokovan server`."""
+
+    role: str = kind.text(
+        BOTH_ROLES,
+        "What a manager runs: `api`, `coordinator` or `both`. It accepts the links of agents in each role.",
+        check=read_role,
+        flag="--role",
+    )
+    keys: str = kind.text("", "Folder of the keys that all managers share; empty: the data folder.")
+    managers: tuple[str, ...] = kind.texts(
+        (), "HOST:PORT of every manager for agents of other machines, which keep a link to each.", check=read_listen
+    )
+
+
 SECTIONS: dict[str, type] = {
     "scheduler": SchedulerSettings,
     "orchestrator": OrchestratorSettings,
@@ -353,4 +379,5 @@ SECTIONS: dict[str, type] = {
     "storage": StorageSettings,
     "log": LogSettings,
     "config": ConfigSettings,
+    "cluster": ClusterSettings,
 }
