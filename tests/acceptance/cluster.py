@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -43,8 +44,10 @@ class TwoManagers:
         self.ports = [free_port(host) for host in HOSTS]
         addresses = [f"{host}:{port}" for host, port in zip(HOSTS, self.ports, strict=True)]
         every = ("--set", f"cluster.managers={','.join(addresses)}")
+        self.remote = f"{HOSTS[0]}:{free_port(HOSTS[0])}"
+        remote = (("--set", f"api.listen={self.remote}"), ())
         self.managers = tuple(
-            Manager(folder / f"manager{number}", self.config, ("--listen", address, *every))
+            Manager(folder / f"manager{number}", self.config, ("--listen", address, *every, *remote[number - 1]))
             for number, address in enumerate(addresses, 1)
         )
 
@@ -60,8 +63,9 @@ class TwoManagers:
     @property
     def leader(self) -> Manager | None:
         """The manager that leads the sessions."""
-        found = next(one for one in self.managers if one.is_up).cli_json("server", "status")
-        holders = [lease["holder"] for lease in found["leases"] if lease["coordinator"] == "sessions"]
+        done = next(one for one in self.managers if one.is_up).cli("server", "status", "--json")
+        assert done.returncode in {0, 1}, done.stderr  # 1: none leads
+        holders = [lease["holder"] for lease in json.loads(done.stdout)["leases"] if lease["coordinator"] == "sessions"]
         leading = [one for one in self.managers if one.is_up and any(f".{one.pid}-" in name for name in holders)]
         return leading[0] if leading else None
 

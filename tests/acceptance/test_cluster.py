@@ -11,7 +11,7 @@ import pytest
 
 from sokovan.testing.servers import PostgresServer
 from tests.acceptance.cluster import Manager, TwoManagers, freeze, thaw
-from tests.acceptance.embedded import until
+from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.machines import LITTLE, Machine, join_words, link, machine
 from tests.kernels import kill, relatives
 
@@ -39,7 +39,7 @@ def cluster(
 def set_up(two: TwoManagers) -> None:
     """Migrate and start, as the how-to says; each refusal on the way has its exit code."""
     first, second = two.managers
-    early = first.cli("server")
+    early = first.cli("server", "run")
     assert (early.returncode, "sokovan server migrate" in early.stderr) == (5, True), early.stderr
     checked = first.cli("server", "check")
     assert (checked.returncode, "schema" in checked.stderr) == (1, True), checked.stderr
@@ -100,6 +100,28 @@ def test_every_manager_takes_sessions_and_shows_their_output(cluster: TwoManager
     assert leaders == {"sessions", "deployments", "routes"}
 
 
+@pytest.mark.usefixtures("machines")
+def test_a_client_of_another_machine_uses_the_api_over_tls(cluster: TwoManagers, tmp_path: Path) -> None:
+    first = cluster.managers[0]
+    client, url = Embedded(tmp_path), f"https://{cluster.remote}"
+    authority = str(cluster.config.parent / "keys" / "tls" / "authority.pem")
+    added = client.cli("context", "add", "lab", url, "--ca", authority, "--token-file", str(first.data / "token"))
+    assert added.returncode == 0, added.stderr
+    done = client.cli("run", "--name", "far", *LITTLE, "--", "echo", "from far")
+    assert (done.returncode, done.stdout) == (0, "from far\n"), done.stderr
+    session = first.submit(*SLEEP)["id"]
+    first.says(session, "begun")
+    done = client.cli("exec", session, "--", "echo", "inside")
+    assert (done.returncode, done.stdout) == (0, "inside\n"), done.stderr
+    first.end(session, forced=True)
+    first.settles(session)
+    # Another authority is not trusted, and no key is sent without encryption.
+    stranger = {"SOKOVAN_URL": url, "SOKOVAN_TOKEN": (first.data / "token").read_text(encoding="ascii").strip()}
+    (tmp_path / "other").mkdir()
+    refused = Embedded(tmp_path / "other").cli("ps", **stranger)
+    assert (refused.returncode, "certificate verify failed" in refused.stderr) == (7, True), refused.stderr
+
+
 def test_another_manager_goes_on_when_the_leader_is_killed(
     cluster: TwoManagers, machines: tuple[Machine, Machine]
 ) -> None:
@@ -133,6 +155,23 @@ def test_a_leader_that_was_frozen_does_no_harm_when_it_goes_on(cluster: TwoManag
     works_at(leader, "through the former leader")
     assert cluster.led() is other
     other.audit()
+
+
+@pytest.mark.usefixtures("machines")
+def test_managers_go_on_after_the_database_was_killed(cluster: TwoManagers, postgres_server: PostgresServer) -> None:
+    if postgres_server.is_given:
+        pytest.skip("the server of the environment is not ours to kill")
+    first, second = cluster.managers
+    running = first.submit(*SLEEP)["id"]
+    first.says(running, "begun")
+    postgres_server.kill()
+    postgres_server.start()
+    works_at(first, "after the restart")
+    works_at(second, "and there")
+    assert first.session(running)["status"] == "running"
+    first.end(running, forced=True)
+    second.settles(running)
+    first.audit()
 
 
 def test_a_role_decides_what_a_manager_runs(cluster: TwoManagers, machines: tuple[Machine, Machine]) -> None:

@@ -167,7 +167,7 @@ SECTIONS = {
     "Operations": ("server", "proxy", "simulate", "audit", "db"),
 }  # fmt: skip
 
-# The command that a noun stands for if none follows it: sokovan server --config FILE.
+# The command that a noun stands for if an option follows it: sokovan server --config FILE.
 DEFAULT_VERBS = {"server": "run"}
 
 # Topics of `sokovan help` besides the commands.

@@ -139,13 +139,13 @@ def _readable(words: list[str]) -> list[str]:
 
 
 def _with_verb(words: list[str]) -> list[str]:
-    """Add the command that a noun stands for.
+    """Add the command that a noun with options stands for.
 
     >>> _with_verb(["server", "--config", "x.toml"])
     ['server', 'run', '--config', 'x.toml']
     """
     verb = DEFAULT_VERBS.get(words[0])
-    if verb is None or (len(words) > 1 and (words[1] in _HELPS or not words[1].startswith("-"))):
+    if verb is None or len(words) == 1 or words[1] in _HELPS or not words[1].startswith("-"):
         return words
     return [words[0], verb, *words[1:]]
 

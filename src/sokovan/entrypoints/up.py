@@ -31,10 +31,17 @@ from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.agent.inventory import agent_name
-from sokovan.api.app import close_streams, make_app
+from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
+from sokovan.entrypoints.cluster.api_listener import (
+    ApiListener,
+    ServerAddresses,
+    allowed_hosts,
+    api_listener,
+    serve_api,
+)
 from sokovan.entrypoints.cluster.server_options import require_database, serves_api
 from sokovan.entrypoints.cluster.shared_bus import open_bus
 from sokovan.entrypoints.cluster.shared_keys import (
@@ -58,7 +65,7 @@ from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferre
 from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
-from sokovan.entrypoints.embedded.web_server import bound_socket, served
+from sokovan.entrypoints.embedded.web_server import bound_socket
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
@@ -115,19 +122,6 @@ class UpOptions:
     cluster: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAddresses:
-    """URLs of the API and of the gateway, empty without one."""
-
-    url: str
-    gateway: str = ""
-
-    @property
-    def models(self) -> str:
-        """The base URL for clients of the OpenAI API."""
-        return f"{self.gateway}/v1" if self.gateway else ""
-
-
 def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     """Run until SIGINT or SIGTERM; kernels keep running. Raises SokovanError."""
     root = options.data or data_home(os.environ)
@@ -174,7 +168,11 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         token = await _prepare_store(store, folder, settings, log)
         listener = bound_socket(HOST, settings.api.port) if serves_api(settings) else None
         gateway = _gateway_listener(settings, folder, stack, log)
-        at = ServerAddresses(url=_url(listener) if listener else "", gateway=_url(gateway) if gateway else "")
+        at = ServerAddresses(
+            url=_url(listener) if listener else "",
+            gateway=_url(gateway) if gateway else "",
+            remote=_api_listener(settings, folder) if listener else None,
+        )
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
         limits = connection_limits_of(settings.api).within(open_files)
         manager = replace(
@@ -186,16 +184,15 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
         components = {"the manager": asyncio.wrap_future(plane.ended)}
+        keep = partial(keep_running, stack, log=log, clock=clock)
         if listener is not None:
             parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
             app = make_app(replace(parts, gateway_url=at.models), _api_settings(settings, folder))
             connections = Connections(limits, clock, telemetry=telemetry, log=log)
-            components["the API"] = await stack.enter_async_context(served(app, listener, connections))
-            stack.callback(close_streams, app)
+            components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
         _write_server_info(folder, at, ports, token)
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
-        keep = partial(keep_running, stack, log=log, clock=clock)
         keep(partial(collect_periodically, clock), name="garbage collection")
         keep(partial(collect_uploads, store, uploads, clock, log), name="removal of uploads")
         if gateway is not None:
@@ -430,10 +427,17 @@ def _api_settings(settings: ServerSettings, folder: DataFolder) -> ApiSettings:
     keys = key_folder(settings, folder)
     pepper = keys.secret(PEPPER_FILE).encode()
     return replace(
-        api_settings_of(settings, pepper=pepper, machine=machine_mark()),
+        # Agents of other machines do not see the files of this one.
+        api_settings_of(settings, pepper=pepper, machine="" if settings.orchestrator.listen else machine_mark()),
+        allowed_hosts=allowed_hosts(settings),
         proxy_token=keys.secret(PROXY_KEY_FILE),
         digest_key=digest_key(pepper),
     )
+
+
+def _api_listener(settings: ServerSettings, folder: DataFolder) -> ApiListener | None:
+    keys = key_folder(settings, folder)
+    return api_listener(settings, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
 
 
 def _write_server_info(folder: DataFolder, at: ServerAddresses, ports: ManagerPorts, token: str) -> None:
@@ -474,6 +478,7 @@ def ready_lines(
         f"sokovan {__version__}, {mode}, data in {folder}",
         "",
         f"  api        {at.url or 'none in this role'}{taken}",
+        *([f"             {at.remote.url} for other machines"] if at.remote else []),
         *([f"  gateway    {at.models}"] if at.gateway else []),
         f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",

@@ -36,8 +36,10 @@ listen = {listen}
 lease_ms = 3000
 
 [api]
-# The API is on 127.0.0.1; a server for other machines needs TLS in front of it.
+# The API on 127.0.0.1.
 port = 7646
+# HOST:PORT of the API for clients of other machines, with TLS; empty: none.
+listen = ""
 """
 
 

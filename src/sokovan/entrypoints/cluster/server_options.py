@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.adapters.sql.migration import SchemaMismatch
 from sokovan.domain.errors import InvalidInput
-from sokovan.entrypoints.database import checked
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sections import COORDINATOR_ROLE
 from sokovan.entrypoints.settings.setting_sources import Override, SettingSources
@@ -47,6 +45,9 @@ def require_database(settings: ServerSettings) -> None:
 
     Raises NoSharedDatabase, StoreMissing, StoreUnavailable, SchemaMismatch.
     """
+    from sokovan.adapters.sql.migration import SchemaMismatch  # noqa: PLC0415  # slow to load, and not used by `up`
+    from sokovan.entrypoints.database import checked  # noqa: PLC0415  # loads the migrations
+
     state = checked(require_shared(settings))
     if not state.current:
         raise SchemaMismatch(

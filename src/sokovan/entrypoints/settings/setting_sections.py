@@ -181,8 +181,13 @@ class ApiServerSettings:
     port: int = kind.whole(
         DEFAULT_PORT, "Port of the API, or the next free one; 0: any.", least=0, most=65_535, flag="--port"
     )
+    listen: str = kind.text(
+        "",
+        "HOST:PORT for clients of other machines, with TLS; empty: the API is on this machine only.",
+        check=lambda text: text and read_listen(text),
+    )
     allowed_hosts: tuple[str, ...] = kind.texts(
-        ("127.0.0.1", "localhost", "[::1]"), "Host names that requests may name."
+        ("127.0.0.1", "localhost", "[::1]"), "Host names that requests may name; the certificate of the API has them."
     )
     allow_several_users_without_isolation: bool = kind.switch(
         default=False,
