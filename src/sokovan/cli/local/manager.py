@@ -143,7 +143,7 @@ def migrate(
 
     For example:
       sokovan server migrate --config sokovan.toml
-      sokovan server migrate --config sokovan.toml --from-sqlite ~/.local/share/sokovan
+      sokovan server migrate --config sokovan.toml --from-sqlite DATA
 
     Parameters
     ----------

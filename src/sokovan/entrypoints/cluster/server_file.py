@@ -33,7 +33,7 @@ listen = {listen}
 
 [scheduler]
 # Time after which another manager takes over from one that was killed.
-lease_ms = 3000
+lease_ms = 2000
 
 [api]
 # The API on 127.0.0.1.

@@ -45,14 +45,14 @@ from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.serving import serving_coordinators
 from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
 from sokovan.orchestrator.agent_registry import AgentRegistry
-from sokovan.orchestrator.coordinator import Coordinator
+from sokovan.orchestrator.coordinator import LEASE_TTL_S, Coordinator
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator, TaskEnded
 from sokovan.orchestrator.periodic_tasks import TaskFailure
 from sokovan.orchestrator.sessions.config import Dependencies, Timing, TimingInForce
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.agent_states import AgentStateCache
-from sokovan.ports.environment import Clock, Telemetry
+from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints
 from sokovan.ports.kernel_files import AgentFiles
@@ -171,12 +171,7 @@ async def start_manager(
         on_failure=lambda name, error: options.log(f"handler {name}: {error!r}"),
     )
     coordinator = ScheduleCoordinator(parts, holder=_holder(options, ids), timing=options.timing)
-    auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
-    coordinators: tuple[Coordinator, ...] = (Publisher(store.outbox, events),)
-    if options.coordinates:
-        snapshots, holder = SqlSnapshots(store), _holder(options, ids)
-        serving = serving_coordinators(parts, snapshots, holder=holder, shared=options.several_users)
-        coordinators = (coordinator, *serving, *coordinators, auditor)
+    coordinators = _coordinators(options, parts, store, sessions=coordinator, publisher=Publisher(store.outbox, events))
     await _start_orchestrator(options, stack, coordinators, hints=hints, fatal=fatal)
     agent = await _start_agent(options, stack, linked, listener.port, fatal=fatal)
     keep = partial(keep_running, stack, name="renewal of the certificate", log=options.log, clock=clock)
@@ -196,7 +191,30 @@ async def start_manager(
     )
 
 
-def _holder(options: ManagerOptions, ids: SortableIds) -> str:
+def _coordinators(
+    options: ManagerOptions,
+    parts: Dependencies,
+    store: SqlStore,
+    *,
+    sessions: ScheduleCoordinator,
+    publisher: Publisher,
+) -> tuple[Coordinator, ...]:
+    """What this manager runs; one that does not coordinate only publishes events."""
+    if not options.coordinates:
+        return (publisher,)
+    serving = serving_coordinators(
+        parts,
+        SqlSnapshots(store),
+        holder=_holder(options, parts.ids),
+        shared=options.several_users,
+        # Without another manager a short lease would only be renewed more often.
+        lease_ttl_s=LEASE_TTL_S if options.sole else options.timing.lease_ttl_s,
+    )
+    auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
+    return (sessions, *serving, publisher, auditor)
+
+
+def _holder(options: ManagerOptions, ids: IdSource) -> str:
     """The name of a lease's holder: that of the manager, and unique to this run."""
     return ids.new(options.name[:HOLDER_NAME_MAX])
 
