@@ -1,4 +1,4 @@
-"""`sokovan up`: manager, agent and API in one process; `sokovan server`: without the agent."""
+"""`sokovan up` and `sokovan server`: manager, API and agent in one process."""
 
 from __future__ import annotations
 
@@ -201,8 +201,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         keep(SettingsReload(live, store, ports.hints, retime=ports.retime, log=log).run, name="reload of settings")
         log(f"sokovan {__version__} is ready at {at.url or 'no address'}, pid {os.getpid()}")
         ready_s = (clock.monotonic_ms() - began_ms) / 1000
-        for line in ready_lines(options, settings, ports, folder=folder.root, at=at, ready_s=ready_s):
-            echo(line)
+        echo("\n".join(ready_lines(options, settings, ports, folder=folder.root, at=at, ready_s=ready_s)))
         await _until_stopped(stopped, components)
         echo("stopping; running kernels continue, and the next start adopts them")
     return 0

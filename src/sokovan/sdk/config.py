@@ -30,7 +30,7 @@ _HEADING = "# Written by sokovan; comments are not kept. See: sokovan context --
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One server and its API key; `ca` is the file of its certificate authority, if it is its own."""
+    """One server and its API key; `ca` is the file of its certificate authority."""
 
     url: str
     token: str = ""

@@ -26,7 +26,7 @@ _HEADER_HINT = "check the API key of the context, and idempotency keys"
 
 @dataclass(frozen=True, slots=True)
 class ServerEndpoint:
-    """Address, API key and timeouts of a server; `ca` is the file of its certificate authority."""
+    """Address, API key and timeouts of a server; `ca` as in a context."""
 
     url: str
     token: str = field(repr=False)

@@ -126,7 +126,7 @@ class CertificateAuthority:
         return context
 
     def serving(self, names: Sequence[str], file: str) -> ssl.SSLContext:
-        """A TLS context for a listener with these names and addresses; clients present nothing."""
+        """A TLS context for a listener with these names and addresses."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         self.renew(context, *names, file=file)

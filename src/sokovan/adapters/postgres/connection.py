@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL for LISTEN and NOTIFY, opened again after it was lost.
+"""One connection to PostgreSQL for LISTEN and NOTIFY, opened again when lost.
 
 Messages are lost while it is not open. Listeners are called when it opens, and then
 assume that something has changed.

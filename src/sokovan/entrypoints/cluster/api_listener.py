@@ -45,7 +45,10 @@ class ApiListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddresses:
-    """URLs of the API and of the gateway, empty without one; the listener for other machines."""
+    """URLs of the API and of the gateway, empty without one.
+
+    `remote` is the listener of the API for other machines.
+    """
 
     url: str
     gateway: str = ""
@@ -58,7 +61,7 @@ class ServerAddresses:
 
 
 def api_listener(settings: ServerSettings, *, folder: Path, own: Path) -> ApiListener | None:
-    """The listener that the settings ask for; None if clients are on this machine only."""
+    """The configured listener; None if clients are on this machine only."""
     if not settings.api.listen:
         return None
     at = read_listen(settings.api.listen)
@@ -66,7 +69,7 @@ def api_listener(settings: ServerSettings, *, folder: Path, own: Path) -> ApiLis
 
 
 def allowed_hosts(settings: ServerSettings) -> tuple[str, ...]:
-    """The host names that requests may name: the configured ones, and that of the listener."""
+    """The host names of requests: the configured ones, and that of the listener."""
     named = settings.api.allowed_hosts
     if not settings.api.listen:
         return named
@@ -82,9 +85,9 @@ async def serve_api(
     remote: ApiListener | None,
     keep: Keep,
 ) -> dict[str, asyncio.Future[None]]:
-    """Serve the API until the stack is closed; its servers, which are done if they end by themselves.
+    """Serve the API until the stack is closed. Raises NoFreePort.
 
-    Raises NoFreePort.
+    Returns its servers, which are done if they end by themselves.
     """
     found = {"the API": await stack.enter_async_context(served(app, listener, connections))}
     if remote is not None:

@@ -1,4 +1,4 @@
-"""Checks each part that a manager of a cluster needs, and shows the state of the cluster."""
+"""Checks the parts of a manager of a cluster, and reads the state of the cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HeldLease:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What the database of a cluster says."""
+    """The state of a cluster, as its database has it."""
 
     store: str
     revision: str
@@ -56,7 +56,10 @@ class ClusterState:
 
 
 def check_server(sources: SettingSources, data: Path) -> list[DoctorFinding]:
-    """Check every part of a configuration; nothing is changed. Raises SokovanError for the file."""
+    """Check every part of a configuration; nothing is changed.
+
+    Raises InvalidSettings, UnreadableConfig.
+    """
     settings = sources.read()
     keys = Path(settings.cluster.keys) if settings.cluster.keys else data
     found = [*_database(settings), _keys(keys), _configuration(sources, settings)]
@@ -64,7 +67,10 @@ def check_server(sources: SettingSources, data: Path) -> list[DoctorFinding]:
 
 
 def cluster_state(settings: ServerSettings) -> ClusterState:
-    """Leaders, agents and live sessions. Raises NoSharedDatabase, StoreMissing, StoreUnavailable."""
+    """Leaders, agents and live sessions.
+
+    Raises NoSharedDatabase, StoreMissing, StoreUnavailable.
+    """
     address = require_shared(settings)
 
     async def read() -> ClusterState:

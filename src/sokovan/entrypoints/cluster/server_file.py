@@ -51,9 +51,10 @@ class FileExists(InvalidInput):
 
 
 def write_server_file(root: Path, *, database: str = "", listen: str = "", keys_of: Path | None = None) -> Path:
-    """Write the file and create the keys; returns the file. Raises FileExists, DataFolderUnusable.
+    """Write the file and create the keys; returns the file.
 
-    With `keys_of`, the keys of a data folder are taken over.
+    With `keys_of`, the keys of a data folder are taken over. Raises FileExists,
+    DataFolderUnusable.
     """
     folder = PrivateFolder(root)
     file = folder.root / FILE

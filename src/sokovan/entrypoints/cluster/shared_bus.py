@@ -1,4 +1,4 @@
-"""Opens hints, events and agent states of a manager that is alone, or one of several."""
+"""Opens hints, events and agent states of a manager, alone or one of several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that all managers of a cluster share: of API keys, links, secrets, certificates."""
+"""The keys that all managers share: for API keys, links, secrets, certificates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ SECRETS = (PEPPER_FILE, AGENT_KEY_FILE, PROXY_KEY_FILE)
 
 
 def key_folder(settings: ServerSettings, folder: DataFolder) -> PrivateFolder:
-    """The folder of the keys: the data folder, or the configured one. Raises DataFolderUnusable."""
+    """The folder of the keys: the data folder, or the configured one.
+
+    Raises DataFolderUnusable.
+    """
     return PrivateFolder(Path(settings.cluster.keys)) if settings.cluster.keys else folder
 
 
@@ -34,7 +37,10 @@ def create_keys(folder: PrivateFolder) -> None:
 
 
 def copy_keys(source: Path, folder: PrivateFolder) -> None:
-    """Copy the keys of a data folder; those that it lacks are left out. Raises DataFolderUnusable."""
+    """Copy the keys of a data folder; those that it lacks are left out.
+
+    Raises DataFolderUnusable.
+    """
     files = (*SECRETS, KEY_FILE, *(f"{TLS_FOLDER}/{name}" for name in AUTHORITY_FILES))
     try:
         PrivateFolder(folder.root / TLS_FOLDER)

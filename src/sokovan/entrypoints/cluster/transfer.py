@@ -1,4 +1,4 @@
-"""Copies the store of `sokovan up` from SQLite to PostgreSQL, and verifies the copy.
+"""Copies a store from SQLite to PostgreSQL, and verifies the copy.
 
 The copy is one transaction: it is complete and equal to the source, or nothing is written.
 The source is opened read-only.
@@ -37,7 +37,7 @@ class TransferFailed(SokovanError):
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """A table that was copied: its rows, and a checksum of them that is equal on both sides."""
+    """A table that was copied; rows and checksum are equal on both sides."""
 
     name: str
     rows: int

@@ -199,7 +199,7 @@ def _coordinators(
     sessions: ScheduleCoordinator,
     publisher: Publisher,
 ) -> tuple[Coordinator, ...]:
-    """What this manager runs; one that does not coordinate only publishes events."""
+    """The coordinators of this manager; at least the publisher of events."""
     if not options.coordinates:
         return (publisher,)
     serving = serving_coordinators(

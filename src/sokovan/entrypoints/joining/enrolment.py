@@ -84,7 +84,7 @@ class Enrolment:
         return admit_certified
 
     async def revoked(self, connected: Callable[[AgentId], bool]) -> list[AgentId]:
-        """Connected agents whose certificate was revoked meanwhile. Raises StoreUnavailable."""
+        """Connected agents whose certificate was revoked. Raises StoreUnavailable."""
         found: list[AgentId] = []
         agents = sorted(filter(connected, self._certified))
         for first in range(0, len(agents), GRANTS_AT_ONCE):

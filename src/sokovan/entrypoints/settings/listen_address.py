@@ -43,7 +43,7 @@ def read_listen(text: str) -> ListenAddress:
 
 
 def link_url(text: str) -> str:
-    """The URL of a manager for agents of other machines, from HOST:PORT. Raises InvalidInput.
+    """The URL of a manager for agents, from HOST:PORT. Raises InvalidInput.
 
     >>> link_url("10.0.0.1:7648")
     'wss://10.0.0.1:7648'
