@@ -64,8 +64,8 @@ quick: setup ## Run the unit, scenario and property tests that are fast and need
 test: setup ## Run every test
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-fuzz: setup ## Let the property tests look at many more examples, other ones each time
-	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property
+fuzz: setup ## Let the property tests look at many more examples, other ones each time, and ten thousand sessions race
+	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property tests/integration/test_allocation_race.py
 
 bench: setup ## Measure how fast the core decides, decisions become facts, and sessions run
 	@$(BIN)/python -m benchmarks.decide
