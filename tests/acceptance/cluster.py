@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.acceptance.embedded import Embedded, until
 
@@ -63,11 +64,20 @@ class TwoManagers:
     @property
     def leader(self) -> Manager | None:
         """The manager that leads the sessions."""
-        done = next(one for one in self.managers if one.is_up).cli("server", "status", "--json")
-        assert done.returncode in {0, 1}, done.stderr  # 1: none leads
-        holders = [lease["holder"] for lease in json.loads(done.stdout)["leases"] if lease["coordinator"] == "sessions"]
+        holders = [lease["holder"] for lease in self._leases()]
         leading = [one for one in self.managers if one.is_up and any(f".{one.pid}-" in name for name in holders)]
         return leading[0] if leading else None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the lease of sessions."""
+        return until(lambda: max((int(lease["epoch"]) for lease in self._leases()), default=0), what="a manager leads")
+
+    def _leases(self) -> list[dict[str, Any]]:
+        """The leases of sessions: one, or none for a moment."""
+        done = next(one for one in self.managers if one.is_up).cli("server", "status", "--json")
+        assert done.returncode in {0, 1}, done.stderr  # 1: none leads
+        return [lease for lease in json.loads(done.stdout)["leases"] if lease["coordinator"] == "sessions"]
 
     def led(self) -> Manager:
         """Wait until one of the managers leads."""
