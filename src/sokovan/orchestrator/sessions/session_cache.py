@@ -20,6 +20,8 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 SETTLED_MAX = 10_000
 PAGE = 500
+# Sessions with more kernels are large: the others need not wait for them.
+LARGE = 64
 # Kernels that are placed but whose image is not known to be ready.
 UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
 _LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
@@ -72,12 +74,15 @@ def is_settled(session: SessionRecord) -> bool:
 class SessionCache:
     """Caches live sessions; `changed` is called for each session that changed.
 
-    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread.
+    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread. With
+    `hides_large`, large sessions seem to need nothing.
     """
 
     def __init__(self, changed: SessionChanged) -> None:
         self.now_ms = 0
+        self.hides_large = False
         self._changed = changed
+        self._large: set[SessionId] = set()
         self._sessions: dict[SessionId, SessionRecord] = {}
         self._needs: dict[SessionId, frozenset[Need]] = {}
         # Dictionaries and not sets, for a deterministic order of iteration.
@@ -111,6 +116,7 @@ class SessionCache:
     def clear(self) -> None:
         """Remove everything."""
         self._sessions.clear()
+        self._large.clear()
         self._needs.clear()
         self._held.clear()
         self._on_agent.clear()
@@ -131,7 +137,16 @@ class SessionCache:
 
     def needing(self, need: Need) -> list[SessionRecord]:
         """The sessions that need this work, in the order they were cached."""
-        return [self._sessions[one] for one in self._by_need[need]]
+        return [self._sessions[one] for one in self._by_need[need] if not self.is_hidden(one)]
+
+    @property
+    def has_large(self) -> bool:
+        """Whether a large session is live."""
+        return bool(self._large)
+
+    def is_hidden(self, session_id: SessionId) -> bool:
+        """Whether a session is large while these are hidden."""
+        return self.hides_large and session_id in self._large
 
     def count(self, need: Need) -> int:
         """The number of sessions that need this work."""
@@ -166,6 +181,8 @@ class SessionCache:
     def _add(self, record: SessionRecord) -> None:
         session_id = record.session_id
         self._sessions[session_id] = record
+        if len(record.kernels) > LARGE:
+            self._large.add(session_id)
         self._needs[session_id] = needs_of(record)
         for need in self._needs[session_id]:
             self._by_need[need][session_id] = None
@@ -176,6 +193,7 @@ class SessionCache:
 
     def _remove(self, record: SessionRecord) -> None:
         del self._sessions[record.session_id]
+        self._large.discard(record.session_id)
         for need in self._needs.pop(record.session_id):
             self._by_need[need].pop(record.session_id, None)
         for kernel in record.kernels:
