@@ -143,16 +143,16 @@ class ScheduleCoordinator:
         meanwhile is seen by the next cycle.
         """
         waited_ms = self._clock.monotonic_ms() - self._small_served_ms
-        if not self._sessions.has_large or waited_ms < SMALL_EVERY_MS:
+        if not self._sessions.large or waited_ms < SMALL_EVERY_MS:
             return False
-        self._sessions.hides_large = True
+        self._sessions.large.hidden = True
         try:
             await self._refresh()
             cycle = await self._apply_reports(long=False)
             for handler in self.small_handlers:
                 await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
         finally:
-            self._sessions.hides_large = False
+            self._sessions.large.hidden = False
         self._small_served_ms = self._clock.monotonic_ms()
         return True
 

@@ -54,7 +54,7 @@ class PrepareImages:
                 await self._take_replies()
             plans = self._writer.decide(self.name, sessions, self._steps)
         finally:
-            if not self._sessions.hides_large:
+            if not self._sessions.large.hidden:
                 self._answered.clear()
         moved = await self._writer.move(self.name, plans)
         await self._note_progress(sessions)

@@ -175,7 +175,7 @@ class TerminateSessions:
 
     def _is_hidden(self, reply: AgentReply) -> bool:
         kernel = self._sessions.kernel(KernelId(reply.key.subject))
-        return kernel is not None and self._sessions.is_hidden(kernel.session_id)
+        return kernel is not None and self._sessions.large.hides(kernel.session_id)
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""

@@ -74,7 +74,7 @@ class WatchKernels:
         now_ms, due = self._clock.monotonic_ms(), list[SessionRecord]()
         self._postponed.clear()
         for session in sessions:
-            hidden = self._sessions.is_hidden(session.session_id)
+            hidden = self._sessions.large.hides(session.session_id)
             if hidden or self._next_ms.get(session.session_id, 0) > now_ms:
                 self._postponed[session.session_id] = None
                 continue
