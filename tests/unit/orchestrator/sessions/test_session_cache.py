@@ -67,11 +67,11 @@ def test_a_session_ended_by_force_is_settled_when_it_holds_nothing() -> None:
 def test_while_large_sessions_are_hidden_only_small_ones_need_something() -> None:
     cache = SessionCache(lambda _before, _after: None)
     cache.put(session(K.SCHEDULED))
-    assert not cache.has_large
+    assert not cache.large
     large = session(*[K.SCHEDULED] * (LARGE + 1))
     cache.put(replace(large, session_id=SessionId("large")))
     assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s", "large"]
-    cache.hides_large = True
+    cache.large.hidden = True
     assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s"]
     assert (cache.has_large, cache.is_hidden(SessionId("large")), cache.is_hidden(SessionId("s"))) == (
         True,
@@ -79,7 +79,7 @@ def test_while_large_sessions_are_hidden_only_small_ones_need_something() -> Non
         False,
     )
     cache.put(replace(session(K.TERMINATED, version=2), session_id=SessionId("large")))
-    assert not cache.has_large
+    assert not cache.large
 
 
 def test_sessions_are_found_by_need_and_by_place() -> None:
