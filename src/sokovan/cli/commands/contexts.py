@@ -97,7 +97,7 @@ def add(
     token_file
         File with the API key; - for stdin.
     ca
-        File with the authority of the server's certificate; default: the system's.
+        File with the authority of the server's certificate.
     keep_current
         Do not switch to the new context.
     """

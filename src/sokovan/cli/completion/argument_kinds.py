@@ -28,7 +28,7 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("topology show", "agent maintenance"), "agent"),
     **dict.fromkeys(("booking show", "booking rm"), "booking"),
     **dict.fromkeys(("context use", "context rm"), "context"),
-    **dict.fromkeys(("run", "plan", "simulate", "cp"), "file"),
+    **dict.fromkeys(("run", "plan", "simulate", "cp", "server init"), "file"),
     "help": "topic",
     "completion": "shell",
 }
@@ -45,7 +45,8 @@ OPTION_KINDS = {
     "--depends-on": "session",
     "--output": "format",
     **dict.fromkeys(("--status", "--until", "--for"), "state"),
-    **dict.fromkeys(("--file", "--token-file", "--data", "--root", "--save", "--mount"), "file"),
+    **dict.fromkeys(("--file", "--token-file", "--data", "--root", "--save", "--mount", "--ca"), "file"),
+    **dict.fromkeys(("--config", "--keys-of", "--from-sqlite"), "file"),
 }
 
 
