@@ -73,11 +73,7 @@ def test_while_large_sessions_are_hidden_only_small_ones_need_something() -> Non
     assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s", "large"]
     cache.large.hidden = True
     assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s"]
-    assert (cache.has_large, cache.is_hidden(SessionId("large")), cache.is_hidden(SessionId("s"))) == (
-        True,
-        True,
-        False,
-    )
+    assert (cache.large.hides(SessionId("large")), cache.large.hides(SessionId("s"))) == (True, False)
     cache.put(replace(session(K.TERMINATED, version=2), session_id=SessionId("large")))
     assert not cache.large
 
