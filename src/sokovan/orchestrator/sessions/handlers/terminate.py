@@ -184,7 +184,7 @@ class TerminateSessions:
         gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
         saved: dict[SessionId, dict[KernelId, Checkpoint]] = {}
         exits: dict[SessionId, dict[KernelId, Exit]] = {}
-        for reply in (*self._requests.take(STOP), *self._requests.take(KILL)):
+        for reply in (reply for kind in (STOP, KILL) for reply in self._requests.take(kind, leave=self._is_hidden)):
             found = self._terminating_kernel(reply)
             if found is None:
                 continue
@@ -218,6 +218,10 @@ class TerminateSessions:
         """The kernels with which an evicted session had ended before its notice."""
         session = self._sessions.get(session_id)
         return () if session is None else ended_before_notice(session, exits)
+
+    def _is_hidden(self, reply: AgentReply) -> bool:
+        kernel = self._sessions.kernel(KernelId(reply.key.subject))
+        return kernel is not None and self._sessions.large.hides(kernel.session_id)
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""
