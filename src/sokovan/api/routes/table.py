@@ -16,6 +16,7 @@ from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
+from sokovan.api.routes.logins import LoginRoutes
 from sokovan.api.routes.serving.deployment_events import DeploymentEventRoutes
 from sokovan.api.routes.serving.deployment_explanations import DeploymentExplanationRoutes
 from sokovan.api.routes.serving.deployments import DeploymentRoutes
@@ -59,6 +60,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *booking_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
+        *LoginRoutes(context).operations(),
         *UsageRoutes(context).operations(),
         *UploadRoutes(context).operations(),
     ]

@@ -27,6 +27,7 @@ ARGUMENT_KINDS = {
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     **dict.fromkeys(("topology show", "agent maintenance"), "agent"),
     **dict.fromkeys(("booking show", "booking rm"), "booking"),
+    "queue shares": "queue",
     **dict.fromkeys(("context use", "context rm"), "context"),
     **dict.fromkeys(("run", "plan", "simulate", "cp"), "file"),
     "help": "topic",

@@ -34,6 +34,8 @@ from sokovan.wire.api.tenancy import (
     KeyPolicyBody,
     KeyRequest,
     KeyView,
+    LoginCodeView,
+    LoginPage,
     NewKeyView,
     PolicyBody,
     PolicyPage,
@@ -145,6 +147,21 @@ def delete_topology(*, dry_run: bool) -> Call[TopologyChangeView]:
 def agent_history(name: str) -> Call[list[HistoryLine]]:
     """Get the state history of an agent."""
     return Call(method="GET", path=api_path("agents", name, "history"), answer=list[HistoryLine])
+
+
+def new_login_code() -> Call[LoginCodeView]:
+    """Create a code that logs a browser in once."""
+    return Call(method="POST", path=api_path("login-codes"), answer=LoginCodeView, repeatable=False)
+
+
+def logins(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[LoginPage]:
+    """Get one page of logins."""
+    return _listing("logins", LoginPage, limit, cursor)
+
+
+def delete_login(name: str) -> Call[Nothing]:
+    """End a login."""
+    return Call(method="DELETE", path=api_path("logins", name), answer=Nothing, repeatable=False)
 
 
 def new_key(user: str, policy: str | None) -> Call[NewKeyView]:
