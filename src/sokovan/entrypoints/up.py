@@ -32,6 +32,7 @@ from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
+from sokovan.dashboard.pages import DashboardPages
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, keep_running
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
@@ -173,7 +174,8 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
         parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-        app = make_app(replace(parts, gateway_url=at.models), _api_settings(settings, folder))
+        pages = DashboardPages().routes()
+        app = make_app(replace(parts, gateway_url=at.models), _api_settings(settings, folder), pages=pages)
         connections = Connections(limits, clock, telemetry=telemetry, log=log)
         serving = await stack.enter_async_context(served(app, listener, connections))
         stack.callback(close_streams, app)
@@ -445,6 +447,7 @@ def ready_lines(
         f"sokovan {__version__}, embedded, data in {folder}",
         "",
         f"  api        {at.url}{taken}",
+        f"  dashboard  {at.url}/ui/; log in with sokovan dashboard",
         *([f"  gateway    {at.models}"] if at.gateway else []),
         f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",
