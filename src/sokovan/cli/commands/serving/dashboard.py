@@ -46,7 +46,7 @@ def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
     For example:
       sokovan login ls
     """
-    now_s, utc = SystemEnvironment().now_s(), output.utc
+    now_s, utc = SystemEnvironment().wall_s(), output.utc
     columns: list[Column[LoginView]] = [
         Column("login", lambda login: login.id),
         Column("user", lambda login: login.user),
