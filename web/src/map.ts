@@ -1,20 +1,26 @@
-// Where agents are on the map. Pure: the page draws what this lays out.
-import type { AgentView, TopologyNode } from "./wire.ts";
-import { deviceSlot } from "./format.ts";
+// Where agents and their devices are on the map. Pure: the page draws what this lays out.
+import type { FleetView } from "./wire.ts";
+
+export interface MapAgent {
+  name: string;
+  status: string;
+  connected: boolean;
+  kernels: number;
+  hypernode: string;
+  /** Places in the columns of devices. */
+  devices: number[];
+}
 
 export interface Tile {
-  agent: AgentView;
+  agent: MapAgent;
   x: number;
   y: number;
   width: number;
   height: number;
-  cells: number;
-  used: number;
 }
 
 export interface Block {
   name: string;
-  x: number;
   y: number;
   used: number;
   total: number;
@@ -27,57 +33,57 @@ export interface MapLayout {
 }
 
 export const CELL = 11;
-const PER_ROW = 8;
+export const PER_ROW = 8;
 const GAP = 8;
 const LABEL = 22;
-// An agent with more devices than this shows each cell for several of them.
-const CELLS_MAX = 64;
 
-/** The HyperNode that each agent is directly in; agents outside the tree are not named. */
-export function parentsOf(tree: readonly TopologyNode[]): Map<string, string> {
-  return new Map(tree.filter((node) => node.kind === "agent").map((node) => [node.name, node.parent]));
+export function agentsOf(fleet: FleetView): MapAgent[] {
+  const agents = fleet.agents.map((name, at) => ({
+    name,
+    status: fleet.status[at] ?? "",
+    connected: fleet.connected[at] ?? false,
+    kernels: fleet.kernels[at] ?? 0,
+    hypernode: fleet.hypernodes[fleet.hypernode[at] ?? -1] ?? "",
+    devices: [] as number[],
+  }));
+  fleet.device_agent.forEach((agent, device) => agents[agent]?.devices.push(device));
+  return agents;
 }
 
-/** Cells of an agent, and how many of them are in use: its devices, or its processor cores. */
-export function cellsOf(agent: AgentView): { cells: number; used: number } {
-  const slot = deviceSlot(agent.slots);
-  const [total, used] = slot ? [agent.slots[slot] ?? 0, agent.used[slot] ?? 0] : [agent.slots["cpu"] ?? 0, agent.used["cpu"] ?? 0];
-  const unit = slot.endsWith(".device") ? 1 : 1000;
-  const whole = Math.max(1, Math.ceil(total / unit));
-  const cells = Math.min(CELLS_MAX, whole);
-  return { cells, used: Math.min(cells, Math.ceil((used / unit / whole) * cells)) };
+function byName(one: string, other: string): number {
+  // Agents in no HyperNode come last.
+  if (one === "" || other === "") return one === other ? 0 : one === "" ? 1 : -1;
+  return one.localeCompare(other, "en", { numeric: true });
 }
 
-export function layout(agents: readonly AgentView[], parents: ReadonlyMap<string, string>, width: number): MapLayout {
-  const groups = new Map<string, AgentView[]>();
+export function layout(agents: readonly MapAgent[], fleet: FleetView, width: number): MapLayout {
+  const groups = new Map<string, MapAgent[]>();
   for (const agent of agents) {
-    const name = parents.get(agent.id) ?? "";
-    const group = groups.get(name);
+    const group = groups.get(agent.hypernode);
     if (group) group.push(agent);
-    else groups.set(name, [agent]);
+    else groups.set(agent.hypernode, [agent]);
   }
   const tiles: Tile[] = [];
   const blocks: Block[] = [];
   let y = 0;
-  for (const name of [...groups.keys()].sort((one, other) => (one === "" ? 1 : other === "" ? -1 : one.localeCompare(other, "en", { numeric: true })))) {
-    const members = groups.get(name) ?? [];
-    const block: Block = { name: name || (groups.size > 1 ? "in no HyperNode" : "agents"), x: 0, y, used: 0, total: 0 };
+  for (const name of [...groups.keys()].sort(byName)) {
+    const block: Block = { name: name || (groups.size > 1 ? "in no HyperNode" : "agents"), y, used: 0, total: 0 };
     blocks.push(block);
     y += LABEL;
     let x = 0;
     let tallest = 0;
-    for (const agent of members) {
-      const { cells, used } = cellsOf(agent);
-      const columns = Math.min(PER_ROW, cells);
-      const size = { width: columns * CELL + 4, height: Math.ceil(cells / PER_ROW) * CELL + 4 };
+    for (const agent of groups.get(name) ?? []) {
+      // An agent without devices is one cell.
+      const cells = Math.max(1, agent.devices.length);
+      const size = { width: Math.min(PER_ROW, cells) * CELL + 4, height: Math.ceil(cells / PER_ROW) * CELL + 4 };
       if (x > 0 && x + size.width > width) {
         x = 0;
         y += tallest + GAP;
         tallest = 0;
       }
-      tiles.push({ agent, x, y, ...size, cells, used });
-      block.used += used;
-      block.total += cells;
+      tiles.push({ agent, x, y, ...size });
+      block.total += agent.devices.length;
+      block.used += agent.devices.filter((device) => (fleet.device_used[device] ?? 0) > 0).length;
       x += size.width + GAP;
       tallest = Math.max(tallest, size.height);
     }
@@ -106,4 +112,19 @@ export function neighbour(tiles: readonly Tile[], from: number, key: string): nu
     if (far < distance) [best, distance] = [index, far];
   });
   return best;
+}
+
+/** Devices of an agent by the session that holds them, free ones not counted. */
+export function heldOn(agent: MapAgent, fleet: FleetView): { id: string; name: string; user: string; devices: number }[] {
+  const found = new Map<number, number>();
+  for (const device of agent.devices) {
+    if ((fleet.device_used[device] ?? 0) > 0) {
+      const holder = fleet.device_holder[device] ?? -1;
+      found.set(holder, (found.get(holder) ?? 0) + 1);
+    }
+  }
+  return [...found].map(([place, devices]) => {
+    const holder = fleet.holders[place];
+    return { id: holder?.id ?? "", name: holder ? holder.name || holder.id : "sessions of others", user: holder?.user ?? "", devices };
+  });
 }

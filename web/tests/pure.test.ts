@@ -4,10 +4,10 @@ import { bodyOf, commandLine, EMPTY, words } from "../src/draft.ts";
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
-import { cellsOf, layout, neighbour, tileAt } from "../src/map.ts";
+import { agentsOf, heldOn, layout, neighbour, tileAt } from "../src/map.ts";
 import { countBy, matches, type SessionRow } from "../src/rows.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
-import type { AgentView, HistoryLine, QueueBody, QueueShareView } from "../src/wire.ts";
+import type { FleetView, HistoryLine, QueueBody, QueueShareView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -68,14 +68,17 @@ test("lanes have a span for each state, and the last one goes on", () => {
   assert.deepEqual(extent(lanes), [0, 9000]);
 });
 
-function agent(id: string, used: number, devices = 8): AgentView {
-  return { id, slots: { cpu: 4000, "cuda.device": devices }, used: { "cuda.device": used } } as unknown as AgentView;
-}
+const FLEET: FleetView = {
+  as_of: "", hypernodes: ["r2", "r1"], holders: [{ id: "s-1", name: "train", user: "ada", queue: "q" }],
+  agents: ["a1", "a2", "b1", "c1"], status: ["alive", "alive", "draining", "alive"], connected: [true, true, true, false],
+  kernels: [1, 0, 1, 0], hypernode: [1, 1, 0, -1],
+  device: ["0", "1", "0", "0"], device_agent: [0, 0, 1, 2], device_slot: ["gpu", "gpu", "gpu", "gpu"],
+  device_units: [1, 1, 1, 1], device_used: [1, 0, 0, 1], device_holder: [0, -1, -1, -2],
+};
 
 test("agents are laid out by HyperNode, and found again by place and by key", () => {
-  const agents = ["a1", "a2", "b1"].map((id, index) => agent(id, index));
-  const plan = layout(agents, new Map([["a1", "r1"], ["a2", "r1"], ["b1", "r2"]]), 1000);
-  assert.deepEqual(plan.blocks.map((one) => [one.name, one.used, one.total]), [["r1", 1, 16], ["r2", 2, 8]]);
+  const plan = layout(agentsOf(FLEET), FLEET, 1000);
+  assert.deepEqual(plan.blocks.map((one) => [one.name, one.used, one.total]), [["r1", 1, 3], ["r2", 1, 1], ["in no HyperNode", 0, 0]]);
   const [first, second, third] = plan.tiles;
   assert.ok(first && second && third);
   assert.equal(tileAt(plan.tiles, second.x + 1, second.y + 1), 1);
@@ -83,7 +86,13 @@ test("agents are laid out by HyperNode, and found again by place and by key", ()
   assert.equal(neighbour(plan.tiles, 0, "ArrowRight"), 1);
   assert.equal(neighbour(plan.tiles, 1, "ArrowDown"), 2);
   assert.equal(neighbour(plan.tiles, 2, "ArrowUp"), 0);
-  assert.deepEqual(cellsOf(agent("c", 3, 4)), { cells: 4, used: 3 });
+});
+
+test("devices of an agent are counted by their session, and others stay unnamed", () => {
+  const [first, , third] = agentsOf(FLEET);
+  assert.ok(first && third);
+  assert.deepEqual(heldOn(first, FLEET), [{ id: "s-1", name: "train", user: "ada", devices: 1 }]);
+  assert.deepEqual(heldOn(third, FLEET), [{ id: "", name: "sessions of others", user: "", devices: 1 }]);
 });
 
 test("a filter matches every word anywhere", () => {

@@ -102,6 +102,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent ls": (f"{_COMMANDS}.agents:ls", "List agents."),
     "agent show": (f"{_COMMANDS}.agents:show", "Show an agent."),
     "agent history": (f"{_COMMANDS}.agents:history", "Show the state transitions of an agent."),
+    "agent devices": (f"{_COMMANDS}.topology:devices", "List devices and the sessions that hold them."),
     "agent drain": (f"{_COMMANDS}.agents:drain", "Stop scheduling on an agent; running kernels continue."),
     "agent undrain": (f"{_COMMANDS}.agents:undrain", "Resume scheduling on a drained or failing agent."),
     "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Declare an agent permanently lost."),

@@ -1,28 +1,28 @@
 // The map of the cluster: HyperNodes, agents and how much of their devices is in use.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Problem, all, call } from "../api.ts";
-import { amount, deviceSlot, plural, shellWords } from "../format.ts";
+import { Problem, call } from "../api.ts";
+import { amount, plural, shellWords } from "../format.ts";
 import { clusterTick } from "../live/store.ts";
-import { CELL, type MapLayout, type Tile, layout, neighbour, parentsOf, tileAt } from "../map.ts";
+import { CELL, type MapAgent, type MapLayout, PER_ROW, type Tile, agentsOf, heldOn, layout, neighbour, tileAt } from "../map.ts";
 import { Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { useResource } from "../parts/resource.ts";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
-import type { AgentView, ProblemView, TopologyView } from "../wire.ts";
+import type { AgentView, FleetView, ProblemView } from "../wire.ts";
 
 interface Cluster {
-  agents: AgentView[];
-  parents: Map<string, string>;
+  fleet: FleetView;
+  agents: MapAgent[];
 }
 
 export function ClusterPage() {
   const found = useResource<Cluster>(
     "cluster",
     async (signal) => {
-      const [agents, topology] = await Promise.all([all<AgentView>("agents", signal), call<TopologyView>("topology", { signal })]);
-      return { agents, parents: parentsOf(topology.tree) };
+      const fleet = await call<FleetView>("fleet", { signal });
+      return { fleet, agents: agentsOf(fleet) };
     },
     clusterTick.value,
   );
@@ -30,65 +30,65 @@ export function ClusterPage() {
   const chosen = query.value.get("agent") ?? "";
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value) return <Skeleton lines={12} />;
-  const { agents, parents } = found.value;
-  const agent = agents.find((one) => one.id === chosen);
-  const busy = agents.filter((one) => one.kernels > 0).length;
+  const { fleet, agents } = found.value;
+  const agent = agents.find((one) => one.name === chosen);
+  const used = fleet.device_used.filter((units) => units > 0).length;
   return (
     <div class={`cluster${agent ? " with-drawer" : ""}`}>
       <div class="column">
         <div class="bar">
           <h1>Cluster</h1>
-          <span class="muted">{plural(agents.length, "agent")}, {busy} with kernels</span>
+          <span class="muted">{plural(agents.length, "agent")}, {used} of {plural(fleet.device.length, "device")} in use</span>
           <span class="spring" />
           <div class="chips" role="group" aria-label="view">
             <button type="button" aria-pressed={!asTable} onClick={() => setQuery({ view: "" })}>map</button>
             <button type="button" aria-pressed={asTable} onClick={() => setQuery({ view: "table" })}>table</button>
           </div>
-          <CopyCommand command={parents.size ? "sokovan topology show" : "sokovan agent ls"} />
+          <CopyCommand command={asTable ? "sokovan agent ls" : "sokovan agent devices"} />
         </div>
         {!agents.length ? (
           <Empty title="There are no agents. Start fake ones, or let a machine join:" command="sokovan up --fake 64x8" />
         ) : asTable ? (
-          <AgentTable agents={agents} parents={parents} />
+          <AgentTable fleet={fleet} agents={agents} />
         ) : (
-          <Map agents={agents} parents={parents} chosen={chosen} />
+          <Map fleet={fleet} agents={agents} chosen={chosen} />
         )}
       </div>
-      {agent ? <AgentDrawer agent={agent} parent={parents.get(agent.id) ?? ""} onDone={found.retry} /> : null}
+      {agent ? <AgentDrawer agent={agent} fleet={fleet} onDone={found.retry} /> : null}
     </div>
   );
 }
 
-function used(agent: AgentView): string {
-  const slot = deviceSlot(agent.slots) || "cpu";
-  return `${amount(slot, agent.used[slot] ?? 0)} of ${amount(slot, agent.slots[slot] ?? 0)} ${slot}`;
+function used(agent: MapAgent, fleet: FleetView): string {
+  const busy = agent.devices.filter((device) => (fleet.device_used[device] ?? 0) > 0).length;
+  return agent.devices.length ? `${busy} of ${plural(agent.devices.length, "device")}` : "no devices";
 }
 
-function AgentTable({ agents, parents }: Cluster) {
+function AgentTable({ agents, fleet }: Cluster) {
   const [active, setActive] = useState(-1);
-  const columns: GridColumn<AgentView>[] = [
+  const columns: GridColumn<MapAgent>[] = [
     { name: "State", width: "7rem", cell: (one) => <State status={one.status} /> },
-    { name: "Agent", width: "minmax(9rem, 1fr)", cell: (one) => one.id },
-    { name: "HyperNode", width: "minmax(7rem, 1fr)", cell: (one) => parents.get(one.id) || "–" },
-    { name: "In use", width: "minmax(9rem, 1fr)", cell: used },
+    { name: "Agent", width: "minmax(9rem, 1fr)", cell: (one) => one.name },
+    { name: "HyperNode", width: "minmax(7rem, 1fr)", cell: (one) => one.hypernode || "–" },
+    { name: "In use", width: "minmax(9rem, 1fr)", cell: (one) => used(one, fleet) },
     { name: "Kernels", width: "5rem", right: true, cell: (one) => one.kernels },
-    { name: "Scaling group", width: "minmax(7rem, 1fr)", cell: (one) => one.scaling_group },
+    { name: "Sessions", width: "minmax(9rem, 2fr)", cell: (one) => heldOn(one, fleet).map((held) => held.name).join(", ") || "–" },
   ];
   useKeys({
     j: () => setActive(Math.min(agents.length - 1, active + 1)),
     k: () => setActive(Math.max(0, active - 1)),
-    Enter: () => agents[active] && setQuery({ agent: agents[active].id }),
+    Enter: () => agents[active] && setQuery({ agent: agents[active].name }),
     Escape: () => setQuery({ agent: "" }),
   });
   return (
     <Grid
-      label="agents" items={agents} columns={columns} keyOf={(one) => one.id} active={active} onActive={setActive}
-      onOpen={(one) => setQuery({ agent: one.id })}
+      label="agents" items={agents} columns={columns} keyOf={(one) => one.name} active={active} onActive={setActive}
+      onOpen={(one) => setQuery({ agent: one.name })}
     />
   );
 }
 
-function Map({ agents, parents, chosen }: Cluster & { chosen: string }) {
+function Map({ agents, fleet, chosen }: Cluster & { chosen: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(900);
@@ -100,20 +100,25 @@ function Map({ agents, parents, chosen }: Cluster & { chosen: string }) {
     watch.observe(element);
     return () => watch.disconnect();
   }, []);
-  const plan = useMemo(() => layout(agents, parents, width), [agents, parents, width]);
+  const plan = useMemo(() => layout(agents, fleet, width), [agents, fleet, width]);
   const dark = useDark();
-  useEffect(() => {
-    const frame = requestAnimationFrame(() => canvas.current && draw(canvas.current, plan, width, active, chosen));
-    return () => cancelAnimationFrame(frame);
-  }, [plan, width, active, chosen, dark]);
   const here = plan.tiles[active];
+  // The sessions of the agent in focus are outlined wherever else they are.
+  const gang = useMemo(() => {
+    const focused = here?.agent ?? agents.find((one) => one.name === chosen);
+    return new Set(focused?.devices.map((device) => fleet.device_holder[device] ?? -1).filter((holder) => holder >= 0));
+  }, [here, agents, fleet, chosen]);
+  useEffect(() => {
+    const frame = requestAnimationFrame(() => canvas.current && draw(canvas.current, { plan, fleet, width, active, chosen, gang }));
+    return () => cancelAnimationFrame(frame);
+  }, [plan, width, active, chosen, dark, gang]);
   const place = (event: MouseEvent) => {
     const at = (event.currentTarget as HTMLElement).getBoundingClientRect();
     return tileAt(plan.tiles, event.clientX - at.left, event.clientY - at.top);
   };
   const pressed = (event: KeyboardEvent) => {
     if (event.key.startsWith("Arrow")) setActive(neighbour(plan.tiles, active, event.key));
-    else if (event.key === "Enter" && here) setQuery({ agent: here.agent.id });
+    else if (event.key === "Enter" && here) setQuery({ agent: here.agent.name });
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -124,6 +129,7 @@ function Map({ agents, parents, chosen }: Cluster & { chosen: string }) {
       <p class="legend">
         <span><i class="cell used" /> in use</span>
         <span><i class="cell free" /> free</span>
+        <span><i class="cell gang" /> same session</span>
         <span><i class="cell hatched" /> draining</span>
         <span><i class="cell away" /> not connected</span>
         <span class="muted">arrows move, Enter opens; the table shows the same</span>
@@ -134,14 +140,18 @@ function Map({ agents, parents, chosen }: Cluster & { chosen: string }) {
         onKeyDown={pressed} onMouseMove={(event) => setActive(place(event))}
         onClick={(event) => {
           const tile = plan.tiles[place(event)];
-          if (tile) setQuery({ agent: tile.agent.id });
+          if (tile) setQuery({ agent: tile.agent.name });
         }}
       />
-      <p class="map-status" role="status">
-        {here ? `${here.agent.id}: ${here.agent.status}, ${used(here.agent)}, ${plural(here.agent.kernels, "kernel")}${parents.get(here.agent.id) ? `, in ${parents.get(here.agent.id)}` : ""}` : " "}
-      </p>
+      <p class="map-status" role="status">{here ? described(here.agent, fleet) : " "}</p>
     </div>
   );
+}
+
+function described(agent: MapAgent, fleet: FleetView): string {
+  const held = heldOn(agent, fleet).map((one) => `${one.name} (${one.devices})`);
+  const where = agent.hypernode ? ` in ${agent.hypernode}` : "";
+  return `${agent.name}${where}: ${agent.status}, ${used(agent, fleet)} in use${held.length ? ` by ${held.join(", ")}` : ""}`;
 }
 
 function useDark(): boolean {
@@ -161,7 +171,16 @@ function useDark(): boolean {
   return dark;
 }
 
-function draw(canvas: HTMLCanvasElement, plan: MapLayout, width: number, active: number, chosen: string): void {
+interface Picture {
+  plan: MapLayout;
+  fleet: FleetView;
+  width: number;
+  active: number;
+  chosen: string;
+  gang: ReadonlySet<number>;
+}
+
+function draw(canvas: HTMLCanvasElement, { plan, fleet, width, active, chosen, gang }: Picture): void {
   const ratio = devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(plan.height * ratio);
@@ -171,24 +190,33 @@ function draw(canvas: HTMLCanvasElement, plan: MapLayout, width: number, active:
   if (!context) return;
   context.scale(ratio, ratio);
   const style = getComputedStyle(canvas);
-  const colour = (name: string) => style.getPropertyValue(name).trim();
-  const [text, muted, free, full, bad, line] = ["--text", "--muted", "--cell-free", "--cell-used", "--cell-away", "--accent"].map(colour);
+  // A colour is read from an element: variables themselves keep both themes.
+  const colour = (name: string) => {
+    canvas.style.color = `var(${name})`;
+    return getComputedStyle(canvas).color;
+  };
+  const [text, muted, free, full, same, bad, line] = ["--text", "--muted", "--cell-free", "--cell-used", "--cell-over", "--cell-away", "--accent"].map(colour) as [string, string, string, string, string, string, string];
+  canvas.style.color = "";
   context.font = `500 12px ${style.fontFamily}`;
   for (const block of plan.blocks) {
-    context.fillStyle = text ?? "";
-    context.fillText(block.name, block.x, block.y + 14);
-    context.fillStyle = muted ?? "";
-    context.fillText(`${block.used}/${block.total}`, block.x + context.measureText(block.name).width + 10, block.y + 14);
+    context.fillStyle = text;
+    context.fillText(block.name, 0, block.y + 14);
+    context.fillStyle = muted;
+    context.fillText(`${block.used}/${block.total}`, context.measureText(block.name).width + 10, block.y + 14);
   }
   plan.tiles.forEach((tile, index) => {
-    const away = tile.agent.status === "lost" || tile.agent.status === "gone" || !tile.agent.connected;
-    for (let cell = 0; cell < tile.cells; cell += 1) {
-      context.fillStyle = (away ? bad : cell < tile.used ? full : free) ?? "";
-      context.fillRect(tile.x + 2 + (cell % 8) * CELL, tile.y + 2 + Math.floor(cell / 8) * CELL, CELL - 2, CELL - 2);
-    }
-    if (tile.agent.status === "draining" || tile.agent.failing_since) hatch(context, tile, text ?? "");
-    if (index === active || tile.agent.id === chosen) {
-      context.strokeStyle = line ?? "";
+    const { agent } = tile;
+    const away = agent.status === "lost" || agent.status === "gone" || !agent.connected;
+    const cells = agent.devices.length ? agent.devices : [-1];
+    cells.forEach((device, cell) => {
+      const taken = device < 0 ? agent.kernels > 0 : (fleet.device_used[device] ?? 0) > 0;
+      const isGang = gang.has(fleet.device_holder[device] ?? -1);
+      context.fillStyle = away ? bad : isGang ? same : taken ? full : free;
+      context.fillRect(tile.x + 2 + (cell % PER_ROW) * CELL, tile.y + 2 + Math.floor(cell / PER_ROW) * CELL, CELL - 2, CELL - 2);
+    });
+    if (agent.status === "draining") hatch(context, tile, text);
+    if (index === active || agent.name === chosen) {
+      context.strokeStyle = line;
       context.lineWidth = 2;
       context.strokeRect(tile.x, tile.y, tile.width - 1, tile.height - 1);
     }
@@ -211,48 +239,71 @@ function hatch(context: CanvasRenderingContext2D, tile: Tile, colour: string): v
   context.restore();
 }
 
-function AgentDrawer({ agent, parent, onDone }: { agent: AgentView; parent: string; onDone: () => void }) {
+function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetView; onDone: () => void }) {
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<ProblemView | null>(null);
+  const ref = encodeURIComponent(agent.name);
+  const found = useResource<AgentView>(`agent ${agent.name}`, (signal) => call(`agents/${ref}`, { signal }), `${agent.status} ${clusterTick.value}`);
   const drained = agent.status === "draining";
   const verb = drained ? "undrain" : "drain";
+  const held = heldOn(agent, fleet);
   const act = () => {
     setAsking(false);
-    call(`agents/${encodeURIComponent(agent.id)}`, { method: "PATCH", body: { action: verb, reason: "dashboard" } }).then(
-      onDone,
+    call(`agents/${ref}`, { method: "PATCH", body: { action: verb, reason: "dashboard" } }).then(
+      // The list of the fleet may be a second old.
+      () => setTimeout(onDone, 1100),
       (error: unknown) => error instanceof Problem && setProblem(error.view),
     );
   };
   return (
-    <aside class="drawer" aria-label={`agent ${agent.id}`}>
+    <aside class="drawer" aria-label={`agent ${agent.name}`}>
       <div class="bar">
-        <h2>{agent.id}</h2>
+        <h2>{agent.name}</h2>
         <span class="spring" />
         <button type="button" onClick={() => setQuery({ agent: "" })} aria-label="close">✕</button>
       </div>
       <p><State status={agent.status} /> {agent.connected ? "" : "not connected"}</p>
       {problem ? <ProblemBox problem={problem} /> : null}
-      <Facts
-        items={[
-          ...Object.keys(agent.slots).sort().map((slot) => [slot, `${amount(slot, agent.used[slot] ?? 0)} of ${amount(slot, agent.slots[slot] ?? 0)} in use`] as const),
-          ["kernels", String(agent.kernels)],
-          ...(parent ? [["HyperNode", parent] as const] : []),
-          ["scaling group", agent.scaling_group],
-          ...(agent.taints.length ? [["taints", agent.taints.join(", ")] as const] : []),
-          ...(agent.failing_since ? [["failing", agent.failing_reason] as const] : []),
-        ]}
-      />
-      {me.value?.role === "admin" && (agent.status === "alive" || drained) ? (
-        <button type="button" class={drained ? "" : "danger"} onClick={() => setAsking(true)}>{drained ? "Undrain" : "Drain"}</button>
-      ) : null}
-      <CopyCommand command={shellWords(["sokovan", "agent", "show", agent.id])} />
+      {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
+      {found.value ? <AgentFacts agent={found.value} hypernode={agent.hypernode} /> : <Skeleton lines={5} />}
+      <h2>Devices</h2>
+      {held.length ? (
+        <ul class="reasons">
+          {held.map((one) => (
+            <li key={one.id}>{one.id ? <a href={`/ui/sessions/${encodeURIComponent(one.id)}`}>{one.name}</a> : one.name}<span class="muted">{plural(one.devices, "device")}{one.user ? ` of ${one.user}` : ""}</span></li>
+          ))}
+        </ul>
+      ) : (
+        <p class="muted">none in use</p>
+      )}
+      <div class="actions">
+        {me.value?.role === "admin" && (agent.status === "alive" || drained) ? (
+          <button type="button" class={drained ? "" : "danger"} onClick={() => setAsking(true)}>{drained ? "Undrain" : "Drain"}</button>
+        ) : null}
+        <CopyCommand command={shellWords(["sokovan", "agent", "show", agent.name])} />
+      </div>
       {asking ? (
         <Confirm
-          title={drained ? `Place sessions on ${agent.id} again?` : `Place nothing new on ${agent.id}? ${plural(agent.kernels, "kernel")} on it continue.`}
-          action={drained ? "Undrain" : "Drain"} command={shellWords(["sokovan", "agent", verb, agent.id])} onYes={act}
+          title={drained ? `Place sessions on ${agent.name} again?` : `Place nothing new on ${agent.name}? ${plural(agent.kernels, "kernel")} on it ${agent.kernels === 1 ? "continues" : "continue"}.`}
+          action={drained ? "Undrain" : "Drain"} command={shellWords(["sokovan", "agent", verb, agent.name])} onYes={act}
           onNo={() => setAsking(false)}
         />
       ) : null}
     </aside>
+  );
+}
+
+function AgentFacts({ agent, hypernode }: { agent: AgentView; hypernode: string }) {
+  return (
+    <Facts
+      items={[
+        ...Object.keys(agent.slots).sort().map((slot) => [slot, `${amount(slot, agent.used[slot] ?? 0)} of ${amount(slot, agent.slots[slot] ?? 0)} in use`] as const),
+        ["kernels", String(agent.kernels)],
+        ...(hypernode ? [["HyperNode", hypernode] as const] : []),
+        ["scaling group", agent.scaling_group],
+        ...(agent.taints.length ? [["taints", agent.taints.join(", ")] as const] : []),
+        ...(agent.failing_since ? [["failing", agent.failing_reason] as const] : []),
+      ]}
+    />
   );
 }

@@ -11,6 +11,7 @@ from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
 from sokovan.api.routes.cluster.fleet import fleet_operations
+from sokovan.api.routes.cluster.fleet_columns import FleetRoutes
 from sokovan.api.routes.cluster.joining import JoiningRoutes
 from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
@@ -55,6 +56,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *JoiningRoutes(context).operations(),
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
+        *FleetRoutes(context).operations(),
         *QueueShareRoutes(context).operations(),
         *fleet_operations(context),
         *booking_operations(context),

@@ -22,6 +22,7 @@ from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import (
     AgentView,
     BookingBody,
+    FleetView,
     ImageBody,
     JoinTokenBody,
     JoinTokenView,
@@ -162,6 +163,10 @@ class AsyncHyperNodes:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
+
+    async def fleet(self) -> FleetView:
+        """Get all agents and devices, and the sessions that hold them, as columns."""
+        return await self._connection.send(catalog_calls.fleet())
 
     async def get(self) -> TopologyView:
         """Get the topology, and its tree with capacities."""

@@ -13,6 +13,7 @@ from sokovan.wire.api.fleet import (
     AgentView,
     BookingBody,
     BookingPage,
+    FleetView,
     ImageBody,
     ImagePage,
     JoinTokenBody,
@@ -125,6 +126,11 @@ def taint_agent(name: str, taints: Sequence[str], remove: Sequence[str]) -> Call
     body = TaintsBody(set=list(taints), remove=list(remove))
     path = api_path("agents", name, "taints")
     return Call(method="PATCH", path=path, answer=AgentView, body=sparse(body), repeatable=False)
+
+
+def fleet() -> Call[FleetView]:
+    """Get all agents and devices as columns."""
+    return Call(method="GET", path=api_path("fleet"), answer=FleetView)
 
 
 def topology() -> Call[TopologyView]:

@@ -82,6 +82,7 @@ PATCH /api/v1/agents/{name:path}/taints
 DELETE /api/v1/agents/{name:path}/certificate
 POST /api/v1/join-tokens
 GET /api/v1/topology
+GET /api/v1/fleet
 PUT /api/v1/topology
 DELETE /api/v1/topology
 POST /api/v1/keys
@@ -117,6 +118,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.label_agent("gpu2", {}, []),
     catalog_calls.taint_agent("gpu2", [], []),
     catalog_calls.topology(),
+    catalog_calls.fleet(),
     catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
     catalog_calls.delete_topology(dry_run=True),
     catalog_calls.new_key("ada", None),
