@@ -93,7 +93,7 @@ def test_an_impossible_request_says_why(dashboard: Dashboard) -> None:
 def test_a_session_moves_the_lists_without_reload_and_the_drawer_says_why(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/sessions") as page:
         page.get_by_role("heading", name="Sessions").wait_for()
-        dashboard.sokovan("run", "-d", "--name", "waits", "--size", "64", "--gpus", "8", "--", "sleep", "600")
+        dashboard.sokovan("run", "-d", "--name", "bigone", "--size", "64", "--gpus", "8", "--", "sleep", "600")
         dashboard.sokovan("run", "-d", "--name", "queued", "--gpus", "8", "--", "sleep", "600")
         page.get_by_role("row", name=re.compile("pending queued")).click()
         drawer = page.get_by_role("complementary", name="session queued")
@@ -104,13 +104,13 @@ def test_a_session_moves_the_lists_without_reload_and_the_drawer_says_why(dashbo
         page.keyboard.press("/")
         page.keyboard.type("queued")
         page.keyboard.press("Escape")
-        page.get_by_role("row", name=re.compile("waits")).wait_for(state="detached")
+        page.get_by_role("row", name=re.compile("bigone")).wait_for(state="detached")
         page.keyboard.press("j")
         page.keyboard.press("x")
         page.get_by_role("button", name="Stop 1 session").click()
         page.get_by_role("dialog").get_by_role("button", name="Stop").click()
         page.get_by_role("row", name=re.compile("cancelled queued")).wait_for()
-        dashboard.sokovan("stop", "waits", "--yes")
+        dashboard.sokovan("stop", "bigone", "--yes")
 
 
 def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard) -> None:
@@ -129,6 +129,19 @@ def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard)
         assert dashboard.sokovan("agent", "show", name, "--json").count('"draining"') == 1
         dashboard.sokovan("agent", "undrain", name)
         drawer.locator(".state", has_text="alive").wait_for()
+        assert len(dashboard.sokovan("agent", "devices", name, "-o", "name").split()) == 8
+
+
+def test_queues_show_what_they_use_and_wait_for(dashboard: Dashboard) -> None:
+    dashboard.sokovan("queue", "set", "research", "--weight", "3")
+    dashboard.sokovan("run", "-d", "--name", "shared", "--queue", "research", "--gpus", "2", "--", "sleep", "600")
+    with dashboard.page("/ui/queues?slot=cuda.device") as page:
+        row = page.locator("tr[data-queue=research]")
+        row.locator("td", has_text=re.compile("^2$")).first.wait_for()
+        assert row.locator("td").first.inner_text() == "3"
+    used = {line.split()[1]: line.split()[2] for line in dashboard.sokovan("queue", "shares", "research").splitlines()[1:]}
+    assert used["cuda.device"] == "2"
+    dashboard.sokovan("stop", "shared", "--yes")
 
 
 def test_a_thousand_sessions_are_few_nodes_of_the_document(dashboard: Dashboard) -> None:

@@ -28,6 +28,7 @@ const fresh: EventView[] = [];
 let proof = "";
 let running: AbortController | null = null;
 let cut = false;
+let ready = false;
 let up = false;
 let heardAt = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
@@ -64,6 +65,7 @@ async function readAll(signal: AbortSignal): Promise<void> {
   cut = cursor !== null;
   rows.clear();
   for (const [id, row] of found) rows.set(id, row);
+  ready = true;
   tell({ kind: "sessions", rows: [...rows.values()], whole: true, cut });
 }
 
@@ -145,6 +147,7 @@ async function run(signal: AbortSignal): Promise<void> {
 function stop(): void {
   running?.abort();
   running = null;
+  ready = false;
   rows.clear();
   dirty.clear();
 }
@@ -152,12 +155,13 @@ function stop(): void {
 function heard(line: Line, message: ToWorker): void {
   switch (message.kind) {
     case "open":
+      lines.add(line);
       if (message.proof !== proof || running === null) {
         stop();
         proof = message.proof;
         running = new AbortController();
         void run(running.signal);
-      } else {
+      } else if (ready) {
         line.postMessage({ kind: "sessions", rows: [...rows.values()], whole: true, cut });
         line.postMessage({ kind: "line", up, at: heardAt });
       }

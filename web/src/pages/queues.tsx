@@ -65,7 +65,7 @@ function Bars({ bars, slot }: { bars: readonly QueueBar[]; slot: string }) {
   const percent = (value: number) => `${Math.min(100, (value / scale) * 100)}%`;
   const shown = (value: number | null) => (value === null ? "–" : amount(slot, value));
   return (
-    <div class="table-box">
+    <div class="table-box" tabIndex={0} role="region" aria-label="shares of queues">
       <table>
         <caption class="legend">
           <span><i class="cell used" /> in use</span>

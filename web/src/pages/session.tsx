@@ -77,7 +77,7 @@ export function SessionPage({ id }: { id: string }) {
       <h2>Lanes</h2>
       <Lanes view={view} lines={lines} ended={ended} />
       <h2>Why</h2>
-      <Why id={view.id} tick={tick} />
+      <Why id={view.id} tick={`${view.status} ${view.reason_detail}`} />
       <h2>Log</h2>
       <Log
         session={view.id} name={name} kernels={view.kernels.map((one) => one.index)} kernel={kernel} ended={ended}
@@ -101,7 +101,7 @@ function Lanes({ view, lines, ended }: { view: SessionView; lines: readonly Hist
   const kernels = new Map(view.kernels.map((one) => [one.id, one]));
   const shown = unfolded ? lanes : lanes.slice(0, FOLDED + 1);
   return (
-    <div class="lanes" role="table" aria-label="states over time">
+    <div class="lanes" role="table" aria-label="states over time" tabIndex={0}>
       {shown.map((lane) => (
         <div key={lane.subject} class="lane" role="row">
           <LaneName kernel={kernels.get(lane.subject)} />

@@ -57,7 +57,7 @@ export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive
           ))}
         </div>
       </div>
-      <div class="grid-body" role="rowgroup" ref={body} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+      <div class="grid-body" role="rowgroup" tabIndex={0} ref={body} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
         <div class="grid-space" role="presentation" style={{ height: `${items.length * ROW}px` }}>
           {items.slice(first, last).map((item, offset) => {
             const index = first + offset;

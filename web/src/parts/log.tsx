@@ -47,7 +47,9 @@ export function Log({ session, name, kernels, kernel, ended, onKernel }: LogProp
         else timer = setTimeout(() => void next(), bytes.length === PIECE ? 0 : POLL_MS);
       } catch (error) {
         if (stopped.signal.aborted) return;
-        if (error instanceof Problem) setProblem(error.view);
+        if (!(error instanceof Problem)) throw error;
+        setProblem(error.view);
+        if (error.view.status === 0 || error.view.status >= 429) timer = setTimeout(() => void next(), 5 * POLL_MS);
       }
     };
     void next();

@@ -9,41 +9,61 @@ export interface Resource<T> {
   retry: () => void;
 }
 
-// Reads follow each other at least this much later, however many changes there are.
+interface Answer<T> {
+  key: string;
+  value: T | null;
+  problem: ProblemView | null;
+}
+
+// Reads begin at least this far apart, however many changes there are.
 const GAP_MS = 1000;
 
 /** `key` names what is read; another one forgets the answer. `tick` counts changes of it. */
 export function useResource<T>(key: string, read: (signal: AbortSignal) => Promise<T>, tick: unknown = 0): Resource<T> {
-  const [state, setState] = useState<{ key: string; value: T | null; problem: ProblemView | null }>({
-    key, value: null, problem: null,
-  });
-  const [tries, setTries] = useState(0);
-  const last = useRef({ key: "", at: 0 });
+  const [state, setState] = useState<Answer<T>>({ key, value: null, problem: null });
+  const reading = useRef(read);
+  reading.current = read;
+  const again = useRef<() => void>(() => undefined);
   useEffect(() => {
     const stopped = new AbortController();
-    const since = Date.now() - last.current.at;
-    const wait = last.current.key === key ? Math.max(0, GAP_MS - since) : 0;
-    const timer = setTimeout(() => {
-      last.current = { key, at: Date.now() };
-      read(stopped.signal).then(
-        (value) => stopped.signal.aborted || setState({ key, value, problem: null }),
-        (error: unknown) => {
-          if (stopped.signal.aborted) return;
-          const problem = error instanceof Problem ? error.view : null;
-          if (!problem) throw error;
-          setState((before) => ({ key, value: before.key === key ? before.value : null, problem }));
-        },
-      );
-    }, wait);
-    return () => {
-      clearTimeout(timer);
-      stopped.abort();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let busy = false;
+    let changed = false;
+    let began = 0;
+    const run = async (): Promise<void> => {
+      timer = undefined;
+      busy = true;
+      began = Date.now();
+      try {
+        const value = await reading.current(stopped.signal);
+        if (!stopped.signal.aborted) setState({ key, value, problem: null });
+      } catch (error) {
+        if (stopped.signal.aborted) return;
+        if (!(error instanceof Problem)) throw error;
+        setState((before) => ({ key, value: before.key === key ? before.value : null, problem: error.view }));
+      } finally {
+        busy = false;
+        if (changed && !stopped.signal.aborted) start();
+        changed = false;
+      }
     };
-  }, [key, tick, tries]);
+    // A read that has begun is not given up for a change: on a busy server none would ever end.
+    const start = (): void => {
+      if (busy) changed = true;
+      else timer ??= setTimeout(() => void run(), began ? Math.max(0, GAP_MS - (Date.now() - began)) : 0);
+    };
+    again.current = start;
+    start();
+    return () => {
+      stopped.abort();
+      clearTimeout(timer);
+    };
+  }, [key]);
+  useEffect(() => again.current(), [tick]);
   const current = state.key === key;
   return {
     value: current ? state.value : null,
     problem: current ? state.problem : null,
-    retry: () => setTries(tries + 1),
+    retry: () => again.current(),
   };
 }
