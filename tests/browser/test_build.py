@@ -37,7 +37,9 @@ def test_files_are_named_by_their_content_and_compressed(tmp_path: Path) -> None
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "{{" not in page
     assert all(f"/ui/{name}" in page for name in names if name != "index.html")
-    assert all(gzip.decompress((tmp_path / f"{name}.gz").read_bytes()) == (tmp_path / name).read_bytes() for name in names)
+    assert all(
+        gzip.decompress((tmp_path / f"{name}.gz").read_bytes()) == (tmp_path / name).read_bytes() for name in names
+    )
     other = write_files(ROOT / "web", {**contents, "app.js": b"4"}, tmp_path)
     assert len(set(names) ^ set(other)) == 2
     assert Assets(tmp_path).is_built

@@ -139,7 +139,9 @@ def test_queues_show_what_they_use_and_wait_for(dashboard: Dashboard) -> None:
         row = page.locator("tr[data-queue=research]")
         row.locator("td", has_text=re.compile("^2$")).first.wait_for()
         assert row.locator("td").first.inner_text() == "3"
-    used = {line.split()[1]: line.split()[2] for line in dashboard.sokovan("queue", "shares", "research").splitlines()[1:]}
+    used = {
+        line.split()[1]: line.split()[2] for line in dashboard.sokovan("queue", "shares", "research").splitlines()[1:]
+    }
     assert used["cuda.device"] == "2"
     dashboard.sokovan("stop", "shared", "--yes")
 

@@ -36,8 +36,18 @@ def bundle(node: Path, web: Path, built: Path) -> dict[str, bytes]:
     for name, source in ENTRIES.items():
         suffix = ".css" if source.endswith(".css") else ".js"
         out = built / f"{name}{suffix}"
-        options = ["--bundle", "--minify", "--format=esm", "--target=es2022", "--jsx=automatic", "--jsx-import-source=preact"]
-        run([node, script, source, *(options if suffix == ".js" else ["--bundle", "--minify"]), f"--outfile={out}"], cwd=web)
+        options = [
+            "--bundle",
+            "--minify",
+            "--format=esm",
+            "--target=es2022",
+            "--jsx=automatic",
+            "--jsx-import-source=preact",
+        ]
+        run(
+            [node, script, source, *(options if suffix == ".js" else ["--bundle", "--minify"]), f"--outfile={out}"],
+            cwd=web,
+        )
         contents[f"{name}{suffix}"] = out.read_bytes()
     return contents
 

@@ -452,6 +452,32 @@ export interface AgentPage {
   next: string | null;
 }
 
+/** A session that holds devices. */
+export interface DeviceHolder {
+  id: string;
+  name: string;
+  user: string;
+  queue: string;
+}
+
+/** Agents and their devices as columns, which are short for many of them. */
+export interface FleetView {
+  as_of: string;
+  hypernodes: string[];
+  holders: DeviceHolder[];
+  agents: string[];
+  status: string[];
+  connected: boolean[];
+  kernels: number[];
+  hypernode: number[];
+  device: string[];
+  device_agent: number[];
+  device_slot: string[];
+  device_units: number[];
+  device_used: number[];
+  device_holder: number[];
+}
+
 /** An administrator's action on an agent: drain, undrain, declare-gone. */
 export interface AgentChange {
   action: string;
@@ -746,7 +772,7 @@ export interface LoginView {
   current: boolean;
 }
 
-/** A new login; its proof is the half that is not in the cookie, and is shown only once. */
+/** A new login; `proof` is the half that is not in the cookie, shown once. */
 export interface NewLoginView {
   id: string;
   user: string;
@@ -765,7 +791,7 @@ export interface LoginPage {
   next: string | null;
 }
 
-/** A code that logs a browser in once; `path` of the dashboard has it in its fragment. */
+/** A code that logs a browser in once; `path` has it in its fragment. */
 export interface LoginCodeView {
   code: string;
   path: string;

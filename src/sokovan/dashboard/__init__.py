@@ -1,1 +1,1 @@
-"""The dashboard: a static application over the public API, and how its files are served."""
+"""Serves the files of the dashboard, an application over the public API."""

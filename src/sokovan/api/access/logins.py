@@ -58,7 +58,7 @@ def halves_of(headers: Headers) -> LoginHalves | None:
 
 
 def code_of(authorization: str | None) -> str | None:
-    """The login code in an Authorization header; None if there is none, or not a well-formed one."""
+    """The login code in an Authorization header; None if it is not well-formed."""
     if authorization is None or authorization[: len(CODE_SCHEME)].lower() != CODE_SCHEME:
         return None
     code = authorization[len(CODE_SCHEME) :].strip()
@@ -66,7 +66,7 @@ def code_of(authorization: str | None) -> str | None:
 
 
 def require_same_page(scope: Scope, headers: Headers) -> None:
-    """Reject a request that a page of this very origin did not send. Raises ForeignOrigin.
+    """Reject a request of a page of another origin. Raises ForeignOrigin.
 
     The port counts: another one of this host serves programs of users. Browsers omit the
     Origin header of their own reads.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sokovan.api.mapping.times import read_time, time_text, time_text_or_none
@@ -17,7 +16,7 @@ from sokovan.domain.constraints.taint import taints_of, without_taints
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.tenancy import Role
-from sokovan.domain.records import AgentRecord, HeldDevice
+from sokovan.domain.records import AgentRecord
 from sokovan.domain.slot_notation import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
@@ -27,8 +26,6 @@ from sokovan.wire.api.fleet import (
     AgentFailureView,
     AgentView,
     BookingBody,
-    DeviceHolder,
-    FleetView,
     ImageBody,
     QueueBody,
     ScalingGroupBody,
@@ -238,48 +235,3 @@ def read_limits(given: Mapping[str, Amount]) -> SlotLimits:
 def amounts(given: Mapping[str, int]) -> dict[str, Amount]:
     """Amounts in the notation that requests use, so that a view can be sent back."""
     return {slot: format_amount(slot, amount) for slot, amount in given.items()}
-
-
-NO_PLACE, HIDDEN = -1, -2
-
-
-def fleet_view(
-    agents: Sequence[AgentRecord],
-    parents: Mapping[str, str],
-    held: Sequence[HeldDevice],
-    *,
-    now_ms: int,
-    sees: Callable[[HeldDevice], bool],
-    is_connected: Callable[[str], bool],
-) -> FleetView:
-    """Agents and devices as columns; the holders are those that the caller `sees`."""
-    hypernodes = {name: place for place, name in enumerate(dict.fromkeys(parents.values()))}
-    holders: dict[str, tuple[int, DeviceHolder]] = {}
-    used: defaultdict[tuple[str, str], int] = defaultdict(int)
-    holder: dict[tuple[str, str], int] = {}
-    for one in held:
-        device = (str(one.agent_id), one.device_id)
-        used[device] += one.units
-        if not sees(one):
-            holder.setdefault(device, HIDDEN)
-            continue
-        view = DeviceHolder(id=one.session_id, name=one.name, user=one.user, queue=one.queue)
-        holder[device] = holders.setdefault(one.session_id, (len(holders), view))[0]
-    names = [str(one.info.agent_id) for one in agents]
-    devices = [(at, name, one) for at, name in enumerate(names) for one in agents[at].devices]
-    return FleetView(
-        as_of=time_text(now_ms),
-        hypernodes=list(hypernodes),
-        holders=[view for _, view in holders.values()],
-        agents=names,
-        status=[one.info.status.value for one in agents],
-        connected=[is_connected(name) for name in names],
-        kernels=[one.info.kernel_count for one in agents],
-        hypernode=[hypernodes[parents[name]] if name in parents else NO_PLACE for name in names],
-        device=[one.device_id for _, _, one in devices],
-        device_agent=[at for at, _, _ in devices],
-        device_slot=[one.slot for _, _, one in devices],
-        device_units=[one.units for _, _, one in devices],
-        device_used=[used[name, one.device_id] for _, name, one in devices],
-        device_holder=[holder.get((name, one.device_id), NO_PLACE) for _, name, one in devices],
-    )

@@ -1,4 +1,4 @@
-"""`sokovan topology`: apply, show and remove the topology; `sokovan agent devices`: who holds devices."""
+"""`sokovan topology` and `sokovan agent devices`."""
 
 from __future__ import annotations
 

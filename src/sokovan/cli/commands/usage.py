@@ -1,4 +1,4 @@
-"""`sokovan usage`: past usage of users, groups and queues; `sokovan queue shares`: what queues use now."""
+"""`sokovan usage` and `sokovan queue shares`: what was used, and is used now."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def usage(*, scaling_group: str | None = None, output: OutputOptions = TABLE_OUT
     return list_all(output, COLUMNS, lambda client: client.usage.list(scaling_group=scaling_group))
 
 
-def shares(queue: str | None = None, /, *, scaling_group: str | None = None, output: OutputOptions = TABLE_OUTPUT) -> int:
+def shares(
+    queue: str | None = None, /, *, scaling_group: str | None = None, output: OutputOptions = TABLE_OUTPUT
+) -> int:
     """Show what queues use, deserve and borrow now.
 
     BORROWED is what a queue uses beyond what it deserves, WAITING what its waiting

@@ -120,7 +120,7 @@ class LoginView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLoginView(LoginView):
-    """A new login; its proof is the half that is not in the cookie, and is shown only once."""
+    """A new login; `proof` is the half that is not in the cookie, shown once."""
 
     proof: str
 
@@ -135,7 +135,7 @@ class LoginPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginCodeView:
-    """A code that logs a browser in once; `path` of the dashboard has it in its fragment."""
+    """A code that logs a browser in once; `path` has it in its fragment."""
 
     code: str
     path: str

@@ -1,4 +1,4 @@
-"""Route of the whole fleet: every agent and device, and the sessions that hold them."""
+"""Route of the whole fleet: agents, devices, and the sessions that hold them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.fleet import fleet_view
+from sokovan.api.mapping.topology import fleet_view
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.domain.owners.access import session_scope
 from sokovan.domain.records import AgentRecord, HeldDevice
@@ -46,9 +46,9 @@ class FleetRoutes:
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
-        return [ApiOperation(method="GET", path="/api/v1/fleet", endpoint=self.show, tag="agents", answer=FleetView)]
+        return [ApiOperation(method="GET", path="/api/v1/fleet", endpoint=self.fleet, tag="agents", answer=FleetView)]
 
-    async def show(self, request: Request) -> Response:
+    async def fleet(self, request: Request) -> Response:
         """Show all agents and devices, with the sessions that hold them, as columns.
 
         It may be a second old. Sessions that the caller may not see are not named.
@@ -61,7 +61,7 @@ class FleetRoutes:
             state.held,
             now_ms=state.now_ms,
             sees=lambda one: scope.user in {"", one.user} and scope.domain in {"", one.domain},
-            is_connected=lambda name: self._gateway.connected(name),
+            is_connected=self._gateway.connected,
         )
         return json_response(view)
 

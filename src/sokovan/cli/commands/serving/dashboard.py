@@ -1,4 +1,4 @@
-"""`sokovan dashboard` opens the dashboard, `sokovan login` lists and ends its logins."""
+"""`sokovan dashboard` and `sokovan login`: the dashboard and its logins."""
 
 from __future__ import annotations
 

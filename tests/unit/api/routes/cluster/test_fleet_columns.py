@@ -33,10 +33,13 @@ async def test_devices_are_listed_with_the_sessions_that_hold_them() -> None:
         assert (before["device_agent"], before["device_used"], before["device_holder"]) == ([0] * 4, [0] * 4, [-1] * 4)
         await api.run("train", NORTH, slots=SLOTS)
         assert (await fleet(api))["device_used"] == [0] * 4, "it is read once a second at most"
-        clock.advance(KEPT_MS)
+        await clock.advance(KEPT_MS / 1000)
         after = await fleet(api)
         assert sorted(after["device_used"]) == [0, 0, 1, 1]
-        assert [place for place, used in zip(after["device_holder"], after["device_used"], strict=True) if used] == [0, 0]
+        assert [place for place, used in zip(after["device_holder"], after["device_used"], strict=True) if used] == [
+            0,
+            0,
+        ]
         [holder] = after["holders"]
         assert (holder["id"], holder["user"]) == ("train", NORTH)
         assert (after["kernels"], after["status"]) == ([1, 0], ["alive", "alive"])
