@@ -57,7 +57,7 @@ class Dashboard:
             page.goto(address)
             yield page
             complaints = [text for text in found if not any(part in text for part in allowed)]
-            assert complaints == []
+            assert not complaints, complaints
         finally:
             page.close()
 

@@ -77,8 +77,8 @@ def test_a_gang_is_submitted_watched_and_stopped(dashboard: Dashboard) -> None:
         page.locator(".bar .state", has_text="running").wait_for()
         lanes = page.get_by_role("table", name="states over time").get_by_role("row")
         assert lanes.count() == 5
-        page.get_by_role("button", name="Stop").click()
-        page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+        page.get_by_role("button", name="Stop", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
         page.locator(".bar .state", has_text=re.compile("terminated|failure|success|cancelled")).wait_for()
 
 
@@ -94,6 +94,7 @@ def test_a_session_moves_the_lists_without_reload_and_the_drawer_says_why(dashbo
     with dashboard.page("/ui/sessions") as page:
         page.get_by_role("heading", name="Sessions").wait_for()
         dashboard.sokovan("run", "-d", "--name", "bigone", "--size", "64", "--gpus", "8", "--", "sleep", "600")
+        dashboard.sokovan("wait", "bigone", "--until", "running")
         dashboard.sokovan("run", "-d", "--name", "queued", "--gpus", "8", "--", "sleep", "600")
         page.get_by_role("row", name=re.compile("pending queued")).click()
         drawer = page.get_by_role("complementary", name="session queued")
@@ -108,7 +109,7 @@ def test_a_session_moves_the_lists_without_reload_and_the_drawer_says_why(dashbo
         page.keyboard.press("j")
         page.keyboard.press("x")
         page.get_by_role("button", name="Stop 1 session").click()
-        page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+        page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
         page.get_by_role("row", name=re.compile("cancelled queued")).wait_for()
         dashboard.sokovan("stop", "bigone", "--yes")
 
@@ -123,8 +124,8 @@ def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard)
         drawer.wait_for()
         name = text_of(page, ".drawer h2")
         assert f"agent={name}" in page.url
-        drawer.get_by_role("button", name="Drain").click()
-        page.get_by_role("dialog").get_by_role("button", name="Drain").click()
+        drawer.get_by_role("button", name="Drain", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Drain", exact=True).click()
         drawer.locator(".state", has_text="draining").wait_for()
         assert dashboard.sokovan("agent", "show", name, "--json").count('"draining"') == 1
         dashboard.sokovan("agent", "undrain", name)

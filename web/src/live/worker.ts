@@ -12,8 +12,9 @@ const ROWS_MAX = 10_000;
 const COLLECT_MS = 200;
 // Above this many changed sessions the list is read again instead of one by one.
 const SINGLE_MAX = 24;
-// Reasons of waiting sessions change without an event.
-const WAITING_MS = 5_000;
+// A session that is submitted, and a new reason of a waiting one, are no events of the stream of all.
+const WAITING_MS = 1_500;
+const WAITING_ROWS = 200;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
 
@@ -88,9 +89,8 @@ function keep(views: readonly SessionView[]): void {
 }
 
 async function readWaiting(signal: AbortSignal): Promise<void> {
-  const waits = [...rows.values()].some((row) => row.status === "pending");
-  if (!waits || !lines.size) return;
-  const page = await get<SessionPage>(`sessions?status=pending&limit=${PAGE}`, signal);
+  if (!ready || !lines.size) return;
+  const page = await get<SessionPage>(`sessions?status=pending&limit=${WAITING_ROWS}`, signal);
   keep((page?.items ?? []).filter((view) => rows.get(view.id)?.detail !== view.reason_detail || !rows.has(view.id)));
 }
 

@@ -250,8 +250,8 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
   const act = () => {
     setAsking(false);
     call(`agents/${ref}`, { method: "PATCH", body: { action: verb, reason: "dashboard" } }).then(
-      // The list of the fleet may be a second old.
-      () => setTimeout(onDone, 1100),
+      // The list of the fleet is shared by its readers for a moment.
+      () => setTimeout(onDone, 200),
       (error: unknown) => error instanceof Problem && setProblem(error.view),
     );
   };

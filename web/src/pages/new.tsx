@@ -22,6 +22,7 @@ export function NewPage() {
   const body = useMemo(() => bodyOf(draft), [draft]);
   useEffect(() => {
     const stopped = new AbortController();
+    if (!body.command?.length) return setPlan(null);
     const timer = setTimeout(() => {
       call<PlanView>("sessions/plan", { method: "POST", body, signal: stopped.signal }).then(
         (found) => {

@@ -1,7 +1,7 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
-import { devices, plural, shellWords } from "../format.ts";
+import { plural, shellWords } from "../format.ts";
 import { cut, loaded, sessions } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
@@ -136,7 +136,7 @@ function Drawer({ row }: { row: SessionRow }) {
         <span class="spring" />
         <button type="button" onClick={() => setQuery({ open: "" })} aria-label="close">✕</button>
       </div>
-      <p><State status={row.status} result={row.result} /> · {plural(row.size, "kernel")}{row.devices ? ` × ${devices({ "gpu.device": row.devices })} GPU` : ""} · {row.user} in {row.queue}</p>
+      <p><State status={row.status} result={row.result} /> · {plural(row.size, "kernel")}{row.devices ? `, ${row.devices} GPU` : ""} · {row.user} in {row.queue}</p>
       <Why id={row.id} tick={`${row.status} ${row.detail ?? ""}`} />
       <p><a href={`/ui/sessions/${encodeURIComponent(row.id)}`}>Lanes, logs and everything else</a></p>
     </aside>
