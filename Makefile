@@ -77,8 +77,8 @@ test: setup web ## Run every test
 screenshots: setup web ## Take pictures of every page of the dashboard, into screenshots/
 	@$(BIN)/python -m tools.web.screenshots
 
-fuzz: setup ## Let the property tests look at many more examples, other ones each time
-	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property
+fuzz: setup ## Let the property tests look at many more examples, other ones each time, and ten thousand sessions race
+	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property tests/integration/test_allocation_race.py
 
 bench: setup ## Measure how fast the core decides, decisions become facts, and sessions run
 	@$(BIN)/python -m benchmarks.decide

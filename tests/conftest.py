@@ -20,7 +20,7 @@ settings.register_profile(
     "repeatable",
     derandomize=True,
     deadline=None,
-    max_examples=150,
+    max_examples=80,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # `make fuzz` looks further, at other examples each time.

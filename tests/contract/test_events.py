@@ -1,4 +1,4 @@
-"""Contract of the event bus, in one process and on Valkey."""
+"""Contract of the event bus, in one process, on Valkey, and with notifications of PostgreSQL."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -12,9 +12,10 @@ from sokovan.ports.events import EventBus
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts import Subject
 from sokovan.testing.contracts.events import BACKLOG_MAX, CHECKS, REDELIVER_AFTER_S, BusSubject
+from tests.contract.notified_processes import NotifiedProcesses
 
 
-@pytest.fixture(params=["inprocess", "valkey"])
+@pytest.fixture(params=["inprocess", "valkey", "postgres"])
 async def subject(request: pytest.FixtureRequest) -> AsyncIterator[BusSubject]:
     if request.param == "inprocess":
         clock = VirtualClock()
@@ -24,6 +25,15 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[BusSubject]:
             return bus
 
         yield Subject(make_same, clock.advance)
+        return
+    if request.param == "postgres":
+        async with NotifiedProcesses(request.getfixturevalue("postgres_url")) as processes:
+            one = await processes.events(backlog_max=BACKLOG_MAX, redeliver_after_s=REDELIVER_AFTER_S)
+
+            async def make_one() -> EventBus:  # a group of consumers is in one process
+                return one
+
+            yield Subject(make_one, SystemClock().sleep)
         return
     url = request.getfixturevalue("valkey_url")
     async with AsyncExitStack() as closing:

@@ -1,4 +1,4 @@
-"""Contract of hints, in one process and on Valkey."""
+"""Contract of hints, in one process, on Valkey, and between processes on PostgreSQL."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -12,9 +12,10 @@ from sokovan.ports.hints import Hints
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts import Subject
 from sokovan.testing.contracts.hints import CHECKS, HintsSubject
+from tests.contract.notified_processes import NotifiedProcesses
 
 
-@pytest.fixture(params=["inprocess", "valkey"])
+@pytest.fixture(params=["inprocess", "valkey", "postgres"])
 async def subject(request: pytest.FixtureRequest) -> AsyncIterator[HintsSubject]:
     if request.param == "inprocess":
         clock = VirtualClock()
@@ -24,6 +25,10 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[HintsSubject]
             return hints
 
         yield Subject(make_same, clock.advance)
+        return
+    if request.param == "postgres":
+        async with NotifiedProcesses(request.getfixturevalue("postgres_url")) as processes:
+            yield Subject(processes.hints, SystemClock().sleep)
         return
     url = request.getfixturevalue("valkey_url")
     async with AsyncExitStack() as closing:

@@ -96,7 +96,7 @@ def test_why_and_plan_explain_what_cannot_run(rig: Rig) -> None:
 
 
 def test_a_wait_that_times_out_takes_the_session_back(rig: Rig) -> None:
-    rig.sokovan("run", "-d", "--mem", "1MiB", "--cpus", "0.1", "--name", "first", "--", "sleep", "600")
+    rig.sokovan("run", "-d", "--mem", "16MiB", "--cpus", "0.1", "--name", "first", "--", "sleep", "600")
     words = ("--depends-on", "first", "--timeout", "1s", "--cpus", "0.1", "--name", "second", "--", "true")
     done = rig.sokovan("run", *words)
     assert done.returncode == 6, done.stderr

@@ -33,6 +33,7 @@ NOUNS = {
     "login": "List and end logins of the dashboard.",
     "context": "Manage contexts (servers and their API keys).",
     "config": "Show the settings of this client and of the server.",
+    "server": "Run, set up, check and migrate a manager of a cluster.",
     "db": "Check or upgrade the database; rotate its key.",
 }
 
@@ -137,6 +138,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config server": (f"{_LOCAL}.server_settings:server", "Show the settings of the server, or check a file."),
     "config show": (f"{_COMMANDS}.config:show", "Show the effective settings and their origin."),
     "whoami": (f"{_COMMANDS}.whoami:whoami", "Show the authenticated user."),
+    "server run": (f"{_LOCAL}.cluster_server:run", "Run a manager on a PostgreSQL database."),
+    "server init": (f"{_LOCAL}.cluster_server:init", "Write a configuration file, and create the keys of a cluster."),
+    "server check": (f"{_LOCAL}.cluster_server:check", "Check each part that a manager needs."),
+    "server migrate": (f"{_LOCAL}.cluster_server:migrate", "Create or upgrade the schema; copy a store of sokovan up."),
+    "server status": (f"{_LOCAL}.cluster_server:status", "Show the leaders, agents and sessions of the cluster."),
     "proxy": (f"{_LOCAL}.proxy:proxy", "Run a proxy, which forwards requests to deployments."),
     "doctor": (f"{_LOCAL}.doctor:doctor", "Check what this machine provides and what is missing."),
     "simulate": (f"{_LOCAL}.maintenance:simulate", "Simulate scheduling on scenario files."),
@@ -164,8 +170,11 @@ SECTIONS = {
         "key", "login", "usage",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
-    "Operations": ("proxy", "simulate", "audit", "db"),
+    "Operations": ("server", "proxy", "simulate", "audit", "db"),
 }  # fmt: skip
+
+# The command that a noun stands for if an option follows it: sokovan server --config FILE.
+DEFAULT_VERBS = {"server": "run"}
 
 # Topics of `sokovan help` besides the commands.
 TOPICS = {

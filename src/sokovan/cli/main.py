@@ -8,12 +8,13 @@ import sys
 from itertools import pairwise
 
 from sokovan import __version__
-from sokovan.cli.command_table import NOUNS, first_words, noun_overview, overview
+from sokovan.cli.command_table import DEFAULT_VERBS, NOUNS, first_words, noun_overview, overview
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import print_data, print_error, print_status
 
 _NEGATIVE = re.compile(r"-[0-9].*")
+_HELPS = ("-h", "--help")
 # The values of options that may be given without one.
 _DEFAULT_VALUES = {"--upload": ".", "--hold": "user"}
 
@@ -62,6 +63,7 @@ def run(words: list[str]) -> int:
     if words in ([], ["-h"], ["--help"]):
         print_data(overview())
         return OK
+    words = _with_verb(words)
     if words[0] in NOUNS and words[1:] in ([], ["-h"], ["--help"]):
         print_data(noun_overview(words[0]))
         return OK
@@ -134,6 +136,18 @@ def _readable(words: list[str]) -> list[str]:
         else:
             found.append("/dev/stdin" if word == "-" else word)
     return found + words[end:]
+
+
+def _with_verb(words: list[str]) -> list[str]:
+    """Add the command that a noun with options stands for.
+
+    >>> _with_verb(["server", "--config", "x.toml"])
+    ['server', 'run', '--config', 'x.toml']
+    """
+    verb = DEFAULT_VERBS.get(words[0])
+    if verb is None or len(words) == 1 or words[1] in _HELPS or not words[1].startswith("-"):
+        return words
+    return [words[0], verb, *words[1:]]
 
 
 def _with_default_values(words: list[str]) -> list[str]:

@@ -45,7 +45,7 @@ KERNELS = "kernels"
 class AgentOptions:
     """Options of an agent; `root` is its private folder.
 
-    `address` is that of a manager that it has joined, with its certificate.
+    `addresses` are those of managers that it has joined, with its certificate.
     """
 
     manager: str
@@ -62,7 +62,7 @@ class AgentOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     accounts: str = ACCOUNTS_DEFAULT
-    address: ManagerAddress | None = None
+    addresses: tuple[ManagerAddress, ...] = ()
 
 
 def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
@@ -91,7 +91,7 @@ class LocalAgent:
     inventory: Inventory
     runtime: ProcessRuntime
     runner: AgentRunner
-    address: ManagerAddress
+    addresses: tuple[ManagerAddress, ...]
     confinement: Confinement
     outputs: OutputCollector
     disk: DiskUsage
@@ -109,7 +109,7 @@ class LocalAgent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_collect_outputs(self.outputs))
             tasks.create_task(_check_disk(self.disk))
-            tasks.create_task(self.runner.run([self.address]))
+            tasks.create_task(self.runner.run(self.addresses))
 
 
 async def _collect_outputs(outputs: OutputCollector) -> None:
@@ -134,10 +134,10 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     Resources to close are pushed onto `stack`. Raises InvalidInput, JournalInUse, RuntimeFailure.
     """
     clock = SystemClock()
-    address = options.address or ManagerAddress(options.manager, options.token)
+    addresses = options.addresses or (ManagerAddress(options.manager, options.token),)
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
     root = options.root / KERNELS
-    uploads = UploadFolders(root, UploadReceiver(address))
+    uploads = UploadFolders(root, UploadReceiver(addresses))
     hidden = (options.root.parent, *options.hidden)
     accounts = read_account_range(options.accounts)
     runtime = ProcessRuntime(root, clock, hidden=hidden, uploads=uploads)
@@ -163,7 +163,9 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     watch = WatchOptions(changes=runtime.changes)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     runner = AgentRunner(inventory, runtime, journal, environment)
-    return LocalAgent(inventory, runtime, runner, address, confinement, outputs, DiskUsage.of_kernels(root, clock, log))
+    return LocalAgent(
+        inventory, runtime, runner, addresses, confinement, outputs, DiskUsage.of_kernels(root, clock, log)
+    )
 
 
 def _port_label(ports: str) -> dict[str, str]:
@@ -200,7 +202,8 @@ def run_agent(
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         with contextlib.ExitStack() as stack:
             parts = await build_agent(options, stack, log=log)
-            log(f"agent {parts.inventory.agent_id} connects to {options.manager}; {parts.confinement.in_words()}")
+            managers = ", ".join(address.url for address in parts.addresses)
+            log(f"agent {parts.inventory.agent_id} connects to {managers}; {parts.confinement.in_words()}")
             renewal = asyncio.create_task(beside()) if beside is not None else None
             running = asyncio.create_task(parts.run())
             waiting = asyncio.create_task(stopped.wait())

@@ -8,6 +8,7 @@ import secrets  # noqa: TID251  # keys must be unpredictable
 
 from sokovan.adapters.local.random_source import number
 from sokovan.entrypoints.generators import installed_generators
+from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.deployments.coordinator import DeploymentCoordinator
 from sokovan.orchestrator.deployments.handlers.replica import ReplicaDependencies
@@ -46,7 +47,12 @@ def token_digest(token: str, key: str) -> str:
 
 
 def serving_coordinators(
-    parts: Dependencies, snapshots: SnapshotSource, *, holder: str, shared: bool = False
+    parts: Dependencies,
+    snapshots: SnapshotSource,
+    *,
+    holder: str,
+    shared: bool = False,
+    lease_ttl_s: float = LEASE_TTL_S,
 ) -> tuple[DeploymentCoordinator, RouteCoordinator]:
     """The coordinators of deployments and routes, on ports of that of sessions.
 
@@ -69,6 +75,7 @@ def serving_coordinators(
         clock=parts.clock,
         telemetry=parts.telemetry,
         on_failure=parts.on_failure,
+        lease_ttl_s=lease_ttl_s,
     )
     requests = replica_requests()
     replicas = ReplicaDependencies(

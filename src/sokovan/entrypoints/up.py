@@ -1,4 +1,4 @@
-"""`sokovan up`: manager, agent and API in one process."""
+"""`sokovan up` and `sokovan server`: manager, API and agent in one process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import platform
 import signal
 import socket
 import sys
@@ -29,11 +30,28 @@ from sokovan.adapters.sql.schema.revision import is_newest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
-from sokovan.api.app import close_streams, make_app
+from sokovan.agent.inventory import agent_name
+from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.dashboard.pages import DashboardPages
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
+from sokovan.entrypoints.cluster.api_listener import (
+    ApiListener,
+    ServerAddresses,
+    allowed_hosts,
+    api_listener,
+    serve_api,
+)
+from sokovan.entrypoints.cluster.server_options import require_database, serves_api
+from sokovan.entrypoints.cluster.shared_bus import open_bus
+from sokovan.entrypoints.cluster.shared_keys import (
+    AGENT_KEY_FILE,
+    PEPPER_FILE,
+    PROXY_KEY_FILE,
+    TLS_FOLDER,
+    key_folder,
+)
 from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, keep_running
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
@@ -48,7 +66,7 @@ from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferre
 from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
-from sokovan.entrypoints.embedded.web_server import bound_socket, served
+from sokovan.entrypoints.embedded.web_server import bound_socket
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
@@ -62,10 +80,11 @@ from sokovan.entrypoints.settings.component_options import (
     upload_limits_of,
 )
 from sokovan.entrypoints.settings.effective_settings import effective_settings
-from sokovan.entrypoints.settings.listen_address import read_listen
+from sokovan.entrypoints.settings.listen_address import link_url, read_listen
 from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.entrypoints.settings.secret_keys import secret_box
 from sokovan.entrypoints.settings.server_settings import ServerSettings
+from sokovan.entrypoints.settings.setting_sections import API_ROLE
 from sokovan.entrypoints.settings.setting_sources import SettingSources, sources_of
 from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_groups
 from sokovan.entrypoints.upload_collection import collect_uploads
@@ -83,11 +102,7 @@ HOST = "127.0.0.1"
 CONTEXT = "local"
 UP_FILE = "up.json"
 KEY_FILE = "token"
-AGENT_KEY_FILE = "agent-token"
-PROXY_KEY_FILE = "proxy-token"
 PROXY_FOLDER = "proxy"
-PEPPER_FILE = "pepper"
-TLS_FOLDER = "tls"
 SETTINGS_CACHE_FILE = "settings.json"
 # Thread switch interval: a scheduling cycle must not delay the API.
 SWITCH_INTERVAL_S = 0.0005
@@ -99,24 +114,13 @@ class UpOptions:
 
     `fake_agents` is the number of simulated agents and of devices of each. `sources` are
     those of the settings; by default the environment and the file in the data folder.
+    With `cluster`, the options of `sokovan server`.
     """
 
     data: Path | None = None
     fake_agents: tuple[int, int] | None = None
     sources: SettingSources | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAddresses:
-    """URLs of the API and of the gateway, empty without one."""
-
-    url: str
-    gateway: str = ""
-
-    @property
-    def models(self) -> str:
-        """The base URL for clients of the OpenAI API."""
-        return f"{self.gateway}/v1" if self.gateway else ""
+    cluster: bool = False
 
 
 def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
@@ -125,7 +129,9 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     sources = options.sources or sources_of(None, root, environment=os.environ)
     # Both are validated before anything is created.
     shape_of(options)
-    sources.read_with_plugins()
+    settings = sources.read_with_plugins()
+    if options.cluster:
+        require_database(settings)
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
     umask = os.umask(GROUP_AND_OTHERS)
     try:
@@ -156,13 +162,18 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         steady = SteadyClock()
         database = Database(_database_settings(settings, folder), clock=steady)
         stack.push_async_callback(database.close)
-        await _upgrade(database)
+        if not options.cluster:
+            await _upgrade(database)
         report = partial(_report_writes, log=log, echo=echo, telemetry=telemetry)
         store = SqlStore(database, ids=SortableIds(clock), report=report)
         token = await _prepare_store(store, folder, settings, log)
-        listener = bound_socket(HOST, settings.api.port)
+        listener = bound_socket(HOST, settings.api.port) if serves_api(settings) else None
         gateway = _gateway_listener(settings, folder, stack, log)
-        at = ServerAddresses(url=_url(listener), gateway=_url(gateway) if gateway else "")
+        at = ServerAddresses(
+            url=_url(listener) if listener else "",
+            gateway=_url(gateway) if gateway else "",
+            remote=_api_listener(settings, folder) if listener else None,
+        )
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
         limits = connection_limits_of(settings.api).within(open_files)
         manager = replace(
@@ -173,29 +184,28 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
-        parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-        pages = DashboardPages().routes()
-        app = make_app(replace(parts, gateway_url=at.models), _api_settings(settings, folder), pages=pages)
-        connections = Connections(limits, clock, telemetry=telemetry, log=log)
-        serving = await stack.enter_async_context(served(app, listener, connections))
-        stack.callback(close_streams, app)
+        components = {"the manager": asyncio.wrap_future(plane.ended)}
+        keep = partial(keep_running, stack, log=log, clock=clock)
+        if listener is not None:
+            parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+            pages = DashboardPages().routes()
+            app = make_app(replace(parts, gateway_url=at.models), _api_settings(settings, folder), pages=pages)
+            connections = Connections(limits, clock, telemetry=telemetry, log=log)
+            components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
         _write_server_info(folder, at, ports, token)
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
-        keep = partial(keep_running, stack, log=log, clock=clock)
         keep(partial(collect_periodically, clock), name="garbage collection")
         keep(partial(collect_uploads, store, uploads, clock, log), name="removal of uploads")
         if gateway is not None:
-            run_as = _gateway_options(settings, folder, at)
-            proxy = EmbeddedGateway(gateway, run_as, wanted=partial(_has_routes, store), clock=clock, log=log)
-            keep(proxy.run, name="the proxy")
+            run_as, wanted = _gateway_options(settings, folder, at), partial(_has_routes, store)
+            keep(EmbeddedGateway(gateway, run_as, wanted=wanted, clock=clock, log=log).run, name="the proxy")
         keep(SettingsReload(live, store, ports.hints, retime=ports.retime, log=log).run, name="reload of settings")
-        log(f"sokovan {__version__} is ready at {at.url}, pid {os.getpid()}")
+        log(f"sokovan {__version__} is ready at {at.url or 'no address'}, pid {os.getpid()}")
         ready_s = (clock.monotonic_ms() - began_ms) / 1000
-        for line in ready_lines(options, settings, ports, folder=folder.root, at=at, ready_s=ready_s):
-            echo(line)
-        await _until_stopped(stopped, {"the manager": asyncio.wrap_future(plane.ended), "the API": serving})
-        echo("stopping; running kernels continue, and the next `sokovan up` adopts them")
+        echo("\n".join(ready_lines(options, settings, ports, folder=folder.root, at=at, ready_s=ready_s)))
+        await _until_stopped(stopped, components)
+        echo("stopping; running kernels continue, and the next start adopts them")
     return 0
 
 
@@ -238,7 +248,7 @@ def _gateway_listener(
 def _gateway_options(settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> GatewayOptions:
     return GatewayOptions(
         manager=at.url,
-        token_file=folder.root / PROXY_KEY_FILE,
+        token_file=key_folder(settings, folder).root / PROXY_KEY_FILE,
         root=folder.root / PROXY_FOLDER,
         workers=settings.proxy.workers,
     )
@@ -295,8 +305,9 @@ async def _prepare_store(
     """Create defaults and configured scaling groups; returns the administrator's token."""
     await bootstrap(store)
     await put_groups(store, settings.scaling_groups, log=log, joining=settings.agent.shard)
-    secret_box(folder.root, create=True)
-    pepper = folder.secret(PEPPER_FILE).encode()
+    keys = key_folder(settings, folder)
+    secret_box(keys.root, create=True)
+    pepper = keys.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
     if key.fresh:
         folder.write_private(KEY_FILE, key.token)
@@ -314,21 +325,22 @@ def shape_of(options: UpOptions) -> FleetShape | None:
 def _manager_options(
     settings: ServerSettings, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
 ) -> ManagerOptions:
-    token = folder.secret(AGENT_KEY_FILE)
+    keys = key_folder(settings, folder)
+    token = keys.secret(AGENT_KEY_FILE)
     # The client's keys; the folder exists before a sandbox hides it.
-    keys = config_path().parent
-    keys.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+    client_keys = config_path().parent
+    client_keys.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
 
     def agent(manager: str) -> AgentOptions:
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
-        return replace(options, hidden=(keys,))
+        return replace(options, hidden=(client_keys, keys.root))
 
     database = _database_settings(settings, folder)
     return ManagerOptions(
         database=database,
         # The folder is locked, so no other manager uses the store in it.
         sole=database.url == folder.store_url,
-        secrets=secret_box(folder.root),
+        secrets=secret_box(keys.root),
         agent_token=token,
         link_host=HOST,
         link_port=LINK_PORT if settings.api.port else 0,
@@ -336,6 +348,9 @@ def _manager_options(
         log=log,
         agent=agent if settings.agent.enabled else None,
         machines=_machine_options(settings, folder, telemetry, log),
+        coordinates=settings.cluster.role != API_ROLE,
+        name=f"{agent_name(platform.node())[:48]}.{os.getpid()}",
+        bus=partial(open_bus, database.url, log),
         timing=timing_of(settings),
         allocator=settings.scheduler.allocator,
         heartbeat_s=settings.orchestrator.heartbeat_ms / 1000,
@@ -350,8 +365,14 @@ def _machine_options(
     """The listener for other machines; None if no address is set."""
     if not settings.orchestrator.listen:
         return None
-    at = read_listen(settings.orchestrator.listen)
-    return MachineLinkOptions(at=at, folder=folder.root / TLS_FOLDER, telemetry=telemetry, log=log)
+    return MachineLinkOptions(
+        at=read_listen(settings.orchestrator.listen),
+        folder=key_folder(settings, folder).root / TLS_FOLDER,
+        own=folder.root / TLS_FOLDER,
+        managers=tuple(map(link_url, settings.cluster.managers)),
+        telemetry=telemetry,
+        log=log,
+    )
 
 
 def _dependencies(
@@ -366,7 +387,8 @@ def _dependencies(
     clock, settings = SystemClock(), live.current
     ids = SortableIds(clock)
     plugins = installed_plugins()
-    notifying, box = NotifyingStore(store, ports.nudge), secret_box(folder.root)
+    keys = key_folder(settings, folder)
+    notifying, box = NotifyingStore(store, ports.nudge), secret_box(keys.root)
     controller = SchedulingController(
         notifying,
         Submissions(notifying, ids=ids, clock=clock, names=lambda: name_of(number()), secrets=box),
@@ -377,7 +399,7 @@ def _dependencies(
     )
     if settings.api.allow_several_users_without_isolation:
         controller.allow_sharing()
-    pepper = folder.secret(PEPPER_FILE).encode()
+    pepper = keys.secret(PEPPER_FILE).encode()
     deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper, box=box)
     return ApiDependencies(
         store=notifying,
@@ -403,17 +425,26 @@ def _dependencies(
 
 
 def _api_settings(settings: ServerSettings, folder: DataFolder) -> ApiSettings:
-    pepper = folder.secret(PEPPER_FILE).encode()
+    keys = key_folder(settings, folder)
+    pepper = keys.secret(PEPPER_FILE).encode()
     return replace(
-        api_settings_of(settings, pepper=pepper, machine=machine_mark()),
-        proxy_token=folder.secret(PROXY_KEY_FILE),
+        # Agents of other machines do not see the files of this one.
+        api_settings_of(settings, pepper=pepper, machine="" if settings.orchestrator.listen else machine_mark()),
+        allowed_hosts=allowed_hosts(settings),
+        proxy_token=keys.secret(PROXY_KEY_FILE),
         digest_key=digest_key(pepper),
     )
 
 
+def _api_listener(settings: ServerSettings, folder: DataFolder) -> ApiListener | None:
+    keys = key_folder(settings, folder)
+    return api_listener(settings, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
+
+
 def _write_server_info(folder: DataFolder, at: ServerAddresses, ports: ManagerPorts, token: str) -> None:
     """Write the address for the CLI, for a second `up`, and for agents of this machine."""
-    save_context(CONTEXT, at.url, token)
+    if at.url:
+        save_context(CONTEXT, at.url, token)
     own = look_up(os.getpid())
     info = {
         "url": at.url,
@@ -443,17 +474,19 @@ def ready_lines(
     if options.fake_agents:
         agents, gpus = options.fake_agents
         fake = [f"  fake       {agents} agents with {gpus} devices each; their kernels are simulated"]
+    mode = f"manager ({settings.cluster.role})" if options.cluster else "embedded"
     return [
-        f"sokovan {__version__}, embedded, data in {folder}",
+        f"sokovan {__version__}, {mode}, data in {folder}",
         "",
-        f"  api        {at.url}{taken}",
-        f"  dashboard  {at.url}/ui/; log in with sokovan dashboard",
+        f"  api        {at.url or 'none in this role'}{taken}",
+        *([f"             {at.remote.url} for other machines"] if at.remote else []),
+        *([f"  dashboard  {at.url}/ui/; log in with sokovan dashboard"] if at.url else []),
         *([f"  gateway    {at.models}"] if at.gateway else []),
         f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",
         *fake,
         *([f"  machines   {ports.joining.url}; add one with sokovan agent token"] if ports.joining else []),
-        f'  cli        context "{CONTEXT}" is active, you are admin',
+        *([f'  cli        context "{CONTEXT}" is active, you are admin'] if at.url else []),
         "",
         "Try in another terminal:",
         "  sokovan run -- python -c \"print('hello')\"     run a command",

@@ -6,6 +6,7 @@
     url = "http://127.0.0.1:7646"
     token = "sk-..."
 
+A context may have `ca`, the file with the certificate authority of its server.
 It holds keys, so it is written atomically and is readable by its owner only.
 """
 
@@ -29,10 +30,11 @@ _HEADING = "# Written by sokovan; comments are not kept. See: sokovan context --
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One server and its API key."""
+    """One server and its API key; `ca` is the file of its certificate authority."""
 
     url: str
     token: str = ""
+    ca: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,12 @@ def read_config(path: Path) -> ClientConfig:
 
 
 def save_context(
-    name: str, url: str, token: str, *, make_current: bool = True, path: Path | None = None
+    name: str, url: str, token: str, *, ca: str = "", make_current: bool = True, path: Path | None = None
 ) -> ClientConfig:
     """Add or replace one context; returns the new configuration."""
     file = path or config_path()
     known = read_config(file)
-    contexts = {**known.contexts, checked_context_name(name): Context(checked_url(url), token)}
+    contexts = {**known.contexts, checked_context_name(name): Context(checked_url(url), token, ca)}
     current = name if make_current or not known.current else known.current
     return write_config(ClientConfig(contexts, current), file)
 
@@ -173,10 +175,10 @@ def is_token(text: str) -> bool:
 def _context(path: Path, name: str, value: object) -> Context:
     if not isinstance(value, dict):
         raise InvalidSetting(f"{path}: contexts.{name} must be a table")
-    url, token = value.get("url", ""), value.get("token", "")
-    if not isinstance(url, str) or not isinstance(token, str) or not url:
-        raise InvalidSetting(f"{path}: contexts.{name} needs url, and url and token must be strings")
-    return Context(url, token)
+    url, token, ca = value.get("url", ""), value.get("token", ""), value.get("ca", "")
+    if not isinstance(url, str) or not isinstance(token, str) or not isinstance(ca, str) or not url:
+        raise InvalidSetting(f"{path}: contexts.{name} needs url, and url, token and ca must be strings")
+    return Context(url, token, ca)
 
 
 def _require(name: str, config: ClientConfig) -> None:
@@ -193,6 +195,7 @@ def _text(config: ClientConfig) -> str:
         lines.append(f"current = {_quoted(config.current)}\n")
     for name, context in sorted(config.contexts.items()):
         lines.append(f"\n[contexts.{_quoted(name)}]\nurl = {_quoted(context.url)}\ntoken = {_quoted(context.token)}\n")
+        lines += [f"ca = {_quoted(context.ca)}\n"] if context.ca else []
     return "".join(lines)
 
 

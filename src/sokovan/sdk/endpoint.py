@@ -26,12 +26,13 @@ _HEADER_HINT = "check the API key of the context, and idempotency keys"
 
 @dataclass(frozen=True, slots=True)
 class ServerEndpoint:
-    """Address, API key and timeouts of a server."""
+    """Address, API key and timeouts of a server; `ca` as in a context."""
 
     url: str
     token: str = field(repr=False)
     timeout_s: float = 30.0
     connect_s: float = 5.0
+    ca: str = ""
 
     @property
     def socket_url(self) -> str:

@@ -20,7 +20,7 @@ def endpoint_for(
     address, key = settings.credentials()
     if not is_token(key):
         raise NotLoggedIn(f"the key from {settings.origin('token')} is not a valid API key")
-    return settings, ServerEndpoint(checked_url(address), key, timeout_s)
+    return settings, ServerEndpoint(checked_url(address), key, timeout_s, ca=settings["ca"])
 
 
 def with_defaults(body: SessionBody, settings: ClientSettings) -> SessionBody:

@@ -25,6 +25,7 @@ VARIABLES = {
     "context": "SOKOVAN_CONTEXT",
     "url": "SOKOVAN_URL",
     "token": "SOKOVAN_TOKEN",
+    "ca": "SOKOVAN_CA",
     "queue": "SOKOVAN_QUEUE",
     "image": "SOKOVAN_IMAGE",
     "group": "SOKOVAN_GROUP",
@@ -85,6 +86,8 @@ def resolve(
     found = {name: _first(name, layers) for name in VARIABLES}
     found["context"], context = _selected(read_config(path), found["context"], path)
     found["url"], found["token"] = _address_and_key(found["url"], found["token"], context)
+    if found["ca"] is None and context.ca and found["url"] is not None and found["url"].value == context.url:
+        found["ca"] = Setting("ca", context.ca, context.origin)
     return ClientSettings(
         {name: setting or Setting(name, DEFAULTS.get(name, ""), "default") for name, setting in found.items()}
     )
@@ -130,6 +133,7 @@ class _SelectedContext:
 
     url: str = ""
     token: str = ""
+    ca: str = ""
     origin: str = ""
 
 
@@ -145,7 +149,9 @@ def _selected(config: ClientConfig, named: Setting | None, path: Path) -> tuple[
             hint=f"known contexts: {known}; add one with sokovan context add NAME URL",
         )
     context = config.contexts[named.value]
-    return named, _SelectedContext(context.url.rstrip("/"), context.token, f"context {named.value} in {path}")
+    return named, _SelectedContext(
+        context.url.rstrip("/"), context.token, context.ca, f"context {named.value} in {path}"
+    )
 
 
 def _address_and_key(

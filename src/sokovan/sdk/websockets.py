@@ -11,6 +11,7 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus
 from sokovan.sdk.core.responses import problem_of
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import ClientProblem, Unreachable
+from sokovan.sdk.http.sync import certificates
 from sokovan.wire.api.execution import FRAME_MAX
 
 
@@ -23,6 +24,7 @@ def socket_options(endpoint: ServerEndpoint) -> dict[str, Any]:
         "close_timeout": 1.0,
         "max_size": FRAME_MAX * 2,
         "proxy": None,
+        **({"ssl": certificates(endpoint.ca)} if endpoint.ca and endpoint.url.startswith("https") else {}),
     }
 
 

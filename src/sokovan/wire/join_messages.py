@@ -17,6 +17,7 @@ RENEW_PATH = "/agent/v1/renew"
 # The name in the certificate of every manager, whichever address it is reached at.
 MANAGER_NAME = "manager.sokovan.internal"
 MESSAGE_BYTES_MAX = 64 << 10
+MANAGERS_MAX = 64
 
 Pem: TypeAlias = Annotated[str, Meta(max_length=16_384)]
 
@@ -33,10 +34,14 @@ class JoinRequest(Struct, frozen=True, tag="join"):
 
 
 class JoinGranted(Struct, frozen=True, tag="granted"):
-    """The certificate of the agent, and the scaling group that it joins."""
+    """The certificate of the agent, and the scaling group that it joins.
+
+    `managers` are the URLs of all managers, if there are several.
+    """
 
     certificate: Pem
     scaling_group: ShortText
+    managers: Annotated[tuple[ShortText, ...], Meta(max_length=MANAGERS_MAX)] = ()
 
 
 class JoinDenied(Struct, frozen=True, tag="denied"):

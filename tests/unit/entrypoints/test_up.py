@@ -11,12 +11,13 @@ import pytest
 
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints import up
+from sokovan.entrypoints.cluster.api_listener import ServerAddresses
 from sokovan.entrypoints.embedded.background_tasks import ComponentEnded
 from sokovan.entrypoints.embedded.control_plane import ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import sources_of
-from sokovan.entrypoints.up import ServerAddresses, UpOptions, ready_lines, run_up, shape_of
+from sokovan.entrypoints.up import UpOptions, ready_lines, run_up, shape_of
 
 
 def lines(tmp_path: Path, url: str) -> list[str]:

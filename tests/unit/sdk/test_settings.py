@@ -69,6 +69,14 @@ def test_the_key_of_a_context_never_goes_to_another_server(home: Home) -> None:
     assert home.settings(SOKOVAN_URL=f"{LAB}/").credentials() == (LAB, "sk-lab")
 
 
+def test_the_authority_of_a_context_belongs_to_its_server(home: Home) -> None:
+    save_context("far", "https://10.0.0.1:7645", "sk-far", ca="/etc/authority.pem", path=home.config)
+    assert home.settings()["ca"] == "/etc/authority.pem"
+    assert home.settings({"url": "https://evil.example"})["ca"] == ""
+    assert home.settings(SOKOVAN_CA="/srv/other.pem")["ca"] == "/srv/other.pem"
+    assert home.settings({"context": "lab"})["ca"] == ""
+
+
 def test_a_key_from_the_environment_is_used_with_the_address_from_it(home: Home) -> None:
     variables = {"SOKOVAN_URL": "https://other", "SOKOVAN_TOKEN": "sk-other"}
     found = home.settings(None, **variables)

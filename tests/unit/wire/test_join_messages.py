@@ -11,7 +11,11 @@ from sokovan.wire.link_codec import MalformedFrame
 def test_messages_are_read_back() -> None:
     request = JoinRequest("a", "pem", "token")
     assert decode_request(encode_join(request)) == request
-    for reply in (JoinGranted("pem", "default"), JoinDenied("code", "message", "hint")):
+    for reply in (
+        JoinGranted("pem", "default"),
+        JoinGranted("pem", "default", ("wss://a:1", "wss://b:2")),
+        JoinDenied("code", "message", "hint"),
+    ):
         assert decode_reply(encode_join(reply)) == reply
 
 

@@ -48,6 +48,11 @@ class Backlog:
         self.losses += cut > 0
         self._signal()
 
+    def interrupt(self) -> None:
+        """Count a loss, and wake who waits for events."""
+        self.losses += 1
+        self.arrived.set()
+
     def deliver(self, consumer: str, *, limit: int, due_ms: float) -> dict[int, Event]:
         """Deliver up to `limit` waiting events to `consumer`."""
         taken = dict(islice(self._waiting.items(), max(limit, 0)))
@@ -108,8 +113,17 @@ class InProcessEventBus:
         """Add the events to the backlog of each group."""
         if self._closed:
             raise BusUnavailable("the event bus of this process is closed")
+        self.add(events)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Publish events, without waiting."""
         for backlog in self._backlogs.values():
             backlog.add(events)
+
+    def interrupt(self) -> None:
+        """Tell every group that events may have been lost."""
+        for backlog in self._backlogs.values():
+            backlog.interrupt()
 
     async def subscribe(self, *, group: str, consumer: str) -> Subscription:
         """Join `group`; a new group receives events published from now on."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -83,10 +84,14 @@ def signing_request(key_pem: bytes, agent_id: str) -> str:
 
 
 class CertificateAuthority:
-    """Issues certificates; all expire within a day, and are renewed before that."""
+    """Issues certificates; all expire within a day, and are renewed before that.
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder, self._clock = folder, clock
+    `own` is the folder for the certificate of this manager, if the authority's folder is
+    shared.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, *, own: Path | None = None) -> None:
+        self._folder, self._clock, self._own = folder, clock, own or folder
         self._key, self._certificate = self._load()
 
     @property
@@ -120,14 +125,22 @@ class CertificateAuthority:
         self.renew(context, name)
         return context
 
-    def renew(self, context: ssl.SSLContext, name: str) -> None:
+    def serving(self, names: Sequence[str], file: str) -> ssl.SSLContext:
+        """A TLS context for a listener with these names and addresses."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        self.renew(context, *names, file=file)
+        return context
+
+    def renew(self, context: ssl.SSLContext, *names: str, file: str = MANAGER_FILE) -> None:
         """Give a listener a new certificate; open connections continue."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._builder(_subject(name), VALID_S).public_key(key.public_key())
-        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        builder = self._builder(_subject(names[0]), VALID_S).public_key(key.public_key())
+        builder = builder.add_extension(x509.SubjectAlternativeName(list(map(_general_name, names))), critical=False)
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         issued = self._signed(builder.add_extension(usage, critical=False))
-        path = self._folder / MANAGER_FILE
+        self._own.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+        path = self._own / file
         write_whole(path, issued.public_bytes(Encoding.PEM) + _pem_of(key))
         context.load_cert_chain(path)
 
@@ -222,6 +235,13 @@ def _request_of(pem: str) -> x509.CertificateSigningRequest:
 def _key_digest(request: x509.CertificateSigningRequest) -> str:
     public = request.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(public).hexdigest()
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    """The name or address of a server, as it is in a certificate."""
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ip_address(name.removeprefix("[").removesuffix("]")))
+    return x509.DNSName(name)
 
 
 def _subject(name: str) -> x509.Name:

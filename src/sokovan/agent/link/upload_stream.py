@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from websockets.exceptions import WebSocketException
 
@@ -22,24 +22,45 @@ class UploadUnavailable(RuntimeFailure):
 
 
 class UploadReceiver:
-    """The UploadSource port on a connection to the manager."""
+    """The UploadSource port on connections to managers.
 
-    def __init__(self, address: ManagerAddress) -> None:
-        self._address = address
+    An upload is on the manager that received it, so that each is asked.
+    """
+
+    def __init__(self, addresses: Sequence[ManagerAddress]) -> None:
+        self._addresses = tuple(addresses)
 
     async def parts(self, reference: str) -> AsyncGenerator[UploadFile | bytes, None]:
         """The files of an upload, each followed by its content. Raises RuntimeFailure."""
-        try:
-            async with dialled(self._address, UPLOAD_PATH + reference) as socket:
-                async for content in socket:
-                    if isinstance(content, bytes):
-                        yield content
-                        continue
-                    match decode_upload_message(content):
-                        case FileHeader() as header:
-                            yield UploadFile(header.path, header.digest, header.size, executable=header.executable)
-                        case UploadEnd():
-                            return
-        except (OSError, TimeoutError, WebSocketException, MalformedFrame) as problem:
-            raise UploadUnavailable(f"upload {reference}: {str(problem) or type(problem).__name__}") from problem
-        raise UploadUnavailable(f"upload {reference}: the manager does not have it, or not all of it")
+        problems: list[str] = []
+        for address in self._addresses:
+            begun = False
+            try:
+                async for part in _parts_of(address, reference):
+                    begun = True
+                    yield part
+            except UploadUnavailable as problem:
+                if begun:
+                    raise
+                problems.append(problem.message)
+            else:
+                return
+        raise UploadUnavailable("; ".join(dict.fromkeys(problems)) or f"upload {reference}: no manager is known")
+
+
+async def _parts_of(address: ManagerAddress, reference: str) -> AsyncGenerator[UploadFile | bytes, None]:
+    """The parts of an upload of one manager. Raises UploadUnavailable."""
+    try:
+        async with dialled(address, UPLOAD_PATH + reference) as socket:
+            async for content in socket:
+                if isinstance(content, bytes):
+                    yield content
+                    continue
+                match decode_upload_message(content):
+                    case FileHeader() as header:
+                        yield UploadFile(header.path, header.digest, header.size, executable=header.executable)
+                    case UploadEnd():
+                        return
+    except (OSError, TimeoutError, WebSocketException, MalformedFrame) as problem:
+        raise UploadUnavailable(f"upload {reference}: {str(problem) or type(problem).__name__}") from problem
+    raise UploadUnavailable(f"upload {reference}: the manager does not have it, or not all of it")

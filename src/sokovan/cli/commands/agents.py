@@ -14,6 +14,7 @@ from sokovan.cli.commands.options import (
     DEFAULT_SERVER,
     TABLE_OUTPUT,
     ActionOptions,
+    Flag,
     OutputOptions,
     ServerOptions,
     Yes,
@@ -33,7 +34,8 @@ from sokovan.wire.api.fleet import FAKE_LABEL, AgentFailureView, AgentView
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
-# The label of fake agents.
+# Running sessions that the preview of a drain looks at, and that it lists.
+SESSIONS_LOOKED_AT, SESSIONS_SHOWN = 1000, 20
 
 
 def ls(
@@ -104,10 +106,14 @@ def history(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     return list_all(output, history_columns(utc=output.utc), lambda client: client.agents.history(name), key="after")
 
 
-def drain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:
+def drain(name: str, /, *, reason: str = "", dry_run: Flag = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Stop scheduling on an agent; running kernels continue.
 
+    With --dry-run, the sessions with kernels there and the room that its pool keeps
+    are shown, and nothing is changed.
+
     For example:
+      sokovan agent drain gpu2 --dry-run
       sokovan agent drain gpu2 --reason "dimm swap"
 
     Parameters
@@ -116,11 +122,43 @@ def drain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SER
         Name of the agent.
     reason
         Reason, recorded in its history.
+    dry_run
+        Show the impact only.
     """
     with server.client() as client:
+        if dry_run:
+            for line in drain_impact(client, client.agents.get(name)):
+                print_data(line)
+            return OK
         agent = client.agents.drain(name, reason=reason)
     print_status(f"{agent.id}  {agent.status.upper()}  {agent.kernels} kernels still running")
     return OK
+
+
+def drain_impact(client: Client, agent: AgentView) -> Iterator[str]:
+    """The kernels that continue on a drained agent, and the room left in its pool."""
+    pool = [one for one in client.agents.list() if one.scaling_group == agent.scaling_group and one.status == "alive"]
+    others = [one for one in pool if one.id != agent.id]
+    free = {
+        slot: sum(one.slots.get(slot, 0) - one.used.get(slot, 0) for one in others)
+        for slot in sorted({slot for one in others for slot in one.slots})
+    }
+    yield f"{agent.id}  {agent_state(agent)}, {agent.kernels} kernels continue: {formatting.amounts(agent.used)}"
+    yield f"pool {agent.scaling_group} keeps {len(others)} of {len(pool)} agents, free: {formatting.amounts(free)}"
+    if not agent.kernels:
+        return
+    shown = 0
+    for session in client.sessions.list(status="running", limit=SESSIONS_LOOKED_AT):
+        # A list has the first kernels of a session only.
+        whole = len(session.kernels) >= session.size
+        kernels = session.kernels if whole else client.kernels.list(session.id)
+        count = sum(kernel.agent == agent.id for kernel in kernels)
+        if count and shown == SESSIONS_SHOWN:
+            yield "  ... and more sessions"
+            return
+        if count:
+            shown += 1
+            yield f"  {session.name} of {session.user}: {count} of {session.size} kernels"
 
 
 def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:

@@ -68,7 +68,15 @@ def use(name: str, /) -> int:
     return OK
 
 
-def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: Flag = False) -> int:
+def add(
+    name: str,
+    url: str,
+    /,
+    *,
+    token_file: str | None = None,
+    ca: Path | None = None,
+    keep_current: Flag = False,
+) -> int:
     """Add a context.
 
     The API key is read from --token-file, from SOKOVAN_TOKEN or from a prompt.
@@ -78,6 +86,7 @@ def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: 
     For example:
       sokovan context add lab https://sokovan.example
       sokovan context add lab https://sokovan.example --token-file - < key.txt
+      sokovan context add lab https://10.0.0.1:7645 --ca authority.pem
 
     Parameters
     ----------
@@ -87,10 +96,13 @@ def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: 
         URL of the server.
     token_file
         File with the API key; - for stdin.
+    ca
+        File with the authority of the server's certificate.
     keep_current
         Do not switch to the new context.
     """
-    save_context(name, url, _token(token_file), make_current=not keep_current)
+    authority = str(_authority(ca)) if ca is not None else ""
+    save_context(name, url, _token(token_file), ca=authority, make_current=not keep_current)
     print_status(f"context {name} saved in {config_path()}")
     return OK
 
@@ -110,6 +122,13 @@ def remove(name: str, /, *, yes: Yes = False) -> int:
     remove_context(name)
     print_status(f"context {name} removed")
     return OK
+
+
+def _authority(file: Path) -> Path:
+    """The file of an authority, as an absolute path. Raises InvalidSetting."""
+    if not file.is_file():
+        raise InvalidSetting(f"there is no file {file}", hint="copy authority.pem from the keys of a manager")
+    return file.absolute()
 
 
 def _token(file: str | None) -> str:

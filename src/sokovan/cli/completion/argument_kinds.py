@@ -29,7 +29,7 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("booking show", "booking rm"), "booking"),
     "queue shares": "queue",
     **dict.fromkeys(("context use", "context rm"), "context"),
-    **dict.fromkeys(("run", "plan", "simulate", "cp"), "file"),
+    **dict.fromkeys(("run", "plan", "simulate", "cp", "server init"), "file"),
     "help": "topic",
     "completion": "shell",
 }
@@ -46,7 +46,8 @@ OPTION_KINDS = {
     "--depends-on": "session",
     "--output": "format",
     **dict.fromkeys(("--status", "--until", "--for"), "state"),
-    **dict.fromkeys(("--file", "--token-file", "--data", "--root", "--save", "--mount"), "file"),
+    **dict.fromkeys(("--file", "--token-file", "--data", "--root", "--save", "--mount", "--ca"), "file"),
+    **dict.fromkeys(("--config", "--keys-of", "--from-sqlite"), "file"),
 }
 
 

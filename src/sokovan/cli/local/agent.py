@@ -151,7 +151,7 @@ def _run_joined(options: AgentRunOptions, settings: SettingOptions, root: Path |
         manager=joined.url,
         name=joined.agent_id,
         scaling_group=joined.scaling_group,
-        address=joined.address(context),
+        addresses=joined.addresses(context),
     )
     renewal = partial(joined.keep_renewed, context, print_status)
     return run_agent(agent, print_status, renewal)

@@ -120,7 +120,7 @@ def _look(root: Path) -> LocalServer:
         uptime_s=max(0, int(SystemEnvironment().wall_s() - began_ms / 1000)) if isinstance(began_ms, int) else None,
         log=str(root / "logs" / "sokovan.log"),
     )
-    return replace(found, **_counts(found.url, root))
+    return replace(found, **_counts(found.url, root)) if found.url else found  # a coordinator serves no API
 
 
 def _counts(url: str, root: Path) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _counts(url: str, root: Path) -> dict[str, Any]:
 
 def _show(found: LocalServer) -> None:
     facts = {
-        "url": found.url,
+        "url": found.url or NONE,
         "gateway": found.gateway or NONE,
         "pid": str(found.pid),
         "version": found.version,

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,22 +81,17 @@ def server_of(root: Path) -> Mapping[str, Any] | None:
     return None
 
 
-class DataFolder:
-    """One server's files: `state.db`, `agent/`, `logs/`, secrets, and the lock."""
+class PrivateFolder:
+    """Small files of a server, for its owner only. Raises DataFolderUnusable."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, folders: Sequence[str] = ()) -> None:
         self.root = root
         try:
             _make_private(root)
-            for name in FOLDERS:
+            for name in folders:
                 (root / name).mkdir(exist_ok=True, mode=PRIVATE_FOLDER)
         except OSError as error:
             raise DataFolderUnusable(f"{root}: {error.strerror or error}") from error
-
-    @property
-    def store_url(self) -> str:
-        """The address of the store in this folder."""
-        return f"sqlite:///{self.root / STORE}"
 
     def secret(self, name: str, size: int = 32) -> str:
         """A secret of this folder, created on first use."""
@@ -124,6 +119,18 @@ class DataFolder:
             temporary.replace(self.root / name)
         except OSError as error:
             raise DataFolderUnusable(f"{self.root / name}: {error.strerror or error}") from error
+
+
+class DataFolder(PrivateFolder):
+    """One server's files: `state.db`, `agent/`, `logs/`, secrets, and the lock."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, FOLDERS)
+
+    @property
+    def store_url(self) -> str:
+        """The address of the store in this folder."""
+        return f"sqlite:///{self.root / STORE}"
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import LinkAccess, LinkListener, serve_links
@@ -45,13 +45,16 @@ from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.serving import serving_coordinators
 from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connections
 from sokovan.orchestrator.agent_registry import AgentRegistry
-from sokovan.orchestrator.coordinator import Coordinator
+from sokovan.orchestrator.coordinator import LEASE_TTL_S, Coordinator
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator, TaskEnded
 from sokovan.orchestrator.periodic_tasks import TaskFailure
 from sokovan.orchestrator.sessions.config import Dependencies, Timing, TimingInForce
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
-from sokovan.ports.environment import Clock, Telemetry
+from sokovan.ports.agent_states import AgentStateCache
+from sokovan.ports.environment import Clock, IdSource, Telemetry
+from sokovan.ports.events import EventBus
+from sokovan.ports.hints import Hints
 from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.secrets import SecretBox
 from sokovan.ports.uploads import UploadStore
@@ -64,6 +67,16 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 if TYPE_CHECKING:
     from sokovan.entrypoints.joining.machine_links import MachineLinks
 
+HOLDER_NAME_MAX = 64
+# Opens hints, events and agent states; closing the stack closes them.
+OpenBus: TypeAlias = Callable[[AsyncExitStack], tuple[Hints, EventBus, AgentStateCache]]
+
+
+def in_process_bus(_stack: AsyncExitStack) -> tuple[InProcessHints, InProcessEventBus, InProcessAgentStates]:
+    """The bus of a manager that is alone."""
+    clock = SystemClock()
+    return InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerOptions:
@@ -72,7 +85,9 @@ class ManagerOptions:
     `agent` gives the options of the local agent for an address to connect to;
     `fake_agents` is the shape of the simulated fleet. `sole`: no other manager can use
     the store. With `machines`, agents of other machines may join. `several_users` may use
-    agents that do not isolate their kernels.
+    agents that do not isolate their kernels. A manager that does not `coordinate` only
+    serves the API and the links. `name` is that of the manager in leases. `bus` is called in
+    the manager's event loop.
     """
 
     database: DatabaseSettings
@@ -95,15 +110,18 @@ class ManagerOptions:
     heartbeat_s: float = 2.0
     audit_s: float = 300.0
     several_users: bool = False
+    coordinates: bool = True
+    name: str = "manager"
+    bus: OpenBus = in_process_bus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerRuntime:
     """The running manager."""
 
-    hints: InProcessHints
-    events: InProcessEventBus
-    agents: InProcessAgentStates
+    hints: Hints
+    events: EventBus
+    agents: AgentStateCache
     gateway: AgentGateway
     files: AgentFiles
     link_port: int
@@ -126,7 +144,7 @@ async def start_manager(
     database = Database(options.database, clock=options.store_clock)
     stack.push_async_callback(database.close)
     store = SqlStore(database, ids=ids)
-    hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
+    hints, events, states = options.bus(stack)
     written = _event_hint(hints)
     notifying = NotifyingStore(store, written)
     await declare_previous_fakes_lost(notifying, options.fake_agents)
@@ -152,10 +170,8 @@ async def start_manager(
         decide=partial(decide_in_thread, installed_plugins()),
         on_failure=lambda name, error: options.log(f"handler {name}: {error!r}"),
     )
-    coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), timing=options.timing)
-    auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
-    serving = serving_coordinators(parts, SqlSnapshots(store), holder=ids.new("serving"), shared=options.several_users)
-    coordinators = (coordinator, *serving, Publisher(store.outbox, events), auditor)
+    coordinator = ScheduleCoordinator(parts, holder=_holder(options, ids), timing=options.timing)
+    coordinators = _coordinators(options, parts, store, sessions=coordinator, publisher=Publisher(store.outbox, events))
     await _start_orchestrator(options, stack, coordinators, hints=hints, fatal=fatal)
     agent = await _start_agent(options, stack, linked, listener.port, fatal=fatal)
     keep = partial(keep_running, stack, name="renewal of the certificate", log=options.log, clock=clock)
@@ -173,6 +189,34 @@ async def start_manager(
         written=written,
         retime=partial(_retime, timing, coordinator),
     )
+
+
+def _coordinators(
+    options: ManagerOptions,
+    parts: Dependencies,
+    store: SqlStore,
+    *,
+    sessions: ScheduleCoordinator,
+    publisher: Publisher,
+) -> tuple[Coordinator, ...]:
+    """The coordinators of this manager; at least the publisher of events."""
+    if not options.coordinates:
+        return (publisher,)
+    serving = serving_coordinators(
+        parts,
+        SqlSnapshots(store),
+        holder=_holder(options, parts.ids),
+        shared=options.several_users,
+        # Without another manager a short lease would only be renewed more often.
+        lease_ttl_s=LEASE_TTL_S if options.sole else options.timing.lease_ttl_s,
+    )
+    auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
+    return (sessions, *serving, publisher, auditor)
+
+
+def _holder(options: ManagerOptions, ids: IdSource) -> str:
+    """The name of a lease's holder: that of the manager, and unique to this run."""
+    return ids.new(options.name[:HOLDER_NAME_MAX])
 
 
 def _machines(options: ManagerOptions, store: NotifyingStore) -> MachineLinks | None:
@@ -224,7 +268,7 @@ async def _listen(options: ManagerOptions, stack: AsyncExitStack, linked: Linked
     return await stack.enter_async_context(serve(port=last))
 
 
-def _event_hint(hints: InProcessHints) -> Callable[[], None]:
+def _event_hint(hints: Hints) -> Callable[[], None]:
     """A function to call after each commit, which sets the hint for the publisher."""
     tasks: set[asyncio.Task[None]] = set()
 
@@ -241,7 +285,7 @@ async def _start_orchestrator(
     stack: AsyncExitStack,
     coordinators: tuple[Coordinator, ...],
     *,
-    hints: InProcessHints,
+    hints: Hints,
     fatal: Fatal,
 ) -> None:
     def failed(failure: TaskFailure) -> None:

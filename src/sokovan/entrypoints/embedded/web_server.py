@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any, cast
@@ -69,11 +70,12 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def served(
-    app: FastAPI, listener: socket.socket, connections: Connections
+    app: FastAPI, listener: socket.socket, connections: Connections, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[asyncio.Future[None]]:
     """Serve the app while the context is open; then end its streams.
 
-    The future is done if the server ended by itself.
+    The future is done if the server ended by itself. A listener with TLS is a second one
+    of an app that is served already.
     """
     config = uvicorn.Config(
         app,
@@ -89,7 +91,8 @@ async def served(
         timeout_graceful_shutdown=STREAMS_END_S,
         h11_max_incomplete_event_size=64 << 10,
         ws_max_size=1 << 20,
-        lifespan="on",
+        lifespan="on" if tls is None else "off",
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -6,7 +6,8 @@ Refusals are audited, at a limited rate: anyone who reaches the listener can cau
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -27,6 +28,7 @@ from sokovan.wire.join_messages import JoinDenied, JoinGranted, JoinReply, JoinR
 # The label that shows how an agent is linked.
 LINK_LABEL = "sokovan.link"
 MISMATCH, REVOKED, FOREIGN = "certificate-mismatch", "agent-revoked", "foreign-certificate"
+GRANTS_AT_ONCE = 500
 _INVALID = "the join token is unknown, expired, or was used already"
 
 Admit = Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]
@@ -35,8 +37,18 @@ Admit = Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]
 class Enrolment:
     """Redeems join tokens, renews certificates, and admits agents with a certificate."""
 
-    def __init__(self, store: Store, authority: CertificateAuthority, clock: Clock, log: Callable[[str], None]) -> None:
-        self._store, self._authority, self._log = store, authority, log
+    def __init__(
+        self,
+        store: Store,
+        authority: CertificateAuthority,
+        clock: Clock,
+        log: Callable[[str], None],
+        *,
+        managers: tuple[str, ...] = (),
+    ) -> None:
+        self._store, self._authority, self._log, self._managers = store, authority, log, managers
+        # Agents that were admitted with a certificate.
+        self._certified: set[AgentId] = set()
         self._entries = Buckets(clock, per_s=DENIED_PER_MINUTE / 60, burst=DENIED_PER_MINUTE)
 
     async def join(self, request: JoinRequest, address: str, renewing: str) -> JoinReply:
@@ -54,7 +66,7 @@ class Enrolment:
         except SokovanError as problem:
             self._log(f"agent {request.agent_id} could not join: {problem!r}")
             return JoinDenied("unavailable", "the manager cannot admit machines now", "try again later")
-        return JoinGranted(certificate, grant.scaling_group)
+        return JoinGranted(certificate, grant.scaling_group, self._managers)
 
     def admission(self, admit: Admit, token: str) -> Admit:
         """Extends `admit`: an agent with a certificate is admitted like one with `token`."""
@@ -66,9 +78,20 @@ class Enrolment:
             if refusal is not None:
                 await self.denied("agent.link", hello.agent_id, refusal.code, certificate=given)
                 return refusal
+            self._certified.add(AgentId(hello.agent_id))
             return await admit(replace(hello, labels={**hello.labels, LINK_LABEL: "certificate"}), token)
 
         return admit_certified
+
+    async def revoked(self, connected: Callable[[AgentId], bool]) -> list[AgentId]:
+        """Connected agents whose certificate was revoked. Raises StoreUnavailable."""
+        found: list[AgentId] = []
+        agents = sorted(filter(connected, self._certified))
+        for first in range(0, len(agents), GRANTS_AT_ONCE):
+            some = agents[first : first + GRANTS_AT_ONCE]
+            grants = await self._store.read(partial(_grants, some))
+            found += [agent_id for agent_id, grant in zip(some, grants, strict=True) if grant is None]
+        return found
 
     async def denied(self, action: str, target: str, code: str, **detail: str) -> None:
         """Record a refusal; beyond the limit it is logged only."""
@@ -123,6 +146,10 @@ class Enrolment:
         if grant is None or grant.key != key:
             raise JoinRefused(f"agent {request.agent_id} has no grant for this key")
         return grant
+
+
+async def _grants(agents: Sequence[AgentId], unit: UnitOfWork) -> Sequence[object | None]:
+    return await unit.catalog.find(*((AgentGrant, agent_id) for agent_id in agents))
 
 
 async def _grant(unit: UnitOfWork, agent_id: str) -> AgentGrant | None:

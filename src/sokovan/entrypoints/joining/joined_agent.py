@@ -8,6 +8,7 @@ import json
 import platform
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -67,19 +68,25 @@ class NotJoined(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class JoinedMachine:
-    """The identity of a machine that has joined, in the private folder `folder`."""
+    """The identity of a machine that has joined, in the private folder `folder`.
+
+    `managers` are the URLs of all managers, that which it joined first.
+    """
 
     folder: Path
     url: str
     agent_id: str
     scaling_group: str
+    managers: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> JoinedMachine:
         """The identity in a folder. Raises NotJoined."""
         try:
             found = json.loads((folder / JOINED_FILE).read_text(encoding="utf-8"))
-            return cls(folder, str(found["url"]), str(found["agent"]), str(found["scaling_group"]))
+            url, others = str(found["url"]), found.get("managers", ())
+            managers = tuple(dict.fromkeys((url, *map(str, others))))
+            return cls(folder, url, str(found["agent"]), str(found["scaling_group"]), managers)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise NotJoined(f"{folder} has no identity of a machine that has joined") from error
 
@@ -91,19 +98,28 @@ class JoinedMachine:
         except (OSError, ValueError) as error:
             raise NotJoined(f"{self.folder}: {error}") from error
 
-    def address(self, context: ssl.SSLContext) -> ManagerAddress:
-        """The address of its manager, with its certificate."""
-        return ManagerAddress(self.url, "", tls=context, server_name=MANAGER_NAME)
+    def addresses(self, context: ssl.SSLContext) -> tuple[ManagerAddress, ...]:
+        """The addresses of its managers, with its certificate."""
+        return tuple(ManagerAddress(url, "", tls=context, server_name=MANAGER_NAME) for url in self.managers)
 
     async def renew(self, context: ssl.SSLContext) -> None:
-        """Get a new certificate for later connections; open ones continue.
+        """Get a new certificate for later connections, of the first manager that answers.
 
-        Raises SokovanError.
+        Open connections continue. The list of managers is stored for the next start. Raises
+        SokovanError.
         """
         key = (self.folder / KEY_FILE).read_bytes()
-        granted = await _exchange(self.address(context), RENEW_PATH, self.agent_id, key)
+        granted = await self._renewed(context, key)
         store_certificate(self.folder, granted, key)
+        store_joined(self.folder, self.url, self.agent_id, granted)
         context.load_cert_chain(self.folder / CERTIFICATE_FILE)
+
+    async def _renewed(self, context: ssl.SSLContext, key: bytes) -> JoinGranted:
+        *others, last = self.addresses(context)
+        for address in others:
+            with suppress(ManagerUnreachable):
+                return await _exchange(address, RENEW_PATH, self.agent_id, key)
+        return await _exchange(last, RENEW_PATH, self.agent_id, key)
 
     async def keep_renewed(
         self, context: ssl.SSLContext, log: Callable[[str], None], clock: Clock | None = None
@@ -140,8 +156,7 @@ async def join_machine(url: str, *, token: str, authority: str, agent_id: str, f
     granted = await _exchange(address, JOIN_PATH, agent_id, key, token=token)
     write_whole(folder / AUTHORITY_FILE, pem.encode())
     store_certificate(folder, granted, key)
-    joined = {"url": url, "agent": agent_id, "scaling_group": granted.scaling_group}
-    write_whole(folder / JOINED_FILE, json.dumps(joined).encode())
+    store_joined(folder, url, agent_id, granted)
     return JoinedMachine.load(folder)
 
 
@@ -157,6 +172,17 @@ def _stored_key(folder: Path) -> bytes:
 def store_certificate(folder: Path, granted: JoinGranted, key: bytes) -> None:
     """Store a certificate with its key in one file, so that both are replaced at once."""
     write_whole(folder / CERTIFICATE_FILE, granted.certificate.encode() + key)
+
+
+def store_joined(folder: Path, url: str, agent_id: str, granted: JoinGranted) -> None:
+    """Store the manager that was joined, and all others."""
+    joined = {
+        "url": url,
+        "agent": agent_id,
+        "scaling_group": granted.scaling_group,
+        "managers": list(granted.managers),
+    }
+    write_whole(folder / JOINED_FILE, json.dumps(joined).encode())
 
 
 def fetch_authority(url: str, expected: str) -> str:

@@ -19,6 +19,8 @@ from sokovan.ports.environment import Clock
 from sokovan.ports.storage import Store
 from sokovan.wire.join_messages import MANAGER_NAME
 
+# A certificate that another manager has revoked is cut off after this.
+REVOKED_CHECK_S = 2.0
 # Runs a task until the manager ends, and again after a failure.
 Keep = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
@@ -28,8 +30,8 @@ class MachineLinks:
 
     def __init__(self, options: MachineLinkOptions, store: Store) -> None:
         self._options, self._clock = options, SystemClock()
-        self._authority = CertificateAuthority(options.folder, self._clock)
-        self._enrolment = Enrolment(store, self._authority, self._clock, options.log)
+        self._authority = CertificateAuthority(options.folder, self._clock, own=options.own)
+        self._enrolment = Enrolment(store, self._authority, self._clock, options.log, managers=options.managers)
         self._reports: set[asyncio.Task[None]] = set()
 
     def admission(self, admit: Admit, token: str) -> Admit:
@@ -50,6 +52,8 @@ class MachineLinks:
             await renew_repeatedly(self._clock, lambda: authority.renew(tls, MANAGER_NAME))
 
         keep(renew)
+        if options.managers:  # another manager may revoke a certificate
+            keep(lambda: disconnect_revoked(self._clock, linked, self._enrolment))
         return JoinAddress(f"wss://{at.advertised}:{listener.port}", fingerprint(authority.certificate))
 
     def _refused(self, reason: str) -> None:
@@ -57,6 +61,14 @@ class MachineLinks:
         task = asyncio.ensure_future(self._enrolment.denied("agent.link", "unknown", FOREIGN, reason=reason))
         self._reports.add(task)
         task.add_done_callback(self._reports.discard)
+
+
+async def disconnect_revoked(clock: Clock, linked: LinkedAgents, enrolment: Enrolment) -> None:
+    """Close the links of agents whose certificate was revoked; runs until cancelled."""
+    while True:
+        await clock.sleep(REVOKED_CHECK_S)
+        for agent_id in await enrolment.revoked(linked.connected):
+            linked.disconnect(agent_id, "the certificate of the agent was revoked")
 
 
 async def renew_repeatedly(clock: Clock, renew: Callable[[], None]) -> None:

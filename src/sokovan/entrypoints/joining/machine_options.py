@@ -13,10 +13,16 @@ from sokovan.ports.environment import Telemetry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineLinkOptions:
-    """The address for agents of other machines, and the folder of the authority."""
+    """The address for agents of other machines, and the folder of the authority.
+
+    `own` is the folder for the certificate of this manager. `managers` are the URLs of all
+    managers for these agents, if there are several.
+    """
 
     at: ListenAddress
     folder: Path
+    own: Path | None = None
+    managers: tuple[str, ...] = ()
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     telemetry: Telemetry
     log: Callable[[str], None]

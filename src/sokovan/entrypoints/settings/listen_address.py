@@ -40,3 +40,13 @@ def read_listen(text: str) -> ListenAddress:
     if not host or not port.isascii() or not port.isdigit() or not 0 <= int(port[:6]) <= PORT_MAX:
         raise InvalidInput(f"{text[:80]!r} is not HOST:PORT", hint="use 0.0.0.0:7648, or an address of this machine")
     return ListenAddress(host, int(port))
+
+
+def link_url(text: str) -> str:
+    """The URL of a manager for agents, from HOST:PORT. Raises InvalidInput.
+
+    >>> link_url("10.0.0.1:7648")
+    'wss://10.0.0.1:7648'
+    """
+    at = read_listen(text)
+    return f"wss://{at.advertised}:{at.port}"

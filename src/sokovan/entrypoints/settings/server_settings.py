@@ -23,6 +23,7 @@ from sokovan.entrypoints.settings.setting_sections import (
     SECTIONS,
     AgentSettings,
     ApiServerSettings,
+    ClusterSettings,
     ConfigSettings,
     CopySettings,
     LogSettings,
@@ -59,6 +60,7 @@ class ServerSettings:
     storage: StorageSettings = field(default_factory=StorageSettings)
     log: LogSettings = field(default_factory=LogSettings)
     config: ConfigSettings = field(default_factory=ConfigSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def value(self, path: str) -> Any:
         """The value of a setting, such as `scheduler.batch_max`."""

@@ -181,8 +181,13 @@ class ApiServerSettings:
     port: int = kind.whole(
         DEFAULT_PORT, "Port of the API, or the next free one; 0: any.", least=0, most=65_535, flag="--port"
     )
+    listen: str = kind.text(
+        "",
+        "HOST:PORT for clients of other machines, with TLS; empty: the API is on this machine only.",
+        check=lambda text: text and read_listen(text),
+    )
     allowed_hosts: tuple[str, ...] = kind.texts(
-        ("127.0.0.1", "localhost", "[::1]"), "Host names that requests may name."
+        ("127.0.0.1", "localhost", "[::1]"), "Host names that requests may name; the certificate of the API has them."
     )
     allow_several_users_without_isolation: bool = kind.switch(
         default=False,
@@ -340,6 +345,32 @@ class ProxySettings:
     workers: int = kind.whole(1, "Processes of the proxy.", least=1, most=256)
 
 
+ROLES = (API_ROLE, COORDINATOR_ROLE, BOTH_ROLES) = ("api", "coordinator", "both")
+
+
+def read_role(role: str) -> str:
+    """A role of a manager. Raises InvalidInput."""
+    if role not in ROLES:
+        raise InvalidInput(f"{role[:80]!r} is not a role", hint=f"use one of {', '.join(ROLES)}")
+    return role
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Several managers on one database, of `sokovan server`."""
+
+    role: str = kind.text(
+        BOTH_ROLES,
+        "What a manager runs: `api`, `coordinator` or `both`. It accepts the links of agents in each role.",
+        check=read_role,
+        flag="--role",
+    )
+    keys: str = kind.text("", "Folder of the keys that all managers share; empty: the data folder.")
+    managers: tuple[str, ...] = kind.texts(
+        (), "HOST:PORT of every manager for agents of other machines, which keep a link to each.", check=read_listen
+    )
+
+
 SECTIONS: dict[str, type] = {
     "scheduler": SchedulerSettings,
     "orchestrator": OrchestratorSettings,
@@ -353,4 +384,5 @@ SECTIONS: dict[str, type] = {
     "storage": StorageSettings,
     "log": LogSettings,
     "config": ConfigSettings,
+    "cluster": ClusterSettings,
 }

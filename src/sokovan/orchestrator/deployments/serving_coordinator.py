@@ -39,7 +39,10 @@ def _ignore(_handler: str, _error: Exception) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingDependencies:
-    """Ports and callbacks of both coordinators."""
+    """Ports and callbacks of both coordinators.
+
+    Another manager takes over `lease_ttl_s` after one that was killed.
+    """
 
     store: Store
     leases: Leases
@@ -47,6 +50,7 @@ class ServingDependencies:
     clock: Clock
     telemetry: Telemetry
     on_failure: Callable[[str, Exception], None] = _ignore
+    lease_ttl_s: float = LEASE_TTL_S
 
 
 class ServingWriter:
@@ -93,28 +97,30 @@ class ServingCoordinator:
 
     def __init__(self, name: str, hint: str, dependencies: ServingDependencies, *, holder: str) -> None:
         self._name, self._hint, self._dependencies = name, hint, dependencies
-        self.leadership = Leadership(dependencies.leases, name=name, holder=holder, clock=dependencies.clock)
+        self._ttl_s = dependencies.lease_ttl_s
+        self.leadership = Leadership(
+            dependencies.leases, name=name, holder=holder, clock=dependencies.clock, ttl_s=self._ttl_s
+        )
         self._reader = ServingStateReader(dependencies.store)
         self.writer = ServingWriter(dependencies, f"{name}-coordinator")
         self.handlers: tuple[Handler[ServingState], ...] = ()
         self._busy = False
 
     def tasks(self) -> Sequence[TaskSpec]:
-        """The cycles; the lease is renewed by them."""
-        return (
-            TaskSpec(
-                self._name,
-                self.tick,
-                hints=(self._hint,),
-                min_interval_s=0.05,
-                long_cycle_s=LONG_CYCLE_S,
-                due=self.next_due_s,
-            ),
+        """The cycles, and the renewal of the lease while a cycle takes long."""
+        cycles = TaskSpec(
+            self._name,
+            self.tick,
+            hints=(self._hint,),
+            min_interval_s=0.05,
+            long_cycle_s=LONG_CYCLE_S,
+            due=self.next_due_s,
         )
+        return cycles, TaskSpec(f"{self._name}-lease", self._keep_lease, long_cycle_s=self._ttl_s / 3)
 
     def next_due_s(self) -> float | None:
         """Seconds until a cycle is due without a hint."""
-        return SHORT_CYCLE_S if self._busy else LEASE_TTL_S / 3
+        return SHORT_CYCLE_S if self._busy else self._ttl_s / 3
 
     async def tick(self) -> bool:
         """Run one cycle if this manager leads; whether another is needed at once.
@@ -140,6 +146,12 @@ class ServingCoordinator:
         self._begin_term(None)
         with suppress(StoreUnavailable):  # then the lease expires
             await self.leadership.release()
+
+    async def _keep_lease(self) -> bool:
+        before = self.leadership.fence
+        if await self.leadership.held() != before:
+            await self._dependencies.hints.set(self._hint)
+        return False
 
     async def _cycle(self) -> bool:
         """Run the handlers in order, each on the state as it is then."""

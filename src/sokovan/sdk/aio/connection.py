@@ -35,7 +35,7 @@ class AsyncConnection:
         self.environment = environment or SystemEnvironment()
         self._rule = rule or RetryRule()
         # A proxy cannot reach the loopback address.
-        self._http = AsyncHttp(endpoint.url, proxies=not endpoint.is_loopback, transport=transport)
+        self._http = AsyncHttp(endpoint.url, proxies=not endpoint.is_loopback, ca=endpoint.ca, transport=transport)
 
     async def close(self) -> None:
         """Close the sockets."""

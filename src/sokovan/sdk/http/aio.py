@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from sokovan.sdk.http.requests import HttpFailure, HttpRequest
+from sokovan.sdk.http.sync import certificates
 
 AsyncTransport = httpx2.AsyncBaseTransport
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.InvalidURL)
@@ -19,10 +20,11 @@ class AsyncHttp:
     With `proxies`, those of the environment are used.
     """
 
-    def __init__(self, url: str, *, proxies: bool, transport: AsyncTransport | None = None) -> None:
+    def __init__(self, url: str, *, proxies: bool, ca: str = "", transport: AsyncTransport | None = None) -> None:
         # Loading the system's certificates takes longer than a request, and http:// does not need them.
+        verify = certificates(ca) if ca and url.startswith("https") else url.startswith("https")
         self._client = httpx2.AsyncClient(
-            base_url=url, transport=transport, verify=url.startswith("https"), trust_env=proxies, follow_redirects=False
+            base_url=url, transport=transport, verify=verify, trust_env=proxies, follow_redirects=False
         )
 
     @asynccontextmanager

@@ -56,8 +56,8 @@ class Transport(Protocol):
 class Http:
     """Sends requests, to a server or to the `transport` of a test."""
 
-    def __init__(self, url: str, *, proxies: bool, transport: Transport | None = None) -> None:
-        self._transport = transport or SocketTransport(url, proxies=proxies)
+    def __init__(self, url: str, *, proxies: bool, ca: str = "", transport: Transport | None = None) -> None:
+        self._transport = transport or SocketTransport(url, proxies=proxies, ca=ca)
 
     def exchange(self, request: HttpRequest) -> AbstractContextManager[HttpResponse]:
         """Send a request and give its response. Raises HttpFailure."""
@@ -71,11 +71,12 @@ class Http:
 class SocketTransport:
     """Sends requests over kept connections; may be shared by several threads.
 
-    With `proxies`, those of the environment are used.
+    With `proxies`, those of the environment are used. `ca` is the file of the authority of
+    the server's certificate; empty: those of the system.
     """
 
-    def __init__(self, url: str, *, proxies: bool) -> None:
-        self._url, self._proxies = url, proxies
+    def __init__(self, url: str, *, proxies: bool, ca: str = "") -> None:
+        self._url, self._proxies, self._ca = url, proxies, ca
         self._route: Route | None = None
         self._kept: list[HTTPConnection] = []
         self._lock = threading.Lock()
@@ -108,7 +109,7 @@ class SocketTransport:
     def _connection(self, request: HttpRequest) -> tuple[Route, HTTPConnection]:
         """A kept connection, or a new one. Raises HttpFailure."""
         try:
-            route = self._route = self._route or route_to(self._url, proxies=self._proxies)
+            route = self._route = self._route or route_to(self._url, proxies=self._proxies, ca=self._ca)
             while self._kept:
                 with self._lock:
                     connection = self._kept.pop() if self._kept else None
@@ -170,12 +171,12 @@ class Route(NamedTuple):
         return connection
 
 
-def route_to(url: str, *, proxies: bool) -> Route:
-    """The way to a server. Raises ValueError."""
+def route_to(url: str, *, proxies: bool, ca: str = "") -> Route:
+    """The way to a server. Raises ValueError, OSError."""
     parts = urlsplit(url)
     secure, host = parts.scheme == "https", parts.hostname or ""
     port, path = parts.port or (443 if secure else 80), parts.path.rstrip("/")
-    context = _certificates() if secure else None
+    context = certificates(ca) if secure else None
     proxy = _proxy(parts) if proxies else None
     if proxy is None:
         return Route(host, port, context, prefix=path)
@@ -188,7 +189,12 @@ def route_to(url: str, *, proxies: bool) -> Route:
     return way._replace(prefix=f"{parts.scheme}://{parts.netloc}{path}")
 
 
-def _certificates() -> SSLContext:
+def certificates(ca: str) -> SSLContext:
+    """The trusted authorities: that of a file, or those of the system. Raises OSError."""
+    if ca:
+        import ssl  # noqa: PLC0415  # only for https
+
+        return ssl.create_default_context(cafile=ca)
     # Of the system, like those of the async client; loading them takes longer than a request.
     import httpx2  # noqa: PLC0415  # only for https
 

@@ -36,7 +36,7 @@ class Connection:
         self.environment = environment or SystemEnvironment()
         self._rule = rule or RetryRule()
         # A proxy cannot reach the loopback address.
-        self._http = Http(endpoint.url, proxies=not endpoint.is_loopback, transport=transport)
+        self._http = Http(endpoint.url, proxies=not endpoint.is_loopback, ca=endpoint.ca, transport=transport)
 
     def close(self) -> None:
         """Close the sockets."""

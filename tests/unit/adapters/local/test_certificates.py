@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from sokovan.adapters.local.certificates import (
     VALID_S,
@@ -33,6 +34,18 @@ def test_an_authority_is_created_once_and_is_private(tmp_path: Path) -> None:
     (folder / "authority.key").chmod(0o600)
     with pytest.raises(AuthorityUnusable):
         CertificateAuthority(folder, VirtualClock())
+
+
+def test_a_server_has_a_certificate_for_its_names_beside_a_shared_authority(tmp_path: Path) -> None:
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    CertificateAuthority(shared, VirtualClock())
+    authority = CertificateAuthority(shared, VirtualClock(), own=own)
+    authority.serving(("lab.example", "10.0.0.1", "[::1]"), "api.pem")
+    found = x509.load_pem_x509_certificate((own / "api.pem").read_bytes())
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["lab.example"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.1", "::1"]
+    assert {path.name for path in shared.iterdir()} == {"authority.key", "authority.pem"}
 
 
 def test_a_certificate_is_for_the_requested_agent_and_at_most_a_day(tmp_path: Path) -> None:

@@ -25,12 +25,14 @@ async def ignore(*_report: object) -> None:
     """No agent is connected."""
 
 
-async def fetched(store: LocalUploads | None, reference: str, key: str = "right") -> list[UploadFile | bytes]:
+async def fetched(
+    store: LocalUploads | None, reference: str, key: str = "right", before: tuple[ManagerAddress, ...] = ()
+) -> list[UploadFile | bytes]:
     agents = LinkedAgents(SystemClock(), admit=refuse, on_heartbeat=ignore, uploads=store)
     async with serve_links(
         agents, host="127.0.0.1", port=0, access=LinkAccess(known=lambda given: given == "right")
     ) as listener:
-        receiver = UploadReceiver(ManagerAddress(f"ws://127.0.0.1:{listener.port}", key))
+        receiver = UploadReceiver((*before, ManagerAddress(f"ws://127.0.0.1:{listener.port}", key)))
         return [part async for part in receiver.parts(reference)]
 
 
@@ -43,6 +45,16 @@ async def test_files_arrive_with_their_content(tmp_path: Path) -> None:
     assert await fetched(store, reference) == [UploadFile("f0", digest_of(b"content"), 7), b"content"]
     with pytest.raises(UploadUnavailable):
         await fetched(store, reference, key="wrong")
+
+
+async def test_an_upload_is_fetched_from_the_manager_that_has_it(tmp_path: Path) -> None:
+    store = LocalUploads(tmp_path)
+    upload = await put(store, manifest_of(b"content"))
+    await put(store, b"content")
+    await store.check("kim", upload)
+    gone = ManagerAddress("ws://127.0.0.1:1", "right")
+    found = await fetched(store, upload_reference("kim", upload), before=(gone,))
+    assert found == [UploadFile("f0", digest_of(b"content"), 7), b"content"]
 
 
 async def test_an_upload_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from sokovan.wire.api.fleet import AgentFailureView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.agent_views import AGENT
+from tests.unit.sdk.views import KERNEL, SESSION
 
 
 def test_agents_are_listed_with_their_usage(server: CannedServer, sokovan: Sokovan) -> None:
@@ -61,6 +62,30 @@ def test_a_failing_agent_is_shown_with_reason_and_failures(server: CannedServer,
 def test_a_history_is_printed(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents/gpu2/history", [])
     assert sokovan("agent", "history", "gpu2", "--json") == (0, "[]\n", "")
+
+
+def test_a_drain_is_previewed_without_a_change(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET agents/gpu2", AGENT)
+    other = replace(AGENT, id="gpu3", used={"cpu": 192000})
+    elsewhere = replace(AGENT, id="x1", scaling_group="other")
+    server.says(
+        "GET agents", {"items": [AGENT, other, replace(AGENT, id="gpu4", status="lost"), elsewhere], "next": None}
+    )
+    here = replace(SESSION, kernels=[replace(KERNEL, agent="gpu2")])
+    many = replace(SESSION, id="s-2", name="wide", size=2, kernels=[KERNEL])
+    server.says("GET sessions", {"items": [SESSION, here, many], "next": None})
+    server.says("GET sessions/s-2/kernels", {"items": [KERNEL, replace(KERNEL, index=1, agent="gpu2")], "next": None})
+    status, out, _err = sokovan("agent", "drain", "gpu2", "--dry-run")
+    assert (status, out.splitlines()) == (
+        0,
+        [
+            "gpu2  ALIVE, 5 kernels continue: cpu 40, mem 300GiB, cuda.device 5",
+            "pool default keeps 1 of 2 agents, free: cuda.device 8, mem 2TiB",
+            "  ddp of ada: 1 of 1 kernels",
+            "  wide of ada: 1 of 2 kernels",
+        ],
+    )
+    assert not any(method.startswith("POST") for method, _ in server.asked)
 
 
 def test_an_agent_is_drained_and_undrained(server: CannedServer, sokovan: Sokovan) -> None:

@@ -38,6 +38,10 @@ def test_the_key_comes_from_a_file(
     (tmp_path / "key").write_text("sk-from-file\n", encoding="utf-8")
     assert sokovan("context", "add", "lab", server.url, "--token-file", "key")[0] == 0
     assert read_config(config_path()).contexts["lab"].token == "sk-from-file"  # noqa: S105  # not a real password
+    (tmp_path / "authority.pem").write_text("pem", encoding="utf-8")
+    words = ("--token-file", "key", "--ca", "authority.pem")
+    assert sokovan("context", "add", "far", "https://10.0.0.1", *words)[0] == 0
+    assert read_config(config_path()).contexts["far"].ca == str(tmp_path / "authority.pem")
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,7 @@ def test_the_key_comes_from_a_file(
         (("lab", "https://lab", "--token-file", "key"), b""),
         (("lab", "https://lab", "--token-file", "key"), b"\xff"),
         (("lab", "lab", "--token-file", "key"), b"sk-1"),
+        (("lab", "https://lab", "--token-file", "key", "--ca", "none.pem"), b"sk-1"),
         (("a b", "https://lab", "--token-file", "key"), b"sk-1"),
     ],
 )

@@ -113,3 +113,13 @@ async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_pat
         refused = await office.admitted()
         assert isinstance(refused, HelloRefused)
         assert refused.code == "agent-revoked"
+
+
+async def test_a_certificate_that_is_revoked_elsewhere_is_found(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        await office.join()
+        await office.admitted()
+        assert await office.enrolment.revoked(lambda _agent: True) == []
+        await office.cluster.store.run(lambda unit: unit.catalog.remove(AgentGrant, "a"))
+        assert await office.enrolment.revoked(lambda _agent: True) == ["a"]
+        assert await office.enrolment.revoked(lambda _agent: False) == []

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from sokovan.domain.errors import InvalidInput
-from sokovan.entrypoints.joining.joined_agent import JoinedMachine, ManagerUnreachable, NotJoined, join_machine
+from sokovan.entrypoints.joining.joined_agent import (
+    JoinedMachine,
+    ManagerUnreachable,
+    NotJoined,
+    join_machine,
+    store_joined,
+)
+from sokovan.wire.join_messages import JoinGranted
 
 NAME, SECRET = "t", "s"
 TOKEN = f"{NAME}.{SECRET}"
@@ -16,6 +23,15 @@ TOKEN = f"{NAME}.{SECRET}"
 def test_a_folder_without_an_identity_says_how_to_join(tmp_path: Path) -> None:
     with pytest.raises(NotJoined, match="no identity"):
         JoinedMachine.load(tmp_path)
+
+
+def test_every_manager_is_known_and_that_which_was_joined_comes_first(tmp_path: Path) -> None:
+    granted = JoinGranted("pem", "default", ("wss://a:1", "wss://b:2"))
+    store_joined(tmp_path, "wss://b:2", "gpu1", granted)
+    assert JoinedMachine.load(tmp_path).managers == ("wss://b:2", "wss://a:1")
+    # A file of an earlier release names one.
+    (tmp_path / "joined.json").write_text('{"url": "wss://a:1", "agent": "x", "scaling_group": "g"}', encoding="utf-8")
+    assert JoinedMachine.load(tmp_path).managers == ("wss://a:1",)
 
 
 async def test_a_token_is_not_sent_without_tls_or_to_nobody(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
+from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT
 from sokovan.testing.served_cluster import ServedCluster, define_plainly
 
 pytestmark = pytest.mark.slow
@@ -51,3 +52,18 @@ async def test_a_replaced_leader_cannot_write() -> None:
         await cluster.rescale(2)
         assert not await cluster.turn(former)
         assert (await cluster.deployment()).replicas_desired == 1
+
+
+async def test_the_lease_is_renewed_beside_the_cycles_and_a_new_one_wakes_them() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.turn(cluster.deployments)
+        second, _routes = cluster.new_serving()
+        _cycles, keep = second.tasks()
+        await keep.work()
+        fences = [second.leadership.fence]
+        await cluster.clock.advance(11)
+        await cluster.hints.take(DEPLOYMENTS_HINT)
+        await keep.work()
+        fences.append(second.leadership.fence)
+        assert [fence is None for fence in fences] == [True, False]
+        assert await cluster.hints.take(DEPLOYMENTS_HINT)

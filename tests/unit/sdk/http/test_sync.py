@@ -7,11 +7,14 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from sokovan.adapters.local.certificates import CertificateAuthority
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.sdk.http.requests import HttpFailure, HttpRequest
-from sokovan.sdk.http.sync import Http, route_to
+from sokovan.sdk.http.sync import Http, certificates, route_to
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Request-Id: r1\r\n\r\nhi"
 HANG_UP = b"X-Then: hang-up"
@@ -206,3 +209,12 @@ def test_certificates_are_verified() -> None:
     assert context is not None
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert route_to("http://sokovan.test", proxies=False).context is None
+
+
+def test_an_authority_of_its_own_replaces_those_of_the_system(tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path / "tls", SystemClock())
+    context = certificates(str(tmp_path / "tls" / "authority.pem"))
+    assert [one["subject"] for one in context.get_ca_certs()] == [((("commonName", "Sokovan local authority"),),)]
+    assert authority.serving(("10.0.0.1", "lab.example"), "api.pem").verify_mode is ssl.CERT_NONE
+    with pytest.raises(OSError, match="No such file"):
+        certificates(str(tmp_path / "none.pem"))

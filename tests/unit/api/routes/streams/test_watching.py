@@ -109,7 +109,7 @@ async def test_the_watchers_of_a_change_share_reads_of_the_store(
         monkeypatch.setattr(api.app.state.context.streams, "require_key", as_it_is)
         await api.flush()
         assert [await status_of(stream) for stream in streams] == ["scheduled"] * 9
-        # A watcher that wakes while the read is under way must not get what is older: those of this kind share one more.
+        # One that wakes while the read is under way must not get what is older: those of this kind share one more.
         assert 1 <= len(reads) <= 2
 
 

@@ -1,0 +1,1 @@
+"""Hints and events between processes by LISTEN and NOTIFY of PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Parts of `sokovan server`: several managers on one PostgreSQL database."""

@@ -1,0 +1,56 @@
+"""Options and requirements of `sokovan server`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sokovan.domain.errors import InvalidInput
+from sokovan.entrypoints.settings.server_settings import ServerSettings
+from sokovan.entrypoints.settings.setting_sections import COORDINATOR_ROLE
+from sokovan.entrypoints.settings.setting_sources import Override, SettingSources
+
+ORIGIN = "sokovan server"
+MIGRATE_HINT = "run `sokovan server migrate` once, with the newest version of sokovan among your machines"
+
+
+class NoSharedDatabase(InvalidInput):
+    """A manager of a cluster needs a database that others can reach."""
+
+    code = "no-shared-database"
+    hint = (
+        "set storage.url to postgresql://USER:PASSWORD@HOST/NAME (sokovan server init writes a file), or use sokovan up"
+    )
+
+
+def server_sources(sources: SettingSources) -> SettingSources:
+    """The sources of a manager, which runs neither an agent nor a proxy itself."""
+    own = (Override("agent.enabled", value=False, origin=ORIGIN), Override("proxy.enabled", value=False, origin=ORIGIN))
+    return replace(sources, overrides=(*sources.overrides, *own))
+
+
+def serves_api(settings: ServerSettings) -> bool:
+    """Whether a server with this role serves the API."""
+    return settings.cluster.role != COORDINATOR_ROLE
+
+
+def require_shared(settings: ServerSettings) -> str:
+    """The address of the database. Raises NoSharedDatabase."""
+    if not settings.storage.url.startswith("postgresql:"):
+        raise NoSharedDatabase("sokovan server needs a PostgreSQL database, storage.url names another")
+    return settings.storage.url
+
+
+def require_database(settings: ServerSettings) -> None:
+    """Require a reachable database with the newest schema.
+
+    Raises NoSharedDatabase, StoreMissing, StoreUnavailable, SchemaMismatch.
+    """
+    from sokovan.adapters.sql.migration import SchemaMismatch  # noqa: PLC0415  # slow to load, and not used by `up`
+    from sokovan.entrypoints.database import checked  # noqa: PLC0415  # loads the migrations
+
+    state = checked(require_shared(settings))
+    if not state.current:
+        raise SchemaMismatch(
+            f"{state.store} is at revision {state.before or 'none'}, this version needs {state.newest}",
+            hint=MIGRATE_HINT,
+        )

@@ -1,0 +1,48 @@
+"""Requirements of `sokovan server`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.sql.migration import SchemaMismatch
+from sokovan.domain.errors import StoreUnavailable
+from sokovan.entrypoints.cluster.server_options import NoSharedDatabase, require_database, server_sources, serves_api
+from sokovan.entrypoints.settings.server_settings import settings_of
+from sokovan.entrypoints.settings.setting_kinds import InvalidSettings
+from sokovan.entrypoints.settings.setting_sources import sources_of
+
+
+def test_a_manager_runs_no_agent_and_no_proxy_whatever_the_file_says(tmp_path: Path) -> None:
+    (tmp_path / "sokovan.toml").write_text("[agent]\nenabled = true\n", encoding="utf-8")
+    sources = server_sources(sources_of(None, tmp_path, environment={}))
+    settings = sources.read()
+    assert (settings.agent.enabled, settings.proxy.enabled) == (False, False)
+    assert sources.local_tree().origins["agent.enabled"] == "sokovan server"
+
+
+def test_a_role_serves_the_api_or_not() -> None:
+    assert [serves_api(settings_of({"cluster": {"role": role}})) for role in ("api", "coordinator", "both")] == [
+        True,
+        False,
+        True,
+    ]
+    with pytest.raises(InvalidSettings, match="use one of api, coordinator, both"):
+        settings_of({"cluster": {"role": "boss"}})
+
+
+def test_a_database_of_one_machine_is_refused() -> None:
+    with pytest.raises(NoSharedDatabase, match="needs a PostgreSQL database"):
+        require_database(settings_of({}))
+
+
+def test_an_unreachable_database_is_named() -> None:
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/none"):
+        require_database(settings_of({"storage": {"url": "postgresql://x@127.0.0.1:1/none"}}))
+
+
+def test_a_database_without_the_schema_is_refused_with_the_command(postgres_url: str) -> None:
+    with pytest.raises(SchemaMismatch) as refused:
+        require_database(settings_of({"storage": {"url": postgres_url}}))
+    assert "sokovan server migrate" in refused.value.hint
