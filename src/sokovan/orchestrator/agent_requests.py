@@ -22,7 +22,7 @@ from sokovan.ports.environment import Clock
 # A request whose effect was not reported is repeated after this.
 REPEAT_S = 10.0
 # Requests of one kind that a session begins in a round: the others begin theirs in the same round.
-REQUESTS_PER_ROUND = 2_000
+REQUESTS_PER_ROUND = 1_000
 # How long after its end an unused backoff is kept.
 _STALE_MS = 600_000
 
@@ -178,9 +178,14 @@ class AgentRequests:
             for task in (done, timer):
                 task.cancel()
 
-    def take(self, kind: str) -> list[AgentReply]:
-        """Remove and return the replies of this kind, in order."""
-        return self._replies.pop(kind, [])
+    def take(self, kind: str, *, leave: Callable[[AgentReply], bool] = lambda _reply: False) -> list[AgentReply]:
+        """Remove and return the replies of this kind, in order, but those to `leave`."""
+        replies = self._replies.pop(kind, [])
+        left = [reply for reply in replies if leave(reply)]
+        if left:
+            self._replies[kind] = left
+            replies = [reply for reply in replies if not leave(reply)]
+        return replies
 
     @property
     def waiting(self) -> int:

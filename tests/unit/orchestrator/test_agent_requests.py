@@ -85,6 +85,15 @@ async def test_a_slow_reply_is_not_waited_for_and_wakes_the_next_cycle(harness: 
     assert harness.requests.waiting == 1
 
 
+async def test_replies_that_are_left_are_there_for_the_next_who_asks(harness: Harness) -> None:
+    for name in ("k1", "k2"):
+        harness.requests.begin(key(name), harness.quick)
+    await settled(harness)
+    taken = harness.requests.take("stop", leave=lambda reply: reply.key.subject == "k1")
+    assert ([reply.key for reply in taken], harness.requests.waiting) == ([key("k2")], 1)
+    assert [reply.key for reply in harness.requests.take("stop")] == [key("k1")]
+
+
 async def test_nothing_is_asked_twice_at_a_time(harness: Harness) -> None:
     assert harness.requests.begin(key("k1"), harness.slow)
     assert not harness.requests.begin(key("k1"), harness.slow)

@@ -31,6 +31,8 @@ from sokovan.ports.storage import Fence
 
 LEASE = "sessions"
 HANDLER_FAILED = "handler-failed"
+# While large sessions are handled, small ones are served at least this often.
+SMALL_EVERY_MS = 100
 
 
 class ScheduleCoordinator:
@@ -51,16 +53,15 @@ class ScheduleCoordinator:
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._sweep, self._dependents = periodic_sweep(context, dependencies.ids), WithdrawDependents(context)
         watch, terminate = WatchKernels(context), TerminateSessions(context)
-        self.handlers: tuple[SessionHandler, ...] = (
-            watch,
-            self._sweep,
-            terminate,
-            self._dependents,
+        begin: tuple[SessionHandler, ...] = (
             ScheduleSessions(context),
             PrepareImages(context, dependencies.images),
             StartKernels(context, dependencies.secrets),
         )
         self.recheck_handlers: tuple[SessionHandler, ...] = (watch, terminate, self._dependents)
+        self.handlers: tuple[SessionHandler, ...] = (watch, self._sweep, terminate, self._dependents, *begin)
+        self.small_handlers: tuple[SessionHandler, ...] = (*self.recheck_handlers, *begin)
+        self._small_served_ms = 0
         self._long_cycle_ms: int | None = None
         self._replicas_changed = False
 
@@ -117,11 +118,14 @@ class ScheduleCoordinator:
         # 1. Refresh the cached sessions and the scheduler's snapshots from the store.
         await self._refresh()
         # 2. Apply agent reports: retry requests to agents that are back, reread what a restart made stale.
-        cycle = await self._apply_reports()
+        cycle = await self._apply_reports(long=self._begins_long_cycle())
         # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents,
         #    garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start kernels.
+        #    After one that took long for large sessions, the small ones are served.
+        self._small_served_ms, again = self._clock.monotonic_ms(), False
         for handler in self.handlers:
             await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
+            again |= await self._serve_small_sessions()
         # 4. Recheck: short kernels have started or even ended during the cycle.
         moved = await self._recheck(cycle)
         # 5. Quarantine sessions that could not be handled; give up those that failed too often.
@@ -130,7 +134,27 @@ class ScheduleCoordinator:
         if self._replicas_changed:
             self._replicas_changed = False
             await self._hints.set(DEPLOYMENTS_HINT)
-        return moved or self._requests.waiting > 0 or bool(self._sessions.stale)
+        return moved or again or self._requests.waiting > 0 or bool(self._sessions.stale)
+
+    async def _serve_small_sessions(self) -> bool:
+        """Run the handlers for small sessions alone, if large ones have kept them waiting; whether they did.
+
+        A gang of thousands takes seconds in each handler. What is reported of large sessions
+        meanwhile is seen by the next cycle.
+        """
+        waited_ms = self._clock.monotonic_ms() - self._small_served_ms
+        if not self._sessions.large or waited_ms < SMALL_EVERY_MS:
+            return False
+        self._sessions.large.hidden = True
+        try:
+            await self._refresh()
+            cycle = await self._apply_reports(long=False)
+            for handler in self.small_handlers:
+                await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
+        finally:
+            self._sessions.large.hidden = False
+        self._small_served_ms = self._clock.monotonic_ms()
+        return True
 
     async def _refresh(self) -> None:
         """Read committed changes; before the reports, so that a reported kernel is known."""
@@ -138,10 +162,13 @@ class ScheduleCoordinator:
         # A large session takes long to read; sessions are refreshed when one of them waits.
         await self._scheduler.refresh(sessions=False)
 
-    async def _apply_reports(self) -> CycleInput:
-        long = self._long_cycle_due_s() <= 0
-        if long:
+    def _begins_long_cycle(self) -> bool:
+        is_due = self._long_cycle_due_s() <= 0
+        if is_due:
             self._long_cycle_ms = self._clock.monotonic_ms()
+        return is_due
+
+    async def _apply_reports(self, *, long: bool) -> CycleInput:
         diff = self._reports.update(await self._agents.fresh(), now_ms=self._clock.monotonic_ms())
         self._backoff.retry_failed(set(diff.updated))
         if diff.enrolled:

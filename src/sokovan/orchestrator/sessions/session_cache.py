@@ -20,6 +20,8 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 SETTLED_MAX = 10_000
 PAGE = 500
+# Sessions with more kernels are large: the others need not wait for them.
+LARGE = 64
 # Kernels that are placed but whose image is not known to be ready.
 UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
 _LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
@@ -69,14 +71,26 @@ def is_settled(session: SessionRecord) -> bool:
     return session.status in SESSION.terminal and not any(one.status in HOLDS_SLOTS for one in session.kernels)
 
 
+class LargeSessions(set[SessionId]):
+    """The sessions with many kernels; `hidden` while the others are served."""
+
+    hidden = False
+
+    def hides(self, session_id: SessionId) -> bool:
+        """Whether a session is large, and these are hidden."""
+        return self.hidden and session_id in self
+
+
 class SessionCache:
     """Caches live sessions; `changed` is called for each session that changed.
 
-    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread.
+    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread. `large`
+    sessions seem to need nothing while they are hidden.
     """
 
     def __init__(self, changed: SessionChanged) -> None:
         self.now_ms = 0
+        self.large = LargeSessions()
         self._changed = changed
         self._sessions: dict[SessionId, SessionRecord] = {}
         self._needs: dict[SessionId, frozenset[Need]] = {}
@@ -111,6 +125,7 @@ class SessionCache:
     def clear(self) -> None:
         """Remove everything."""
         self._sessions.clear()
+        self.large.clear()
         self._needs.clear()
         self._held.clear()
         self._on_agent.clear()
@@ -131,7 +146,7 @@ class SessionCache:
 
     def needing(self, need: Need) -> list[SessionRecord]:
         """The sessions that need this work, in the order they were cached."""
-        return [self._sessions[one] for one in self._by_need[need]]
+        return [self._sessions[one] for one in self._by_need[need] if not self.large.hides(one)]
 
     def count(self, need: Need) -> int:
         """The number of sessions that need this work."""
@@ -166,6 +181,8 @@ class SessionCache:
     def _add(self, record: SessionRecord) -> None:
         session_id = record.session_id
         self._sessions[session_id] = record
+        if len(record.kernels) > LARGE:
+            self.large.add(session_id)
         self._needs[session_id] = needs_of(record)
         for need in self._needs[session_id]:
             self._by_need[need][session_id] = None
@@ -176,6 +193,7 @@ class SessionCache:
 
     def _remove(self, record: SessionRecord) -> None:
         del self._sessions[record.session_id]
+        self.large.discard(record.session_id)
         for need in self._needs.pop(record.session_id):
             self._by_need[need].pop(record.session_id, None)
         for kernel in record.kernels:

@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
+from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
 
 # The last checkpoints that kernels reported.
 Checkpoints: TypeAlias = Mapping[KernelId, Checkpoint]
@@ -57,6 +57,9 @@ class Ledger(Protocol):
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """Every kernel that holds slots on this agent, also of ended sessions."""
+
+    async def held_devices(self) -> Sequence[HeldDevice]:
+        """Every unfreed hold on a device, by agent and device."""
 
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """Those of these ports that are leased or rest on agents of a scaling group.

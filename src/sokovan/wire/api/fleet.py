@@ -65,6 +65,41 @@ class AgentPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceHolder:
+    """A session that holds devices."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetView:
+    """Agents and their devices as columns, which are short for many of them.
+
+    Equal places of `agents` to `hypernode`, and of `device` to `device_holder`, belong together.
+    `hypernode`, `device_agent` and `device_holder` are places in `hypernodes`, `agents` and
+    `holders`; -1 is none, and -2 a holder that the caller may not see.
+    """
+
+    as_of: str
+    hypernodes: list[str]
+    holders: list[DeviceHolder]
+    agents: list[str]
+    status: list[str]
+    connected: list[bool]
+    kernels: list[int]
+    hypernode: list[int]
+    device: list[str]
+    device_agent: list[int]
+    device_slot: list[str]
+    device_units: list[int]
+    device_used: list[int]
+    device_holder: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChange(StrictBody):
     """An administrator's action on an agent: drain, undrain, declare-gone."""
 

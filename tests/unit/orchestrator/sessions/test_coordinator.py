@@ -4,6 +4,8 @@ import pytest
 
 from sokovan.domain.ids import SessionId
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
+from sokovan.orchestrator.sessions.context import CycleInput
+from sokovan.orchestrator.sessions.session_cache import LARGE
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
@@ -138,3 +140,56 @@ async def test_a_term_that_ends_leaves_nothing_behind(cluster: OrchestratedClust
     await cluster.clock.advance(4)
     await cluster.settle()
     assert (await cluster.session("second")).cause == "dependency-failed"
+
+
+class Busy:
+    """A handler that works for a second, in which a small session is submitted."""
+
+    name = "busy"
+
+    def __init__(self, cluster: OrchestratedCluster) -> None:
+        self._cluster = cluster
+
+    def clear(self) -> None:
+        """Nothing to reset."""
+
+    async def handle(self, _cycle: CycleInput) -> bool:
+        """Submit a session and let time pass."""
+        await self._cluster.submit("small")
+        await self._cluster.clock.advance(1)
+        return False
+
+
+class Looks:
+    """A handler that notes the status of the small session."""
+
+    name = "looks"
+
+    def __init__(self, cluster: OrchestratedCluster) -> None:
+        self._cluster = cluster
+        self.seen: list[str] = []
+
+    def clear(self) -> None:
+        """Nothing to reset."""
+
+    async def handle(self, _cycle: CycleInput) -> bool:
+        """Note the status."""
+        self.seen.append(await self._cluster.status("small"))
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "status"), [(LARGE + 1, "creating"), (LARGE, "pending")])
+async def test_small_sessions_are_served_between_the_handlers_of_large_ones(
+    cluster: OrchestratedCluster, size: int, status: str
+) -> None:
+    await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40})
+    await cluster.submit("gang", kernels=size)
+    await cluster.settle()
+    looks, handlers = Looks(cluster), cluster.coordinator.handlers
+    cluster.coordinator.handlers = (Busy(cluster), looks, *handlers)
+    await cluster.tick()
+    cluster.coordinator.handlers = handlers
+    assert looks.seen == [status]
+    await cluster.settle()
+    assert await cluster.status("small") == "running"

@@ -9,7 +9,14 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.sessions.session_cache import Need, SessionCache, SessionCacheReader, is_settled, needs_of
+from sokovan.orchestrator.sessions.session_cache import (
+    LARGE,
+    Need,
+    SessionCache,
+    SessionCacheReader,
+    is_settled,
+    needs_of,
+)
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
 
@@ -55,6 +62,20 @@ def test_a_session_ended_by_force_is_settled_when_it_holds_nothing() -> None:
     assert not is_settled(session(K.TERMINATING, goal=Goal.FORCE))
     assert is_settled(session(K.TERMINATED, goal=Goal.FORCE))
     assert is_settled(session(K.CANCELLED, goal=Goal.STOP))
+
+
+def test_while_large_sessions_are_hidden_only_small_ones_need_something() -> None:
+    cache = SessionCache(lambda _before, _after: None)
+    cache.put(session(K.SCHEDULED))
+    assert not cache.large
+    large = session(*[K.SCHEDULED] * (LARGE + 1))
+    cache.put(replace(large, session_id=SessionId("large")))
+    assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s", "large"]
+    cache.large.hidden = True
+    assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s"]
+    assert (cache.large.hides(SessionId("large")), cache.large.hides(SessionId("s"))) == (True, False)
+    cache.put(replace(session(K.TERMINATED, version=2), session_id=SessionId("large")))
+    assert not cache.large
 
 
 def test_sessions_are_found_by_need_and_by_place() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
@@ -33,7 +33,7 @@ class PrepareImages:
         self._context, self._images = context, images
         self._sessions, self._writer, self._clock = context.sessions, context.writer, context.clock
         self._requests, self._backoff, self._gateway = context.requests, context.backoff, context.gateway
-        # Requests answered in this cycle; a failure reported earlier does not answer a new request.
+        # Requests answered since all sessions were seen; a failure reported earlier does not answer a new request.
         self._answered: set[AgentRequestKey] = set()
         # The last note on the progress of each pull, and its time.
         self._noted: dict[AgentRequestKey, tuple[str, int]] = {}
@@ -47,12 +47,15 @@ class PrepareImages:
         """Request each image once per agent, wait briefly for replies, move the kernels."""
         del cycle
         sessions = self._sessions.needing(Need.IMAGES)
-        self._answered.clear()
-        await self._take_replies(sessions)
-        if self._request(sessions):
-            await self._requests.settle()
-            await self._take_replies(sessions)
-        plans = self._writer.decide(self.name, sessions, self._steps)
+        try:
+            await self._take_replies()
+            if self._request(sessions):
+                await self._requests.settle()
+                await self._take_replies()
+            plans = self._writer.decide(self.name, sessions, self._steps)
+        finally:
+            if not self._sessions.large.hidden:
+                self._answered.clear()
         moved = await self._writer.move(self.name, plans)
         await self._note_progress(sessions)
         return bool(moved)
@@ -78,7 +81,7 @@ class PrepareImages:
         incarnation = kernel.incarnation or 0
         return self._requests.begin(key, lambda: gateway.prepare_image(key.agent_id, incarnation, image))
 
-    async def _take_replies(self, sessions: list[SessionRecord]) -> None:
+    async def _take_replies(self) -> None:
         waiting: dict[AgentRequestKey, list[SessionId]] = {}
         for reply in self._requests.take(PREPARE):
             if reply.error is None:
@@ -87,7 +90,7 @@ class PrepareImages:
                 self._backoff.hold(reply.key, REPEAT_S)
                 continue
             if not waiting:
-                waiting = _by_key(sessions)
+                waiting = _by_key(self._sessions.all())
             if isinstance(reply.error, AgentRefused):  # most likely it has re-enrolled
                 self._sessions.mark_stale(waiting.get(reply.key, ()))
             for session_id in waiting.get(reply.key, ()):
@@ -150,7 +153,7 @@ def _unprepared(session: SessionRecord) -> Iterator[tuple[KernelRecord, str]]:
             yield kernel, session.spec.kernels[kernel.index].image
 
 
-def _by_key(sessions: list[SessionRecord]) -> dict[AgentRequestKey, list[SessionId]]:
+def _by_key(sessions: Iterable[SessionRecord]) -> dict[AgentRequestKey, list[SessionId]]:
     found: dict[AgentRequestKey, dict[SessionId, None]] = {}
     for session in sessions:
         for kernel, image in _unprepared(session):

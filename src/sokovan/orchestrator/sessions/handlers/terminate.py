@@ -146,7 +146,7 @@ class TerminateSessions:
         """Free the kernels that agents have confirmed to be gone."""
         gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
         saved: dict[SessionId, dict[KernelId, Checkpoint]] = {}
-        for reply in (*self._requests.take(STOP), *self._requests.take(KILL)):
+        for reply in (reply for kind in (STOP, KILL) for reply in self._requests.take(kind, leave=self._is_hidden)):
             found = self._terminating_kernel(reply)
             if found is None:
                 continue
@@ -172,6 +172,10 @@ class TerminateSessions:
             Freeing(one, tuple(kernels), proof, saved.get(one, {})) for (one, proof), kernels in gone_kernels.items()
         ]
         return await self._free(freeings, by_report("over"))
+
+    def _is_hidden(self, reply: AgentReply) -> bool:
+        kernel = self._sessions.kernel(KernelId(reply.key.subject))
+        return kernel is not None and self._sessions.large.hides(kernel.session_id)
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""

@@ -67,14 +67,15 @@ class WatchKernels:
         return self._paced([session for one in ids if (session := self._sessions.get(one)) is not None])
 
     def _paced(self, sessions: Sequence[SessionRecord]) -> list[SessionRecord]:
-        """The sessions that are checked now; large ones not in every round.
+        """The sessions that are checked now; large ones not in every round, and not while they are hidden.
 
         Each check looks at all of its kernels, so that reports are collected.
         """
         now_ms, due = self._clock.monotonic_ms(), list[SessionRecord]()
         self._postponed.clear()
         for session in sessions:
-            if self._next_ms.get(session.session_id, 0) > now_ms:
+            hidden = self._sessions.large.hides(session.session_id)
+            if hidden or self._next_ms.get(session.session_id, 0) > now_ms:
                 self._postponed[session.session_id] = None
                 continue
             due.append(session)
