@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start many interpreters: without bytecode each of them would compile the whole package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup packages up check quick test fuzz bench docs format lock clean
+.PHONY: help setup packages up web screenshots check quick test fuzz bench docs format lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -18,10 +18,10 @@ help: ## Show this list
 setup: $(STAMP) ## Create the virtual environment in .venv from the lock
 
 # Tests that need one of these programs are skipped where it is missing.
-PROGRAMS := bwrap zsh fish openssl
-PACKAGES := bubblewrap zsh fish openssl
+PROGRAMS := bwrap zsh fish openssl chromium
+PACKAGES := bubblewrap zsh fish openssl chromium
 
-packages: ## Install the system packages that some tests need: bubblewrap, zsh, fish, openssl (as root)
+packages: ## Install the system packages that some tests need: bubblewrap, zsh, fish, openssl, chromium (as root)
 	@for program in $(PROGRAMS); do command -v $$program >/dev/null || missing=yes; done; \
 	if [ -z "$$missing" ]; then exit 0; \
 	elif command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq $(PACKAGES); \
@@ -42,11 +42,21 @@ $(STAMP) $(RUNS): pyproject.toml
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The dashboard is built again when its sources have changed. The wheel contains it, a checkout does not.
+WEB := src/sokovan/dashboard/static/manifest.json
+WEB_SOURCES := $(wildcard web/*.json web/.npmrc web/index.html web/icon.svg web/src/* web/src/*/* tools/web/*.py)
+
+$(WEB): $(WEB_SOURCES) | $(or $(wildcard $(STAMP)),$(RUNS))
+	@$(BIN)/python -m tools.web
+
+web: $(WEB) ## Build the dashboard, which sokovan up serves at /ui
+
 # OPTIONS are those of `sokovan up`, for example: make up OPTIONS="--fake 64x8"
 up: $(or $(wildcard $(STAMP)),$(RUNS)) ## Start manager, agent and API on this machine, until Ctrl-C
+	@$(MAKE) --no-print-directory web || echo "going on without the dashboard; make web tries again" >&2
 	@$(BIN)/sokovan up $(OPTIONS)
 
-check: setup ## Format, lint, types, import contracts, tidy
+check: setup web ## Format, lint, types, import contracts, tidy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -61,8 +71,11 @@ JOBS ?= $(shell expr $(CORES) + 2)
 quick: setup ## Run the unit, scenario and property tests that are fast and need no server
 	@$(BIN)/python -m pytest --quick --numprocesses $(CORES) --dist worksteal tests/unit tests/scenario tests/property
 
-test: setup ## Run every test
+test: setup web ## Run every test
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
+
+screenshots: setup web ## Take pictures of every page of the dashboard, into screenshots/
+	@$(BIN)/python -m tools.web.screenshots
 
 fuzz: setup ## Let the property tests look at many more examples, other ones each time, and ten thousand sessions race
 	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property tests/integration/test_allocation_race.py
@@ -89,4 +102,4 @@ lock: setup ## Resolve requirements/dev.txt and run.txt anew (needs a package in
 	@$(COMPILE) --extra editable --upgrade -c requirements/dev.txt -o requirements/run.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	@rm -rf $(VENV) web/node_modules src/sokovan/dashboard/static screenshots .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

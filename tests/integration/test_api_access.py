@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sokovan.domain.owners.login import Login
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.repositories.sessions import SessionFilter
 from tests.unit.adapters.process.files.kernels import Machine
@@ -18,7 +19,7 @@ from tests.unit.api.machine_files import MachineFiles
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # What belongs to a tenant, by the first part of its path; everything else belongs to the system.
-OWNED = frozenset({"sessions", "deployments", "users", "groups", "domains", "keys"})
+OWNED = frozenset({"sessions", "deployments", "users", "groups", "domains", "keys", "logins"})
 # Routes that name no object: they show the caller's own, or create something for the caller.
 UNNAMED = "{"
 
@@ -52,7 +53,15 @@ async def api() -> AsyncIterator[ApiHarness]:
             machine = Machine(made.dependencies.files.root)
             machine.kernel(f"{tenant}-run.0")
             machine.wrote(f"{tenant}-run.0", {"private": 7})
+            await made.cluster.put(login(made, tenant))
         yield made
+
+
+def login(api: ApiHarness, tenant: str) -> Login:
+    """A browser of the tenant's member."""
+    now_ms, key = api.dependencies.clock.now_ms(), api.keys[member(tenant)]
+    name = f"LI-{tenant.upper()}"
+    return Login(name=name, access_key=key, user=member(tenant), digest="d", created_ms=now_ms, used_ms=now_ms)
 
 
 def deployment(tenant: str) -> dict[str, Any]:
@@ -89,6 +98,7 @@ def path_of(api: ApiHarness, operation: Operation, tenant: str) -> str:
         "scaling-groups": "default",
         "images": "repo/x",
         "policies": "p",
+        "logins": f"LI-{tenant.upper()}",
     }.get(operation.kind, "")
     values = {"ref": f"{tenant}-run", "index": "0", "name": name, "access_key": api.keys[member(tenant)]}
     values |= {"digest": "0" * 64, "token": "tok-1"}
@@ -147,7 +157,7 @@ async def stored(api: ApiHarness) -> object:
         return (
             [(one.deployment_id, one.version) for one in deployments],
             [(one.session_id, one.version) for one in sessions],
-            [await unit.catalog.all(kind) for kind in (Domain, Group, User, Keypair)],
+            [await unit.catalog.all(kind) for kind in (Domain, Group, User, Keypair, Login)],
         )
 
     return await api.cluster.store.read(work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import WebSocketRoute
+from starlette.routing import BaseRoute, WebSocketRoute
 
 from sokovan import __version__
 from sokovan.api.context import ApiContext, ApiDependencies
@@ -25,8 +25,11 @@ from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
 
 
-def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
-    """Create the application. Call `close_streams` before stopping the server."""
+def make_app(dependencies: ApiDependencies, settings: ApiSettings, *, pages: Sequence[BaseRoute] = ()) -> FastAPI:
+    """Create the application. Call `close_streams` before stopping the server.
+
+    `pages` are the routes of the dashboard's files.
+    """
     context = ApiContext.of(dependencies, settings)
 
     @asynccontextmanager
@@ -65,6 +68,7 @@ def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
     app.router.routes.extend(ProxyMessages(context).routes())
     app.router.routes.append(WebSocketRoute(PATH, ExecSocket(context).run, name="sessions_exec"))
     app.router.routes.append(WebSocketRoute(PORT_PATH, PortSocket(context).run, name="sessions_ports"))
+    app.router.routes.extend(pages)
     return app
 
 

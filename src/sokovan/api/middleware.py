@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import PRINCIPAL, AuthenticatedPrincipal, Authenticator, token_of
+from sokovan.api.access.logins import LOGINS_PATH, code_of, halves_of, require_same_page
 from sokovan.api.access.proxies import PROXY_PATHS, require_proxy
 from sokovan.api.access.request_limits import BATCH_BYTES_MAX, Buckets, LimitedBody, require_length
 from sokovan.api.context import ApiDependencies
@@ -26,8 +27,9 @@ from sokovan.domain.errors import SokovanError
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.wire.api.batches import BATCH_PATH
 
-# The liveness probe is the only path that needs no key.
+# The liveness probe and the files of the dashboard, which are the same for all, need no key.
 OPEN_PATH = "/livez"
+DASHBOARD_PATH = "/ui"
 REQUEST_ID = "sokovan.request_id"
 UNMATCHED = "unmatched"
 NO_KNOWN_KEY = "requests without a known key"
@@ -113,17 +115,18 @@ class RequestMiddleware:
         require_own(headers.get("host"), headers.get("origin"), self._hosts)
         length = headers.get("content-length")
         require_length(length.encode() if length is not None else None, limit=self._body_max(scope))
-        if scope["type"] == "http" and scope["path"] == OPEN_PATH:
+        if scope["type"] == "http" and _is_open(scope):
             return None
         address = str(scope["client"][0]) if scope.get("client") else ""
         if scope["type"] == "http" and scope["path"] in PROXY_PATHS:
             self._admit_proxy(headers, address)
             return None
-        token = token_of(headers.get("authorization"))
-        found = await self._lookup(token, address) if token is not None else None
+        authorization = headers.get("authorization")
+        token = token_of(authorization)
+        found = await (self._lookup(token, address) if token is not None else self._of_browser(scope, headers, address))
         if found is None:
             self._failures.require(address, what=NO_KNOWN_KEY)
-            if headers.get("authorization") is not None:
+            if authorization is not None:
                 await self._auditor.refused(token, address=address, request_id=scope[REQUEST_ID])
             raise Unauthenticated
         digest, identity = found
@@ -139,6 +142,28 @@ class RequestMiddleware:
         except Unauthenticated:
             self._failures.require(address, what=NO_KNOWN_KEY)
             raise
+
+    async def _of_browser(self, scope: Scope, headers: Headers, address: str) -> tuple[str, Principal] | None:
+        """The principal of a login, or of a code that begins one. Raises ForeignOrigin, TooManyRequests."""
+        if scope["type"] != "http":
+            return None
+        authorization = headers.get("authorization")
+        code = code_of(authorization) if (scope["method"], scope["path"]) == ("POST", LOGINS_PATH) else None
+        halves = halves_of(headers) if authorization is None else None
+        if code is None and halves is None:
+            return None
+        require_same_page(scope, headers)
+        digest = ""
+        if halves is not None:
+            digest = self._authenticator.login_digest(halves)
+        elif code is not None:
+            digest = self._authenticator.code_digest(code)
+        if self._failures.is_empty(address) and not self._authenticator.holds(digest):
+            self._lookups.require(address, what=NO_KNOWN_KEY)
+        found = await (
+            self._authenticator.current(digest) if halves is not None else self._authenticator.code_principal(digest)
+        )
+        return None if found is None else (digest, found)
 
     async def _lookup(self, token: str, address: str) -> tuple[str, Principal] | None:
         """The principal of a token. Raises TooManyRequests.
@@ -177,6 +202,13 @@ async def refuse(scope: Scope, receive: Receive, send: Send, error: BaseExceptio
         await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": getattr(error, "code", "internal")})
         return
     await problem_response(error, request_id_of(scope))(scope, receive, send)
+
+
+def _is_open(scope: Scope) -> bool:
+    """Whether a request needs no key."""
+    path = scope["path"]
+    is_page = path == DASHBOARD_PATH or path.startswith(f"{DASHBOARD_PATH}/")
+    return path == OPEN_PATH or (is_page and scope["method"] in {"GET", "HEAD"})
 
 
 def host_name(text: str) -> str | None:

@@ -30,6 +30,7 @@ NOUNS = {
     "group": "Manage groups (projects of a domain).",
     "user": "Manage users.",
     "key": "List, create, limit and revoke API keys.",
+    "login": "List and end logins of the dashboard.",
     "context": "Manage contexts (servers and their API keys).",
     "config": "Show the settings of this client and of the server.",
     "server": "Run, set up, check and migrate a manager of a cluster.",
@@ -55,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": (f"{_LOCAL}.up:up", "Start server, agent and database on this machine."),
     "down": (f"{_LOCAL}.server:down", "Stop the server on this machine."),
     "status": (f"{_LOCAL}.server:status", "Show whether the server on this machine runs."),
+    "dashboard": (f"{_SERVING}.dashboard:dashboard", "Open the dashboard in the browser."),
     "run": (f"{_SESSIONS}.run:run", "Run a command in a new session and wait for it."),
     "ps": (f"{_SESSIONS}.ps:ps", "List sessions."),
     "why": (f"{_SESSIONS}.why:why", "Explain why a session is pending and what would help."),
@@ -101,6 +103,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent ls": (f"{_COMMANDS}.agents:ls", "List agents."),
     "agent show": (f"{_COMMANDS}.agents:show", "Show an agent."),
     "agent history": (f"{_COMMANDS}.agents:history", "Show the state transitions of an agent."),
+    "agent devices": (f"{_COMMANDS}.topology:devices", "List devices and the sessions that hold them."),
     "agent drain": (f"{_COMMANDS}.agents:drain", "Stop scheduling on an agent; running kernels continue."),
     "agent undrain": (f"{_COMMANDS}.agents:undrain", "Resume scheduling on a drained or failing agent."),
     "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Declare an agent permanently lost."),
@@ -112,6 +115,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent join": (f"{_LOCAL}.agent:join", "Join this machine to a manager, and run its agent."),
     "agent remove": (f"{_COMMANDS}.agents:remove", "Revoke the certificate of an agent."),
     **{words: place for noun in CATALOG_NOUNS for words, place in _catalog_commands(noun).items()},
+    "queue shares": (f"{_COMMANDS}.usage:shares", "Show what queues use, deserve and borrow now."),
     "booking create": (f"{_BOOKINGS}:create", "Book agents for a time."),
     "booking ls": (f"{_BOOKINGS}:ls", "List bookings and maintenance windows."),
     "booking show": (f"{_BOOKINGS}:show", "Show a booking."),
@@ -124,6 +128,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key add": (f"{_COMMANDS}.keys:add", "Create an API key."),
     "key set": (f"{_COMMANDS}.keys:set_quota", "Set the quota of an API key."),
     "key rm": (f"{_COMMANDS}.keys:remove", "Revoke an API key."),
+    "login ls": (f"{_SERVING}.dashboard:ls", "List browsers that are logged in to the dashboard."),
+    "login rm": (f"{_SERVING}.dashboard:remove", "End a login of the dashboard."),
     "usage": (f"{_COMMANDS}.usage:usage", "Show past usage of users, groups and queues."),
     "context ls": (f"{_COMMANDS}.contexts:ls", "List contexts."),
     "context use": (f"{_COMMANDS}.contexts:use", "Set the current context."),
@@ -153,7 +159,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # The order of `sokovan --help`; tests check that every first word is listed.
 SECTIONS = {
-    "Getting started": ("up", "down", "status", "run", "shell", "init", "doctor"),
+    "Getting started": ("up", "down", "status", "dashboard", "run", "shell", "init", "doctor"),
     "Sessions": (
         "ps", "why", "plan", "logs", "exec", "cp", "port-forward",
         "open", "wait", "stop", "cancel", "session",
@@ -161,7 +167,7 @@ SECTIONS = {
     "Serving": ("serve", "apply", "chat", "deployment", "route", "token"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "booking", "quota", "image", "domain", "group", "user",
-        "key", "usage",
+        "key", "login", "usage",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
     "Operations": ("server", "proxy", "simulate", "audit", "db"),

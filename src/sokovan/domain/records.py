@@ -363,6 +363,20 @@ class HeldSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """Units of a device that a kernel holds, with the session of it and its owner."""
+
+    agent_id: AgentId
+    device_id: str
+    units: int
+    session_id: SessionId
+    name: str
+    queue: str
+    user: str
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeldPort:
     """A port of an agent that a kernel has leased, or that rests until a time."""
 

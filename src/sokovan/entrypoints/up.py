@@ -34,6 +34,7 @@ from sokovan.agent.inventory import agent_name
 from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
+from sokovan.dashboard.pages import DashboardPages
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.cluster.api_listener import (
     ApiListener,
@@ -156,9 +157,8 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         settings = live.current
         log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log", **asdict(settings.log)))
         live.report_to(lambda notice: log(f"settings: {notice.text}"))
-        telemetry = PrometheusTelemetry()
         # One clock for both connections to the store: their times are compared.
-        steady = SteadyClock()
+        telemetry, steady = PrometheusTelemetry(), SteadyClock()
         database = Database(_database_settings(settings, folder), clock=steady)
         stack.push_async_callback(database.close)
         if not options.cluster:
@@ -187,7 +187,8 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         keep = partial(keep_running, stack, log=log, clock=clock)
         if listener is not None:
             parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-            app = make_app(replace(parts, gateway_url=at.models), _api_settings(settings, folder))
+            parts, pages = replace(parts, gateway_url=at.models), DashboardPages().routes()
+            app = make_app(parts, _api_settings(settings, folder), pages=pages)
             connections = Connections(limits, clock, telemetry=telemetry, log=log)
             components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
         _write_server_info(folder, at, ports, token)
@@ -478,6 +479,7 @@ def ready_lines(
         "",
         f"  api        {at.url or 'none in this role'}{taken}",
         *([f"             {at.remote.url} for other machines"] if at.remote else []),
+        *([f"  dashboard  {at.url}/ui/; log in with sokovan dashboard"] if at.url else []),
         *([f"  gateway    {at.models}"] if at.gateway else []),
         f"  database   {'sqlite (wal)' if database == 'sqlite' else database}",
         f"  agent      {ports.agent or 'none on this machine'}",

@@ -1,4 +1,4 @@
-"""Authentication by token, with a short-lived cache.
+"""Authentication by token or login, with a short-lived cache.
 
 A token is `sk-`, a public access key, a dot, and 256 random bits. The store has only a
 digest keyed with the server's pepper, which cannot be used to authenticate.
@@ -11,18 +11,22 @@ import hmac
 import re
 import secrets  # noqa: TID251  # tokens must be unpredictable
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from sokovan.api.access.logins import LoginHalves, code_named, login_of, principal_with, record_use
 from sokovan.api.errors import Unauthenticated
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.owners.access import AccessSubject
+from sokovan.domain.owners.login import Login
 from sokovan.domain.owners.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.domain.session_request import Caller
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.credentials import Principal
-from sokovan.ports.storage import Store
+from sokovan.ports.storage import Store, UnitOfWork
 
 PREFIX = "sk-"
 SECRET_BYTES = 32
@@ -33,6 +37,8 @@ _TOKEN = re.compile(r"sk-([A-Za-z0-9][A-Za-z0-9_\-]{0,127})\.([A-Za-z0-9_\-]{43}
 _SCHEME = "bearer "
 # Key of the principal in the scope of a request.
 PRINCIPAL = "sokovan.principal"
+# The digests of logins and of login codes begin with these; those of keys are hexadecimal.
+LOGIN, CODE = "login:", "code:"
 
 
 def new_token(access_key: AccessKey) -> str:
@@ -71,6 +77,16 @@ class AuthenticatedPrincipal:
     digest: str
     request_id: str = ""
     address: str = ""
+
+    @property
+    def login_id(self) -> str:
+        """The login that was used; empty if it was a key or a code."""
+        return self.digest.removeprefix(LOGIN).partition(":")[0] if self.digest.startswith(LOGIN) else ""
+
+    @property
+    def code_id(self) -> str:
+        """The login code that was used; empty if it was a key or a login."""
+        return self.digest.removeprefix(CODE).partition(":")[0] if self.digest.startswith(CODE) else ""
 
     @property
     def user(self) -> str:
@@ -121,6 +137,22 @@ class Authenticator:
         same = hmac.compare_digest(named[1].encode(), found.keypair.access_key.encode())
         return (digest, found) if same else None
 
+    def login_digest(self, halves: LoginHalves) -> str:
+        """The digest of a login: its id, and the keyed digest of both halves."""
+        return f"{LOGIN}{halves.login_id}:{token_digest(halves.secret, self._pepper)}"
+
+    def code_digest(self, code: str) -> str:
+        """The digest of a login code: its id, and the keyed digest."""
+        return f"{CODE}{code.partition('.')[0]}:{token_digest(code, self._pepper)}"
+
+    def holds(self, digest: str) -> bool:
+        """Whether this digest is in the cache of valid ones."""
+        return digest in self._cached
+
+    async def code_principal(self, digest: str) -> Principal | None:
+        """The principal of a login code; None if it is unknown, used or late."""
+        return await self._store.read(lambda unit: _by_code(unit, digest))
+
     async def current(self, digest: str) -> Principal | None:
         """The current principal of a digest; None once it is revoked."""
         known = self._cached.get(digest)
@@ -129,7 +161,7 @@ class Authenticator:
             return known[0]
         if now_ms < self._rejected.get(digest, 0.0):
             return None
-        found = await self._store.read(lambda unit: unit.credentials.find(digest))
+        found = await self._found(digest)
         if found is None:
             self._cached.pop(digest, None)
             self._reject(digest, now_ms + REJECTED_KEPT_S * 1000)
@@ -138,6 +170,23 @@ class Authenticator:
         self._cached.move_to_end(digest)
         while len(self._cached) > CACHED_MAX:
             self._cached.popitem(last=False)
+        return found
+
+    async def _found(self, digest: str) -> Principal | None:
+        if not digest.startswith(LOGIN):
+            return await self._store.read(lambda unit: unit.credentials.find(digest))
+        login_id, _, of_both = digest.removeprefix(LOGIN).partition(":")
+
+        async def work(unit: UnitOfWork) -> tuple[Principal | None, Login | None]:
+            login = await login_of(unit, login_id, of_both)
+            if login is None:
+                return None, None
+            return await principal_with(unit, login.access_key), login.used_at(unit.now_ms)
+
+        found, used = await self._store.read(work)
+        if used is not None:
+            with suppress(SokovanError):  # the request does not depend on it
+                await self._store.run(lambda unit: record_use(unit, used))
         return found
 
     def _reject(self, digest: str, until_ms: float) -> None:
@@ -156,6 +205,12 @@ class Authenticator:
         self._rejected.clear()  # a rejected key may be valid again
         for digest in [d for d, (found, _) in self._cached.items() if found.user.name == name]:
             del self._cached[digest]
+
+
+async def _by_code(unit: UnitOfWork, digest: str) -> Principal | None:
+    code_id, _, of_code = digest.removeprefix(CODE).partition(":")
+    code = await code_named(unit, code_id, of_code)
+    return None if code is None else await principal_with(unit, code.access_key)
 
 
 def principal_of(scope: Scope) -> AuthenticatedPrincipal:

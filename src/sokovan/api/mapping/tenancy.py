@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sokovan.api.mapping.fleet import amounts, read_limits
+from sokovan.api.mapping.times import time_text
+from sokovan.domain.owners.login import Login, LoginCode
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.domain.slot_notation import read_slots
-from sokovan.wire.api.tenancy import DomainBody, GroupBody, KeyView, NewKeyView, PolicyBody, UserBody, WhoamiView
+from sokovan.wire.api.tenancy import (
+    DomainBody,
+    GroupBody,
+    KeyView,
+    LoginCodeView,
+    LoginView,
+    NewKeyView,
+    NewLoginView,
+    PolicyBody,
+    UserBody,
+    WhoamiView,
+)
+
+# Where the dashboard exchanges a code for a login; browsers send no fragment to servers.
+CODE_PAGE = "/ui/#code="
 
 
 def domain_view(domain: Domain) -> DomainBody:
@@ -104,6 +120,41 @@ def new_key_view(keypair: Keypair, token: str) -> NewKeyView:
         active=keypair.active,
         token=token,
     )
+
+
+def login_view(login: Login, *, current: str = "") -> LoginView:
+    """A login without its secrets; `current` is the id of the caller's."""
+    return LoginView(
+        id=login.name,
+        user=login.user,
+        access_key=login.access_key,
+        created_at=time_text(login.created_ms),
+        used_at=time_text(login.used_ms),
+        expires_at=time_text(login.expires_ms),
+        address=login.address,
+        current=login.name == current,
+    )
+
+
+def new_login_view(login: Login, proof: str) -> NewLoginView:
+    """A new login, with its proof."""
+    view = login_view(login, current=login.name)
+    return NewLoginView(
+        id=view.id,
+        user=view.user,
+        access_key=view.access_key,
+        created_at=view.created_at,
+        used_at=view.used_at,
+        expires_at=view.expires_at,
+        address=view.address,
+        current=True,
+        proof=proof,
+    )
+
+
+def login_code_view(code: LoginCode, text: str) -> LoginCodeView:
+    """A new login code, with its text."""
+    return LoginCodeView(code=text, path=f"{CODE_PAGE}{text}", expires_at=time_text(code.expires_ms))
 
 
 def whoami_view(user: User, keypair: Keypair, *, machine: str = "", folders: Iterable[str] = ()) -> WhoamiView:

@@ -1,19 +1,23 @@
-"""Converts the topology from and to wire types."""
+"""Converts the topology and the fleet from and to wire types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from sokovan.api.mapping.requests import topology_text
+from sokovan.api.mapping.times import time_text
 from sokovan.domain.cluster.topology import ROOT, HyperNode
 from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import InvalidTopology, SokovanError, quoted
+from sokovan.domain.ids import AgentId
 from sokovan.domain.problems import InvalidRequest, Problem
-from sokovan.domain.records import AgentRecord
+from sokovan.domain.records import AgentRecord, HeldDevice
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
 from sokovan.domain.topology_limits import TopologyViolation
 from sokovan.orchestrator.topology_changes import TopologyState
+from sokovan.wire.api.fleet import DeviceHolder, FleetView
 from sokovan.wire.api.topology import (
     HyperNodeBody,
     TierBody,
@@ -27,6 +31,8 @@ from sokovan.wire.api.topology import (
 T = TypeVar("T")
 
 VIOLATIONS_SHOWN = 100
+# In columns: no place in another list, and one that the caller may not see.
+NO_PLACE, HIDDEN = -1, -2
 
 
 def topology_of(body: TopologyBody) -> Topology:
@@ -130,3 +136,45 @@ def _free(agent: AgentRecord) -> ResourceSlot:
 
 def _sum(amounts: Iterable[ResourceSlot]) -> ResourceSlot:
     return total(list(amounts))
+
+
+def fleet_view(
+    agents: Sequence[AgentRecord],
+    parents: Mapping[str, str],
+    held: Sequence[HeldDevice],
+    *,
+    now_ms: int,
+    sees: Callable[[HeldDevice], bool],
+    is_connected: Callable[[AgentId], bool],
+) -> FleetView:
+    """Agents and devices as columns; the holders are those that the caller `sees`."""
+    hypernodes = {name: place for place, name in enumerate(dict.fromkeys(parents.values()))}
+    holders: dict[str, tuple[int, DeviceHolder]] = {}
+    used: defaultdict[tuple[str, str], int] = defaultdict(int)
+    holder: dict[tuple[str, str], int] = {}
+    for one in held:
+        device = (str(one.agent_id), one.device_id)
+        used[device] += one.units
+        if not sees(one):
+            holder.setdefault(device, HIDDEN)
+            continue
+        view = DeviceHolder(id=one.session_id, name=one.name, user=one.user, queue=one.queue)
+        holder[device] = holders.setdefault(one.session_id, (len(holders), view))[0]
+    names = [str(one.info.agent_id) for one in agents]
+    devices = [(at, name, one) for at, name in enumerate(names) for one in agents[at].devices]
+    return FleetView(
+        as_of=time_text(now_ms),
+        hypernodes=list(hypernodes),
+        holders=[view for _, view in holders.values()],
+        agents=names,
+        status=[one.info.status.value for one in agents],
+        connected=[is_connected(one.info.agent_id) for one in agents],
+        kernels=[one.info.kernel_count for one in agents],
+        hypernode=[hypernodes[parents[name]] if name in parents else NO_PLACE for name in names],
+        device=[one.device_id for _, _, one in devices],
+        device_agent=[at for at, _, _ in devices],
+        device_slot=[one.slot for _, _, one in devices],
+        device_units=[one.units for _, _, one in devices],
+        device_used=[used[name, one.device_id] for _, name, one in devices],
+        device_holder=[holder.get((name, one.device_id), NO_PLACE) for _, name, one in devices],
+    )

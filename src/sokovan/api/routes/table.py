@@ -11,11 +11,13 @@ from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
 from sokovan.api.routes.cluster.fleet import fleet_operations
+from sokovan.api.routes.cluster.fleet_columns import FleetRoutes
 from sokovan.api.routes.cluster.joining import JoiningRoutes
 from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
+from sokovan.api.routes.logins import LoginRoutes
 from sokovan.api.routes.serving.deployment_events import DeploymentEventRoutes
 from sokovan.api.routes.serving.deployment_explanations import DeploymentExplanationRoutes
 from sokovan.api.routes.serving.deployments import DeploymentRoutes
@@ -54,11 +56,13 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *JoiningRoutes(context).operations(),
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
+        *FleetRoutes(context).operations(),
         *QueueShareRoutes(context).operations(),
         *fleet_operations(context),
         *booking_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
+        *LoginRoutes(context).operations(),
         *UsageRoutes(context).operations(),
         *UploadRoutes(context).operations(),
     ]

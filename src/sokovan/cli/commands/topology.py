@@ -1,8 +1,9 @@
-"""`sokovan topology`: apply, show and remove the topology."""
+"""`sokovan topology` and `sokovan agent devices`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,6 +17,7 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_all
+from sokovan.wire.api.fleet import FleetView
 from sokovan.wire.api.topology import TopologyChangeView, TopologyNode
 
 HYPERNODE = "hypernode"
@@ -165,3 +167,68 @@ def _columns() -> list[Column[TopologyNode]]:
         Column("mem free", lambda node: formatting.share("mem", node.free, node.slots)),
         Column("from", lambda node: node.origin, wide=True),
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """One device and the session that holds it."""
+
+    agent: str
+    hypernode: str
+    device: str
+    slot: str
+    units: int
+    used: int
+    session: str
+    user: str
+
+
+DEVICE_COLUMNS: list[Column[DeviceUse]] = [
+    Column("agent", lambda one: one.agent),
+    Column("hypernode", lambda one: one.hypernode or formatting.NONE),
+    Column("device", lambda one: one.device),
+    Column("slot", lambda one: one.slot),
+    Column("used", lambda one: f"{one.used}/{one.units}"),
+    Column("session", lambda one: one.session or formatting.NONE),
+    Column("user", lambda one: one.user or formatting.NONE),
+]
+
+
+def devices(agent: str | None = None, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """List devices and the sessions that hold them.
+
+    Sessions of other users are not named.
+
+    For example:
+      sokovan agent devices
+      sokovan agent devices gpu2 --json
+
+    Parameters
+    ----------
+    agent
+        Only devices of this agent.
+    """
+    return list_all(
+        output,
+        DEVICE_COLUMNS,
+        lambda client: [one for one in device_uses(client.topology.fleet()) if agent in {None, one.agent}],
+        key="device",
+    )
+
+
+def device_uses(fleet: FleetView) -> Iterator[DeviceUse]:
+    """The devices of a fleet, one by one."""
+    for at, device in enumerate(fleet.device):
+        agent, holder = fleet.device_agent[at], fleet.device_holder[at]
+        node = fleet.hypernode[agent]
+        by = fleet.holders[holder] if holder >= 0 else None
+        yield DeviceUse(
+            agent=fleet.agents[agent],
+            hypernode=fleet.hypernodes[node] if node >= 0 else "",
+            device=device,
+            slot=fleet.device_slot[at],
+            units=fleet.device_units[at],
+            used=fleet.device_used[at],
+            session=by.name or by.id if by is not None else "",
+            user=by.user if by is not None else "",
+        )

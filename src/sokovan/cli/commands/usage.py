@@ -1,11 +1,12 @@
-"""`sokovan usage`: past usage of users, groups and queues."""
+"""`sokovan usage` and `sokovan queue shares`: what was used, and is used now."""
 
 from __future__ import annotations
 
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
-from sokovan.cli.formatting import NONE, duration
+from sokovan.cli.formatting import NONE, amount, duration
 from sokovan.cli.rendering import Column
+from sokovan.wire.api.fleet import QueueShareView
 from sokovan.wire.api.tenancy import UsageView
 
 
@@ -21,6 +22,17 @@ COLUMNS: list[Column[UsageView]] = [
     Column("weighted", lambda usage: duration(usage.weighted)),
     Column("weight", lambda usage: str(usage.weight)),
     Column("share", lambda usage: duration(usage.share)),
+]
+
+
+SHARE_COLUMNS: list[Column[QueueShareView]] = [
+    Column("queue", lambda share: share.queue),
+    Column("slot", lambda share: share.slot),
+    Column("in_use", lambda share: amount(share.slot, share.allocated)),
+    Column("deserved", lambda share: NONE if share.deserved is None else amount(share.slot, share.deserved)),
+    Column("guarantee", lambda share: amount(share.slot, share.guarantee)),
+    Column("borrowed", lambda share: amount(share.slot, share.borrowed)),
+    Column("waiting", lambda share: amount(share.slot, share.waiting)),
 ]
 
 
@@ -41,3 +53,30 @@ def usage(*, scaling_group: str | None = None, output: OutputOptions = TABLE_OUT
         Only this scaling group.
     """
     return list_all(output, COLUMNS, lambda client: client.usage.list(scaling_group=scaling_group))
+
+
+def shares(
+    queue: str | None = None, /, *, scaling_group: str | None = None, output: OutputOptions = TABLE_OUTPUT
+) -> int:
+    """Show what queues use, deserve and borrow now.
+
+    BORROWED is what a queue uses beyond what it deserves, WAITING what its waiting
+    sessions request.
+
+    For example:
+      sokovan queue shares
+      sokovan queue shares research --scaling-group gpu --json
+
+    Parameters
+    ----------
+    queue
+        Only this queue.
+    scaling_group
+        In this scaling group; by default in the default one.
+    """
+    return list_all(
+        output,
+        SHARE_COLUMNS,
+        lambda client: client.usage.shares(queue=queue, scaling_group=scaling_group).items,
+        key="queue",
+    )

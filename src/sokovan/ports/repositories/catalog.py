@@ -11,6 +11,7 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology_rules import Topology
+from sokovan.domain.owners.login import Login, LoginCode
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 
@@ -29,6 +30,8 @@ CatalogItem = (
     | Booking
     | JoinToken
     | AgentGrant
+    | Login
+    | LoginCode
 )
 Item = TypeVar(
     "Item",
@@ -44,6 +47,8 @@ Item = TypeVar(
     Booking,
     JoinToken,
     AgentGrant,
+    Login,
+    LoginCode,
 )
 
 

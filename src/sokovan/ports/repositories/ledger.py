@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
+from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
 
 # The last checkpoints that kernels reported.
 Checkpoints: TypeAlias = Mapping[KernelId, Checkpoint]
@@ -41,6 +41,7 @@ class Ledger(Protocol):
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
+        completed: Collection[KernelId] = (),
     ) -> Sequence[SessionRecord]:
         """End TERMINATING kernels with a proof and free their slots.
 
@@ -49,7 +50,9 @@ class Ledger(Protocol):
         repeated reports are harmless. `known` are sessions as they were read before: one that
         has not changed since is not read again. `checkpoints` are the last ones that the
         kernels reported: receipts count the lost work from them, and an evicted session whose
-        first kernel was done ends well. Raises UnprovenFree, StaleVersion.
+        first kernel was done ends well. `completed` are kernels of evicted sessions that ended by
+        themselves before the notice, and their session with them: it ends by their exit codes,
+        and does not wait again. Raises UnprovenFree, StaleVersion.
         """
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
@@ -57,6 +60,9 @@ class Ledger(Protocol):
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """Every kernel that holds slots on this agent, also of ended sessions."""
+
+    async def held_devices(self) -> Sequence[HeldDevice]:
+        """Every unfreed hold on a device, by agent and device."""
 
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """Those of these ports that are leased or rest on agents of a scaling group.

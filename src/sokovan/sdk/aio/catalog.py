@@ -22,13 +22,14 @@ from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import (
     AgentView,
     BookingBody,
+    FleetView,
     ImageBody,
     JoinTokenBody,
     JoinTokenView,
     QueueSharesView,
 )
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
+from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["BOOKINGS", "DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
@@ -163,6 +164,10 @@ class AsyncHyperNodes:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
+    async def fleet(self) -> FleetView:
+        """Get all agents and devices, and the sessions that hold them, as columns."""
+        return await self._connection.send(catalog_calls.fleet())
+
     async def get(self) -> TopologyView:
         """Get the topology, and its tree with capacities."""
         return await self._connection.send(catalog_calls.topology())
@@ -176,11 +181,35 @@ class AsyncHyperNodes:
         return await self._connection.send(catalog_calls.delete_topology(dry_run=dry_run))
 
 
+class AsyncLogins:
+    """Browsers that are logged in to the dashboard."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def create_code(self) -> LoginCodeView:
+        """Create a code that logs a browser in once, within a minute."""
+        return await self._connection.send(catalog_calls.new_login_code())
+
+    def list(self) -> AsyncIterator[LoginView]:
+        """List the logins that the caller may see."""
+        return self._connection.pages(Paging(catalog_calls.logins))
+
+    async def delete(self, name: str) -> None:
+        """End a login."""
+        await self._connection.send(catalog_calls.delete_login(name))
+
+
 class AsyncKeys:
     """API keys."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
+
+    @cached_property
+    def logins(self) -> AsyncLogins:
+        """Browsers that are logged in with keys."""
+        return AsyncLogins(self._connection)
 
     async def create(self, user: str, *, policy: str | None = None) -> NewKeyView:
         """Create a key; its token is only ever in this response."""

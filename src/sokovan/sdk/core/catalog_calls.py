@@ -13,6 +13,7 @@ from sokovan.wire.api.fleet import (
     AgentView,
     BookingBody,
     BookingPage,
+    FleetView,
     ImageBody,
     ImagePage,
     JoinTokenBody,
@@ -34,6 +35,8 @@ from sokovan.wire.api.tenancy import (
     KeyPolicyBody,
     KeyRequest,
     KeyView,
+    LoginCodeView,
+    LoginPage,
     NewKeyView,
     PolicyBody,
     PolicyPage,
@@ -125,6 +128,11 @@ def taint_agent(name: str, taints: Sequence[str], remove: Sequence[str]) -> Call
     return Call(method="PATCH", path=path, answer=AgentView, body=sparse(body), repeatable=False)
 
 
+def fleet() -> Call[FleetView]:
+    """Get all agents and devices as columns."""
+    return Call(method="GET", path=api_path("fleet"), answer=FleetView)
+
+
 def topology() -> Call[TopologyView]:
     """Get the topology."""
     return Call(method="GET", path=api_path("topology"), answer=TopologyView)
@@ -145,6 +153,21 @@ def delete_topology(*, dry_run: bool) -> Call[TopologyChangeView]:
 def agent_history(name: str) -> Call[list[HistoryLine]]:
     """Get the state history of an agent."""
     return Call(method="GET", path=api_path("agents", name, "history"), answer=list[HistoryLine])
+
+
+def new_login_code() -> Call[LoginCodeView]:
+    """Create a code that logs a browser in once."""
+    return Call(method="POST", path=api_path("login-codes"), answer=LoginCodeView, repeatable=False)
+
+
+def logins(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[LoginPage]:
+    """Get one page of logins."""
+    return _listing("logins", LoginPage, limit, cursor)
+
+
+def delete_login(name: str) -> Call[Nothing]:
+    """End a login."""
+    return Call(method="DELETE", path=api_path("logins", name), answer=Nothing, repeatable=False)
 
 
 def new_key(user: str, policy: str | None) -> Call[NewKeyView]:

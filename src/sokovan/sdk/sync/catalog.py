@@ -23,13 +23,14 @@ from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.fleet import (
     AgentView,
     BookingBody,
+    FleetView,
     ImageBody,
     JoinTokenBody,
     JoinTokenView,
     QueueSharesView,
 )
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.tenancy import KeyView, NewKeyView, UsageView
+from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["BOOKINGS", "DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
@@ -162,6 +163,10 @@ class HyperNodes:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def fleet(self) -> FleetView:
+        """Get all agents and devices, and the sessions that hold them, as columns."""
+        return self._connection.send(catalog_calls.fleet())
+
     def get(self) -> TopologyView:
         """Get the topology, and its tree with capacities."""
         return self._connection.send(catalog_calls.topology())
@@ -175,11 +180,35 @@ class HyperNodes:
         return self._connection.send(catalog_calls.delete_topology(dry_run=dry_run))
 
 
+class Logins:
+    """Browsers that are logged in to the dashboard."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def create_code(self) -> LoginCodeView:
+        """Create a code that logs a browser in once, within a minute."""
+        return self._connection.send(catalog_calls.new_login_code())
+
+    def list(self) -> Iterator[LoginView]:
+        """List the logins that the caller may see."""
+        return self._connection.pages(Paging(catalog_calls.logins))
+
+    def delete(self, name: str) -> None:
+        """End a login."""
+        self._connection.send(catalog_calls.delete_login(name))
+
+
 class Keys:
     """API keys."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    @cached_property
+    def logins(self) -> Logins:
+        """Browsers that are logged in with keys."""
+        return Logins(self._connection)
 
     def create(self, user: str, *, policy: str | None = None) -> NewKeyView:
         """Create a key; its token is only ever in this response."""

@@ -65,6 +65,41 @@ class AgentPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceHolder:
+    """A session that holds devices."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetView:
+    """Agents and their devices as columns, which are short for many of them.
+
+    Equal places of `agents` to `hypernode`, and of `device` to `device_holder`, belong together.
+    `hypernode`, `device_agent` and `device_holder` are places in `hypernodes`, `agents` and
+    `holders`; -1 is none, and -2 a holder that the caller may not see.
+    """
+
+    as_of: str
+    hypernodes: list[str]
+    holders: list[DeviceHolder]
+    agents: list[str]
+    status: list[str]
+    connected: list[bool]
+    kernels: list[int]
+    hypernode: list[int]
+    device: list[str]
+    device_agent: list[int]
+    device_slot: list[str]
+    device_units: list[int]
+    device_used: list[int]
+    device_holder: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChange(StrictBody):
     """An administrator's action on an agent: drain, undrain, declare-gone."""
 
@@ -208,7 +243,9 @@ class QueuePage:
 class BookingBody(StrictBody):
     """Whole agents from a time to a time: by name, or all below a HyperNode.
 
-    Sessions of `users`, `groups` and `queues` may name it. Agents in maintenance run no
+    Or some that have `slots` together.
+    Without agents, those that together have the slots and are free are chosen, in one scaling
+    group. Sessions of `users`, `groups` and `queues` may name it. Agents in maintenance run no
     sessions. A booking that no session uses `release_unused_s` after it began is given up.
     """
 
@@ -222,6 +259,7 @@ class BookingBody(StrictBody):
     groups: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
     release_unused_s: int = 600
+    slots: dict[str, Amount] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

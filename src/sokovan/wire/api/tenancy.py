@@ -105,6 +105,44 @@ class KeyPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoginView:
+    """A browser that is logged in; `current` is that of the caller."""
+
+    id: str
+    user: str
+    access_key: str
+    created_at: str
+    used_at: str
+    expires_at: str
+    address: str
+    current: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLoginView(LoginView):
+    """A new login; `proof` is the half that is not in the cookie, shown once."""
+
+    proof: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginPage:
+    """The logins that the caller may see."""
+
+    items: list[LoginView]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginCodeView:
+    """A code that logs a browser in once; `path` has it in its fragment."""
+
+    code: str
+    path: str
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyBody(StrictBody):
     """Limits of the owners with this policy; a missing value means no limit.
 

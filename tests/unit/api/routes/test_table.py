@@ -82,12 +82,17 @@ PATCH /api/v1/agents/{name:path}/taints
 DELETE /api/v1/agents/{name:path}/certificate
 POST /api/v1/join-tokens
 GET /api/v1/topology
+GET /api/v1/fleet
 PUT /api/v1/topology
 DELETE /api/v1/topology
 POST /api/v1/keys
 GET /api/v1/keys
 PUT /api/v1/keys/{access_key:path}
 DELETE /api/v1/keys/{access_key:path}
+POST /api/v1/login-codes
+POST /api/v1/logins
+GET /api/v1/logins
+DELETE /api/v1/logins/{name}
 """
 CALLS: list[Call[Any]] = [
     system_calls.whoami(),
@@ -113,6 +118,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.label_agent("gpu2", {}, []),
     catalog_calls.taint_agent("gpu2", [], []),
     catalog_calls.topology(),
+    catalog_calls.fleet(),
     catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
     catalog_calls.delete_topology(dry_run=True),
     catalog_calls.new_key("ada", None),
@@ -122,6 +128,9 @@ CALLS: list[Call[Any]] = [
     upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
     upload_calls.complete("0" * 64),
     catalog_calls.delete_key("AK-1"),
+    catalog_calls.new_login_code(),
+    catalog_calls.logins(),
+    catalog_calls.delete_login("LI-1"),
     *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
     *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
     *(kind.delete("a/b:1") for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),

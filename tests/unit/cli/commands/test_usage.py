@@ -28,3 +28,19 @@ def test_usage_is_shown_in_readable_times(server: CannedServer, sokovan: Sokovan
 def test_usage_of_one_scaling_group_is_requested(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET usage", {"items": [ADA]})
     assert json.loads(sokovan("usage", "--scaling-group", "gpu", "--json")[1])[0]["share"] == 144_120
+
+
+def test_the_shares_of_queues_are_shown_in_their_units(server: CannedServer, sokovan: Sokovan) -> None:
+    share = {"queue": "a", "scaling_group": "default", "guarantee": 0, "limit": 0, "borrowed": 1000, "waiting": 0}
+    rows = [
+        {**share, "slot": "cpu", "allocated": 3000, "deserved": 2000},
+        {**share, "slot": "cuda.device", "allocated": 2, "borrowed": 0, "deserved": None},
+    ]
+    server.says("GET queue-shares", {"items": rows})
+    head, *lines = sokovan("queue", "shares", "a")[1].splitlines()
+    assert head.split() == ["QUEUE", "SLOT", "IN_USE", "DESERVED", "GUARANTEE", "BORROWED", "WAITING"]
+    assert [line.split() for line in lines] == [
+        ["a", "cpu", "3", "2", "0", "1", "0"],
+        ["a", "cuda.device", "2", "-", "0", "0", "0"],
+    ]
+    assert "queue=a" in server.lines[-1]

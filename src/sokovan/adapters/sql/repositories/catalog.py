@@ -23,6 +23,8 @@ from sokovan.adapters.sql.schema.tables import (
     IMAGES,
     JOIN_TOKENS,
     KEYPAIRS,
+    LOGIN_CODES,
+    LOGINS,
     POLICIES,
     QUEUES,
     SCALING_GROUPS,
@@ -38,6 +40,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound, StaleVersion
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.owners.login import Login, LoginCode
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.plain_values import from_plain, to_plain
@@ -69,6 +72,8 @@ CATALOG_TABLES: dict[type, CatalogTable] = {
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
     JoinToken: CatalogTable(JOIN_TOKENS, "join token"),
     AgentGrant: CatalogTable(AGENT_GRANTS, "agent grant"),
+    Login: CatalogTable(LOGINS, "login"),
+    LoginCode: CatalogTable(LOGIN_CODES, "login code"),
 }
 # Owners that a scaling group may be assigned to, as `scope:name`.
 _SCOPES = {Domain: Scope.DOMAIN, Group: Scope.GROUP, User: Scope.USER, Keypair: Scope.KEYPAIR}

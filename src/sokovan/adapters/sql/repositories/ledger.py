@@ -17,7 +17,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_kernels,
 )
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, report_checkpoint
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, end_by_itself, report_checkpoint
 from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
@@ -29,6 +29,7 @@ from sokovan.adapters.sql.schema.tables import (
     OWNER_USAGE,
     PAST_USAGE,
     PORT_REST_MS,
+    SESSIONS,
     SESSIONS_SLOT,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -38,7 +39,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldPort, HeldSlot, KernelRecord, SessionRecord
+from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, Checkpoints, UnprovenFree
 
@@ -57,6 +58,7 @@ class SqlLedger:
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
+        completed: Collection[KernelId] = (),
     ) -> Sequence[SessionRecord]:
         """See the port."""
         agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
@@ -73,6 +75,9 @@ class SqlLedger:
             reported = checkpoints.get(kernel.kernel_id) if checkpoints else None
             if reported is not None:
                 report_checkpoint(transitions, session, kernel, reported)
+        for session in {one.session_id: one for one, kernel in to_free if kernel.kernel_id in completed}.values():
+            codes = {str(one): given[one].exit_code for one in given if one in completed and one in session.kernels}
+            end_by_itself(transitions, session, codes)
         if to_free:
             await self._free_locked(transitions, to_free, given, proof)
         return await transitions.records(sessions.values())
@@ -126,6 +131,22 @@ class SqlLedger:
             KERNELS.c.agent_id == agent_id,
             KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
         )
+
+    async def held_devices(self) -> Sequence[HeldDevice]:
+        """See the port."""
+        return [
+            HeldDevice(
+                agent_id=AgentId(row.agent_id),
+                device_id=row.device_id,
+                units=row.units,
+                session_id=SessionId(row.session_id),
+                name=row.name,
+                queue=row.queue,
+                user=row.user,
+                domain=row.domain,
+            )
+            for row in await self._transaction.fetch(_held_devices())
+        ]
 
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """See the port."""
@@ -275,3 +296,15 @@ async def read_held_slots(transaction: Transaction, *where: sa.ColumnElement[boo
         )
         for row in await transaction.fetch(statement)
     ]
+
+
+@cache
+def _held_devices() -> sa.Select[Any]:
+    held, of = HELD_DEVICES.c, SESSIONS.c
+    return (
+        sa.select(held.agent_id, held.device_id, held.units, of.session_id, of.name, of.queue, of.user, of.domain)
+        .join(KERNELS, KERNELS.c.kernel_id == held.kernel_id)
+        .join(SESSIONS, of.session_id == KERNELS.c.session_id)
+        .where(held.freed_ms.is_(None))
+        .order_by(held.agent_id, held.device_id, held.kernel_id)
+    )

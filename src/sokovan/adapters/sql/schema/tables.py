@@ -80,6 +80,8 @@ IMAGES = _catalog("images")
 JOIN_TOKENS = _catalog("join_tokens")
 AGENT_GRANTS = _catalog("agent_grants")
 BOOKINGS = _catalog("bookings")
+LOGINS = _catalog("logins")
+LOGIN_CODES = _catalog("login_codes")
 # The stamp of the last change of each small table, so that readers reload it only then.
 CATALOG_MARKS = sa.Table(
     "catalog_marks",

@@ -361,7 +361,26 @@ async def past_usage_is_recorded_once(cluster: StoredCluster) -> None:
     expect(await past_of(cluster, user) == once, "a repeated report was counted again")
 
 
+async def held_devices_are_listed_with_their_session(cluster: StoredCluster) -> None:
+    """As long as they are held, by agent and device."""
+    user = cluster.new("u")
+    agent, record = await running(cluster, kernels=2, owner=Owner(user=user))
+
+    async def on_agent() -> list[tuple[str, int, str, str]]:
+        found = await cluster.store.read(lambda unit: unit.ledger.held_devices())
+        mine = [one for one in found if one.agent_id == agent]
+        expect([one.device_id for one in mine] == sorted(one.device_id for one in mine), f"{mine} is not in order")
+        return [(one.device_id, one.units, one.session_id, one.user) for one in mine]
+
+    holds = [(device, 1, record.session_id, user) for one in record.kernels for device in one.devices["cuda.device"]]
+    expect(await on_agent() == sorted(holds), f"{await on_agent()} is held, not {holds}")
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    expect(await on_agent() == [], "devices are held after the end")
+
+
 CHECKS: tuple[Check, ...] = (
+    held_devices_are_listed_with_their_session,
     held_slots_are_recorded_as_past_usage,
     past_usage_is_recorded_once,
     an_exit_code_that_comes_with_the_proof_is_stored,

@@ -1,0 +1,80 @@
+"""Route of the whole fleet: agents, devices, and the sessions that hold them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.access.authentication import principal_of
+from sokovan.api.context import ApiContext
+from sokovan.api.mapping.topology import fleet_view
+from sokovan.api.operations import ApiOperation, json_response
+from sokovan.domain.owners.access import session_scope
+from sokovan.domain.records import AgentRecord, HeldDevice
+from sokovan.orchestrator.topology_changes import topology_state
+from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.fleet import FleetView
+
+# Readers within this time share one read of the store. A page reads later than this after it was notified of a change.
+KEPT_MS = 150
+
+
+@dataclass(frozen=True, slots=True)
+class FleetState:
+    """The fleet as it was read at a time."""
+
+    read_ms: int
+    now_ms: int
+    agents: Sequence[AgentRecord]
+    parents: Mapping[str, str]
+    held: Sequence[HeldDevice]
+
+
+class FleetRoutes:
+    """The fleet as columns."""
+
+    def __init__(self, context: ApiContext) -> None:
+        dependencies = context.dependencies
+        self._store, self._clock, self._gateway = dependencies.store, dependencies.clock, dependencies.gateway
+        self._reading, self._state = asyncio.Lock(), None
+
+    _state: FleetState | None
+
+    def operations(self) -> list[ApiOperation]:
+        """The operations of this resource."""
+        return [ApiOperation(method="GET", path="/api/v1/fleet", endpoint=self.fleet, tag="agents", answer=FleetView)]
+
+    async def fleet(self, request: Request) -> Response:
+        """Show all agents and devices, with the sessions that hold them, as columns.
+
+        Sessions that the caller may not see are not named.
+        """
+        scope = session_scope(principal_of(request.scope).subject)
+        state = await self._current()
+        view = fleet_view(
+            state.agents,
+            state.parents,
+            state.held,
+            now_ms=state.now_ms,
+            sees=lambda one: scope.user in {"", one.user} and scope.domain in {"", one.domain},
+            is_connected=self._gateway.connected,
+        )
+        return json_response(view)
+
+    async def _current(self) -> FleetState:
+        async with self._reading:
+            state = self._state
+            if state is None or self._clock.monotonic_ms() - state.read_ms >= KEPT_MS:
+                state = self._state = await self._store.read(self._read)
+            return state
+
+    async def _read(self, unit: UnitOfWork) -> FleetState:
+        read_ms = self._clock.monotonic_ms()
+        found = await topology_state(unit)
+        names = {str(one.info.agent_id) for one in found.agents}
+        parents = {member: node.name for node in found.hypernodes for member in node.members if member in names}
+        return FleetState(read_ms, unit.now_ms, found.agents, parents, await unit.ledger.held_devices())

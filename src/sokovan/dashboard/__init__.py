@@ -1,0 +1,1 @@
+"""Serves the files of the dashboard, an application over the public API."""

@@ -1,0 +1,95 @@
+"""Chromium in front of a real server; whatever a page complains of fails the test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.integration.cli_rig import Rig, server_up
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
+LIMIT_MS = 20_000
+# Needs no setuid helper, which containers do not have; the pages are our own.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
+
+
+@dataclass
+class Dashboard:
+    """A server, a browser that is logged in to it, and what its pages complained of."""
+
+    rig: Rig
+    url: str
+    context: Any
+    complaints: list[str] = field(default_factory=list)
+
+    def sokovan(self, *words: str) -> str:
+        """The output of a command that succeeds."""
+        done = self.rig.sokovan(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def address(self) -> str:
+        """A new address that logs in once."""
+        return self.sokovan("dashboard", "--no-browser").strip()
+
+    @contextmanager
+    def page(self, path: str = "/ui/", **options: Any) -> Iterator[Any]:
+        """A page of the browser that is logged in. Complaints fail the test."""
+        with self.watched(self.context, self.url + path, **options) as page:
+            yield page
+
+    @contextmanager
+    def watched(self, context: Any, address: str, *, allowed: tuple[str, ...] = ()) -> Iterator[Any]:
+        """A page whose errors, policy violations and foreign requests are collected."""
+        page = context.new_page()
+        page.set_default_timeout(LIMIT_MS)
+        found: list[str] = []
+        page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: found.append(str(error)))
+        page.on("request", lambda request: found.append(request.url) if self.is_foreign(request.url) else None)
+        try:
+            page.goto(address)
+            yield page
+            complaints = [text for text in found if not any(part in text for part in allowed)]
+            assert not complaints, complaints
+        finally:
+            page.close()
+
+    def is_foreign(self, url: str) -> bool:
+        """Whether a request leaves the origin of the dashboard."""
+        parts = urlsplit(url)
+        return parts.scheme not in {"blob", "data"} and f"{parts.scheme}://{parts.netloc}" != self.url
+
+
+@contextmanager
+def dashboard_up(home: Path, *options: str) -> Iterator[Dashboard]:
+    """A server and a browser that is logged in to it."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # tests without it are skipped
+
+    with server_up(home, *options) as rig, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        try:
+            context = browser.new_context(viewport={"width": 1440, "height": 900})
+            up = Dashboard(rig, "", context)
+            address = up.address()
+            up.url = address.partition("/ui/")[0]
+            with up.watched(context, address) as page:
+                page.get_by_role("heading", name="Overview").wait_for()
+            yield up
+        finally:
+            browser.close()
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds on a page, by rule and place."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate(
+        "() => globalThis.axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+    )
+    return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]

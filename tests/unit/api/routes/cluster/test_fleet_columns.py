@@ -1,0 +1,54 @@
+"""The fleet as columns over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.api.routes.cluster.fleet_columns import KEPT_MS
+from sokovan.testing.clock import VirtualClock
+from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness, member
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+NORTH, SOUTH = member("north"), member("south")
+SLOTS = {"cpu": 1000, "mem": 1 << 30, "cuda.device": 2}
+
+
+async def fleet(api: ApiHarness, user: str = ADMIN) -> Any:
+    answer = await api.get("/fleet", user=user)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.slow
+async def test_devices_are_listed_with_the_sessions_that_hold_them() -> None:
+    clock = VirtualClock()
+    async with api_harness(clock=clock) as api:
+        await api.cluster.agent("a2", slots={"cpu": 1000, "mem": 1 << 30})
+        topology = {"tiers": [{"name": "rack"}], "hypernodes": [{"name": "r1", "tier": "rack", "members": ["a1"]}]}
+        assert (await api.call("PUT", "/topology", json=topology)).status_code == 200
+        before = await fleet(api)
+        assert (before["agents"], before["hypernodes"], before["hypernode"]) == (["a1", "a2"], ["r1"], [0, -1])
+        assert (before["device_agent"], before["device_used"], before["device_holder"]) == ([0] * 4, [0] * 4, [-1] * 4)
+        await api.run("train", NORTH, slots=SLOTS)
+        assert (await fleet(api))["device_used"] == [0] * 4, "it is read once a second at most"
+        await clock.advance(KEPT_MS / 1000)
+        after = await fleet(api)
+        assert sorted(after["device_used"]) == [0, 0, 1, 1]
+        assert [place for place, used in zip(after["device_holder"], after["device_used"], strict=True) if used] == [
+            0,
+            0,
+        ]
+        [holder] = after["holders"]
+        assert (holder["id"], holder["user"]) == ("train", NORTH)
+        assert (after["kernels"], after["status"]) == ([1, 0], ["alive", "alive"])
+        hidden = await fleet(api, SOUTH)
+        assert (hidden["holders"], sorted(hidden["device_holder"])) == ([], [-2, -2, -1, -1])
+        assert hidden["device_used"] == after["device_used"]
+        assert (await fleet(api, NORTH))["holders"] == after["holders"]
+
+
+async def test_a_key_is_needed_and_parameters_are_refused(api: ApiHarness) -> None:
+    assert (await api.get("/fleet", user=None)).status_code == 401
+    assert (await api.get("/fleet?limit=1")).status_code == 422

@@ -1,0 +1,1 @@
+"""Builds the dashboard from web/ into the package."""

@@ -1,0 +1,165 @@
+// The shell: login, navigation, keys that work everywhere, and the page of the address.
+import { effect, signal } from "@preact/signals";
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { call } from "./api.ts";
+import { duration } from "./format.ts";
+import { connect, disconnect, heardAt, lineUp, now, refresh } from "./live/store.ts";
+import { leave, logIn, loginId, proof, takeCode } from "./login.ts";
+import { ClusterPage } from "./pages/cluster.tsx";
+import { LoginPage } from "./pages/login.tsx";
+import { NewPage } from "./pages/new.tsx";
+import { OverviewPage } from "./pages/overview.tsx";
+import { QueuesPage } from "./pages/queues.tsx";
+import { SessionPage } from "./pages/session.tsx";
+import { SessionsPage } from "./pages/sessions.tsx";
+import { Empty, Skeleton } from "./parts/basics.tsx";
+import { isTyping } from "./parts/keys.ts";
+import { followLinks, go, href, path } from "./router.ts";
+import { me } from "./session.ts";
+import type { ProblemView, WhoamiView } from "./wire.ts";
+
+const PAGES = [
+  ["/", "Overview", "o"],
+  ["/sessions", "Sessions", "s"],
+  ["/new", "New session", "n"],
+  ["/cluster", "Cluster", "c"],
+  ["/queues", "Queues", "q"],
+] as const;
+const THEME = "sokovan-theme";
+
+const entering = signal(true);
+const refused = signal<ProblemView | null>(null);
+
+function Page() {
+  const here = path.value.replace(/\/$/, "") || "/";
+  useEffect(() => {
+    document.title = `${here === "/" ? "Overview" : here.slice(1)} · Sokovan`;
+  }, [here]);
+  switch (here) {
+    case "/":
+      return <OverviewPage />;
+    case "/sessions":
+      return <SessionsPage />;
+    case "/new":
+      return <NewPage />;
+    case "/cluster":
+      return <ClusterPage />;
+    case "/queues":
+      return <QueuesPage />;
+  }
+  const session = /^\/sessions\/([^/]+)$/.exec(here)?.[1];
+  if (session) return <SessionPage key={session} id={decodeURIComponent(session)} />;
+  return <Empty title="There is no such page." />;
+}
+
+function LineState() {
+  const since = (now.value - heardAt.value) / 1000;
+  if (lineUp.value) return <span class="line"><span class="mark" aria-hidden="true">●</span> live</span>;
+  return (
+    <button type="button" class="line down" onClick={refresh} title="Read again now">
+      <span class="mark" aria-hidden="true">○</span> as of {duration(since)} ago
+    </button>
+  );
+}
+
+function setTheme(theme: string): void {
+  if (theme === "auto") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = theme;
+  localStorage.setItem(THEME, theme);
+}
+
+async function logOut(): Promise<void> {
+  await call(`logins/${encodeURIComponent(loginId.value)}`, { method: "DELETE" }).catch(() => undefined);
+  disconnect();
+  leave();
+}
+
+function Shell() {
+  const [help, setHelp] = useState(false);
+  const [theme, chooseTheme] = useState(localStorage.getItem(THEME) ?? "auto");
+  useEffect(() => {
+    let going = 0;
+    const pressed = (event: KeyboardEvent) => {
+      if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "?") setHelp((shown) => !shown);
+      if (event.key === "Escape") setHelp(false);
+      if (Date.now() - going < 1000) {
+        const to = PAGES.find(([, , key]) => key === event.key);
+        if (to) go(to[0]);
+      }
+      going = event.key === "g" ? Date.now() : 0;
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+  const here = path.value;
+  return (
+    <div class="shell">
+      <a class="skip" href="#content">Skip to the content</a>
+      <header>
+        <a class="brand" href={href("/")}>Sokovan</a>
+        <nav aria-label="pages">
+          {PAGES.map(([to, name]) => {
+            const current = to === "/" ? here === "/" : here === to || here.startsWith(`${to}/`);
+            return <a key={to} href={href(to)} aria-current={current ? "page" : undefined}>{name}</a>;
+          })}
+        </nav>
+        <span class="spring" />
+        <LineState />
+        <select
+          aria-label="theme" value={theme}
+          onChange={(event) => {
+            chooseTheme(event.currentTarget.value);
+            setTheme(event.currentTarget.value);
+          }}
+        >
+          <option value="auto">system</option>
+          <option value="light">light</option>
+          <option value="dark">dark</option>
+        </select>
+        <span class="who">{me.value ? `${me.value.user} (${me.value.role})` : ""}</span>
+        <button type="button" onClick={() => void logOut()}>Log out</button>
+      </header>
+      <main id="content" tabIndex={-1}>
+        <Page />
+      </main>
+      {help ? <Help /> : null}
+    </div>
+  );
+}
+
+function Help() {
+  const keys = [
+    ["/", "filter"], ["j k", "next, previous"], ["x", "choose"], ["Enter", "open"], ["Esc", "close"],
+    ...PAGES.map(([, name, key]) => [`g ${key}`, name]), ["?", "this list"],
+  ];
+  return (
+    <aside class="help" aria-label="keys">
+      <h2>Keys</h2>
+      <dl class="facts">{keys.map(([key, what]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>)}</dl>
+    </aside>
+  );
+}
+
+function App() {
+  if (entering.value) return <Skeleton lines={3} />;
+  return proof.value ? <Shell /> : <LoginPage problem={refused.value} />;
+}
+
+async function enter(): Promise<void> {
+  const code = takeCode();
+  if (code) refused.value = await logIn("Login-Code", code);
+  entering.value = false;
+}
+
+effect(() => {
+  if (!proof.value || entering.value) return;
+  connect();
+  call<WhoamiView>("whoami").then((view) => (me.value = view), () => undefined);
+});
+setTheme(localStorage.getItem(THEME) ?? "auto");
+addEventListener("click", followLinks);
+const root = document.getElementById("app");
+if (root) render(<App />, root);
+void enter();

@@ -1,0 +1,29 @@
+// Server-sent events from a stream of bytes. Pure.
+
+export interface ServerEvent {
+  event: string;
+  data: string;
+}
+
+export class EventReader {
+  #rest = "";
+  readonly #decoder = new TextDecoder();
+
+  /** The events that these bytes complete. */
+  push(bytes: Uint8Array): ServerEvent[] {
+    this.#rest += this.#decoder.decode(bytes, { stream: true });
+    const blocks = this.#rest.split("\n\n");
+    this.#rest = blocks.pop() ?? "";
+    const found: ServerEvent[] = [];
+    for (const block of blocks) {
+      const fields = new Map<string, string>();
+      for (const line of block.split("\n")) {
+        const at = line.indexOf(": ");
+        if (at > 0) fields.set(line.slice(0, at), line.slice(at + 2));
+      }
+      const data = fields.get("data");
+      if (data !== undefined) found.push({ event: fields.get("event") ?? "message", data });
+    }
+    return found;
+  }
+}

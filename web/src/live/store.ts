@@ -1,0 +1,113 @@
+// The tab's side of the worker: the sessions, the events, and whether the line is up.
+import { computed, signal } from "@preact/signals";
+import type { EventView } from "../wire.ts";
+import { byAge, type SessionRow } from "../rows.ts";
+import { leave, proof } from "../login.ts";
+import type { FromWorker, ToWorker } from "./messages.ts";
+
+const EVENTS_KEPT = 200;
+
+const table = new Map<string, SessionRow>();
+const version = signal(0);
+
+export const loaded = signal(false);
+export const cut = signal(false);
+export const lineUp = signal(true);
+export const heardAt = signal(Date.now());
+/** The last events, newest first. */
+export const recent = signal<EventView[]>([]);
+/** Counts changes of agents and kernels, for pages that read figures of the cluster. */
+export const clusterTick = signal(0);
+/** Now, by the second, for ages. */
+export const now = signal(Date.now());
+export const sessions = computed(() => {
+  version.value;
+  return [...table.values()].sort(byAge);
+});
+
+let post: ((message: ToWorker) => void) | null = null;
+let painting = false;
+
+export function sessionRow(id: string): SessionRow | undefined {
+  version.value;
+  return table.get(id);
+}
+
+function paint(): void {
+  if (painting) return;
+  painting = true;
+  // Hidden tabs get no frames; they catch up when they are shown.
+  requestAnimationFrame(() => {
+    painting = false;
+    version.value += 1;
+  });
+}
+
+function heard(message: FromWorker): void {
+  switch (message.kind) {
+    case "sessions":
+      if (message.whole) table.clear();
+      for (const row of message.rows) table.set(row.id, row);
+      loaded.value = true;
+      cut.value = message.cut;
+      heardAt.value = Date.now();
+      paint();
+      return;
+    case "events":
+      recent.value = [...message.events.reverse(), ...recent.value].slice(0, EVENTS_KEPT);
+      heardAt.value = Date.now();
+      clusterTick.value += 1;
+      return;
+    case "line":
+      lineUp.value = message.up;
+      if (message.up) heardAt.value = Date.now();
+      return;
+    case "denied":
+      leave();
+  }
+}
+
+interface ScriptPolicy {
+  createScriptURL(url: string): string;
+}
+
+interface TrustedTypes {
+  createPolicy(name: string, rules: ScriptPolicy): ScriptPolicy;
+}
+
+/** The address of the worker, which is the only script that this page starts by address. */
+function workerAddress(): string {
+  const named = document.querySelector<HTMLScriptElement>("script[data-worker]")?.dataset["worker"] ?? "";
+  const types = (window as { trustedTypes?: TrustedTypes }).trustedTypes;
+  const policy = types?.createPolicy("sokovan", { createScriptURL: (url) => (url === named ? url : "") });
+  return policy ? policy.createScriptURL(named) : named;
+}
+
+export function connect(): void {
+  if (!post) {
+    const address = workerAddress();
+    if (typeof SharedWorker === "undefined") {
+      const worker = new Worker(address, { type: "module" });
+      worker.onmessage = (event: MessageEvent<FromWorker>) => heard(event.data);
+      post = (message) => worker.postMessage(message);
+    } else {
+      const { port } = new SharedWorker(address, { type: "module", name: "sokovan" });
+      port.onmessage = (event: MessageEvent<FromWorker>) => heard(event.data);
+      post = (message) => port.postMessage(message);
+    }
+    addEventListener("pagehide", () => post?.({ kind: "close" }));
+    addEventListener("pageshow", (event) => event.persisted && location.reload());
+    setInterval(() => (now.value = Date.now()), 1000);
+  }
+  post({ kind: "open", proof: proof.value });
+}
+
+export function disconnect(): void {
+  post?.({ kind: "close" });
+  table.clear();
+  loaded.value = false;
+}
+
+export function refresh(): void {
+  post?.({ kind: "refresh" });
+}

@@ -1,0 +1,100 @@
+// A new session: a form, the same as a command line, and whether it would start now.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Problem, all, call } from "../api.ts";
+import { plural, shellWords } from "../format.ts";
+import { commandLine, type Draft, bodyOf, EMPTY } from "../draft.ts";
+import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
+import { useResource } from "../parts/resource.ts";
+import { go } from "../router.ts";
+import type { PlanView, ProblemView, QueueBody, SessionView } from "../wire.ts";
+
+const WAIT_MS = 300;
+const BADGES: Record<string, string> = { now: "would start now", waits: "would wait", never: "can never start" };
+
+export function NewPage() {
+  const [draft, setDraft] = useState<Draft>(EMPTY);
+  const [plan, setPlan] = useState<PlanView | null>(null);
+  const [problem, setProblem] = useState<ProblemView | null>(null);
+  const [busy, setBusy] = useState(false);
+  // One key for one request: sending it twice makes one session.
+  const key = useRef(crypto.randomUUID());
+  const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
+  const body = useMemo(() => bodyOf(draft), [draft]);
+  useEffect(() => {
+    const stopped = new AbortController();
+    if (!body.command?.length) return setPlan(null);
+    const timer = setTimeout(() => {
+      call<PlanView>("sessions/plan", { method: "POST", body, signal: stopped.signal }).then(
+        (found) => {
+          setPlan(found);
+          setProblem(null);
+        },
+        (error: unknown) => {
+          if (stopped.signal.aborted || !(error instanceof Problem)) return;
+          setPlan(null);
+          setProblem(error.view);
+        },
+      );
+    }, WAIT_MS);
+    return () => {
+      stopped.abort();
+      clearTimeout(timer);
+    };
+  }, [body]);
+  const change = (changes: Partial<Draft>) => {
+    key.current = crypto.randomUUID();
+    setDraft({ ...draft, ...changes });
+  };
+  const send = (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    call<SessionView>("sessions", { method: "POST", body, key: key.current }).then(
+      (view) => go(`/sessions/${encodeURIComponent(view.id)}`),
+      (error: unknown) => {
+        setBusy(false);
+        if (error instanceof Problem) setProblem(error.view);
+      },
+    );
+  };
+  const field = (name: keyof Draft, label: string, hint: string, wide = false) => (
+    <label class={wide ? "wide" : ""}>
+      {label}
+      <input value={draft[name]} placeholder={hint} spellcheck={false} onInput={(event) => change({ [name]: event.currentTarget.value })} />
+    </label>
+  );
+  return (
+    <form class="new" onSubmit={send}>
+      <div class="bar"><h1>New session</h1></div>
+      <div class="fields">
+        {field("command", "Command", "python train.py", true)}
+        {field("name", "Name", "made up, if empty")}
+        <label>
+          Queue
+          <select value={draft.queue} onChange={(event) => change({ queue: event.currentTarget.value })}>
+            <option value="">the usual one</option>
+            {(queues.value ?? []).map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
+          </select>
+        </label>
+        {field("size", "Kernels", "1")}
+        {field("cpus", "CPU of each", "1")}
+        {field("mem", "Memory of each", "1GiB")}
+        {field("gpus", "GPU of each", "0")}
+        {field("topology", "Topology", "hard:rack or soft")}
+      </div>
+      <div class="badge-box" aria-live="polite">
+        {plan ? (
+          <p class={`badge ${plan.would_start}`}>
+            <strong>{BADGES[plan.would_start] ?? plan.would_start}</strong> {plan.summary}
+            {plan.placements.length ? <span class="muted"> · on {plural(new Set(plan.placements.map((one) => one.agent)).size, "agent")}</span> : null}
+            {plan.evicts.length ? <span class="muted"> · would evict {plural(plan.evicts.length, "session")}</span> : null}
+          </p>
+        ) : null}
+        {problem ? <ProblemBox problem={problem} /> : null}
+      </div>
+      <div class="actions">
+        <button type="submit" class="primary" disabled={busy || !draft.command.trim()}>Submit</button>
+        <CopyCommand command={shellWords(commandLine(draft))} />
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,108 @@
+// Queues: what each deserves, uses, borrows and waits for.
+import { all, call } from "../api.ts";
+import { amount, shellWords } from "../format.ts";
+import { clusterTick } from "../live/store.ts";
+import { CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
+import { useResource } from "../parts/resource.ts";
+import { query, setQuery } from "../router.ts";
+import { type QueueBar, barsOf, borrowing, scaleOf } from "../shares.ts";
+import type { QueueBody, QueueSharesView, QueueShareView, ScalingGroupBody } from "../wire.ts";
+
+interface Shares {
+  queues: QueueBody[];
+  groups: string[];
+  shares: QueueShareView[];
+}
+
+export function QueuesPage() {
+  const group = query.value.get("group") ?? "default";
+  const found = useResource<Shares>(
+    `queues ${group}`,
+    async (signal) => {
+      const [queues, groups, view] = await Promise.all([
+        all<QueueBody>("queues", signal),
+        all<ScalingGroupBody>("scaling-groups", signal),
+        call<QueueSharesView>(`queue-shares?scaling_group=${encodeURIComponent(group)}`, { signal }),
+      ]);
+      return { queues, groups: groups.map((one) => one.name), shares: view.items };
+    },
+    clusterTick.value,
+  );
+  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
+  if (!found.value) return <Skeleton lines={8} />;
+  const { queues, groups, shares } = found.value;
+  const slots = [...new Set(shares.map((one) => one.slot))].sort();
+  const preferred = slots.find((one) => one.endsWith(".device")) ?? slots[0] ?? "cpu";
+  const slot = query.value.get("slot") ?? preferred;
+  const bars = barsOf(queues, shares, slot);
+  const { starved, over } = borrowing(bars);
+  return (
+    <div class="queues">
+      <div class="bar">
+        <h1>Queues</h1>
+        <label>
+          scaling group{" "}
+          <select value={group} onChange={(event) => setQuery({ group: event.currentTarget.value })}>
+            {groups.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        </label>
+        <div class="chips" role="group" aria-label="slot">
+          {slots.map((one) => <button key={one} type="button" aria-pressed={one === slot} onClick={() => setQuery({ slot: one })}>{one}</button>)}
+        </div>
+        <span class="spring" />
+        <CopyCommand command={shellWords(["sokovan", "queue", "shares", ...(group === "default" ? [] : ["--scaling-group", group])])} />
+      </div>
+      {starved.length && over.length ? (
+        <p class="notice">{starved.join(", ")} {starved.length === 1 ? "waits" : "wait"} below the deserved share while {over.join(", ")} {over.length === 1 ? "uses" : "use"} more than theirs.</p>
+      ) : null}
+      {bars.length ? <Bars bars={bars} slot={slot} /> : <Empty title="There are no queues." command="sokovan queue set research --weight 2" />}
+    </div>
+  );
+}
+
+function Bars({ bars, slot }: { bars: readonly QueueBar[]; slot: string }) {
+  const scale = scaleOf(bars);
+  const percent = (value: number) => `${Math.min(100, (value / scale) * 100)}%`;
+  const shown = (value: number | null) => (value === null ? "–" : amount(slot, value));
+  return (
+    <div class="table-box" tabIndex={0} role="region" aria-label="shares of queues">
+      <table>
+        <caption class="legend">
+          <span><i class="cell used" /> in use</span>
+          <span><i class="cell over" /> borrowed</span>
+          <span><i class="cell wait" /> waiting</span>
+          <span><i class="cell tick" /> deserved</span>
+        </caption>
+        <thead>
+          <tr><th>Queue</th><th class="right">Weight</th><th class="wide">Share of {slot}</th><th class="right">In use</th><th class="right">Deserved</th><th class="right">Guarantee</th><th class="right">Borrowed</th><th class="right">Waiting</th></tr>
+        </thead>
+        <tbody>
+          {bars.map((bar) => {
+            const { share } = bar;
+            return (
+              <tr key={bar.queue} data-queue={bar.queue}>
+                <th scope="row" class={`depth-${Math.min(4, bar.depth)}`}>{bar.queue}{bar.open ? "" : " (closed)"}</th>
+                <td class="right">{bar.weight}</td>
+                <td class="wide">
+                  {share ? (
+                    <span class="share" aria-hidden="true">
+                      <span class="used" style={{ width: percent(share.allocated - share.borrowed) }} />
+                      <span class="over" style={{ width: percent(share.borrowed) }} />
+                      <span class="wait" style={{ width: percent(share.waiting) }} />
+                      {share.deserved === null ? null : <span class="tick" style={{ left: percent(share.deserved) }} />}
+                    </span>
+                  ) : null}
+                </td>
+                <td class="right">{share ? shown(share.allocated) : "–"}</td>
+                <td class="right">{share ? shown(share.deserved) : "–"}</td>
+                <td class="right">{share ? shown(share.guarantee) : "–"}</td>
+                <td class="right">{share ? shown(share.borrowed) : "–"}</td>
+                <td class="right">{share ? shown(share.waiting) : "–"}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

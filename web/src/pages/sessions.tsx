@@ -1,0 +1,144 @@
+// The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
+import { useMemo, useRef, useState } from "preact/hooks";
+import { Problem, call } from "../api.ts";
+import { plural, shellWords } from "../format.ts";
+import { cut, loaded, sessions } from "../live/store.ts";
+import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { Grid, type GridColumn } from "../parts/grid.tsx";
+import { useKeys } from "../parts/keys.ts";
+import { Why } from "../parts/why.tsx";
+import { go, query, setQuery } from "../router.ts";
+import { countBy, matches, type SessionRow } from "../rows.ts";
+import { ENDED, STATUSES } from "../states.ts";
+import type { ProblemView } from "../wire.ts";
+
+const COLUMNS: GridColumn<SessionRow>[] = [
+  { name: "State", width: "7.5rem", cell: (row) => <State status={row.status} result={row.result} /> },
+  { name: "Name", width: "minmax(9rem, 1.4fr)", cell: (row) => <a href={`/ui/sessions/${encodeURIComponent(row.id)}`}>{row.name || row.id}</a> },
+  { name: "User", width: "minmax(5rem, 0.7fr)", cell: (row) => row.user },
+  { name: "Queue", width: "minmax(5rem, 0.7fr)", cell: (row) => row.queue },
+  { name: "Kernels", width: "4.5rem", right: true, cell: (row) => row.size },
+  { name: "GPU", width: "3.5rem", right: true, cell: (row) => row.devices || "–" },
+  { name: "Age", width: "5.5rem", right: true, cell: (row) => <Age at={row.submitted_at} /> },
+  { name: "Reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={row.detail ?? ""}>{row.reason ? <><code>{row.reason}</code> {row.detail}</> : ""}</span> },
+];
+
+function command(status: string): string {
+  return shellWords(["sokovan", "ps", ...(status ? ["--status", status] : [])]);
+}
+
+export function SessionsPage() {
+  const text = query.value.get("q") ?? "";
+  const status = query.value.get("status") ?? "";
+  const open = query.value.get("open") ?? "";
+  const [active, setActive] = useState(-1);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [asking, setAsking] = useState(false);
+  const [problem, setProblem] = useState<ProblemView | null>(null);
+  const search = useRef<HTMLInputElement>(null);
+  const everything = sessions.value;
+  const found = useMemo(() => everything.filter((row) => matches(row, text)), [everything, text]);
+  const counts = useMemo(() => countBy(found, (row) => row.status), [found]);
+  const shown = useMemo(() => (status ? found.filter((row) => row.status === status) : found), [found, status]);
+  const opened = open ? everything.find((row) => row.id === open) : undefined;
+  const toStop = everything.filter((row) => chosen.has(row.id) && !ENDED.has(row.status));
+  const current = shown[active];
+
+  const choose = (row: SessionRow | undefined) => {
+    if (!row) return;
+    const next = new Set(chosen);
+    if (!next.delete(row.id)) next.add(row.id);
+    setChosen(next);
+  };
+  const stop = async () => {
+    setAsking(false);
+    setProblem(null);
+    // One after the other: the server does the same work, and the first refusal is shown.
+    for (const row of toStop) {
+      try {
+        await call(`sessions/${encodeURIComponent(row.id)}`, { method: "DELETE" });
+      } catch (error) {
+        if (error instanceof Problem) setProblem(error.view);
+      }
+    }
+    setChosen(new Set());
+  };
+  useKeys({
+    "/": () => search.current?.focus(),
+    j: () => setActive(Math.min(shown.length - 1, active + 1)),
+    k: () => setActive(Math.max(0, active - 1)),
+    ArrowDown: () => setActive(Math.min(shown.length - 1, active + 1)),
+    ArrowUp: () => setActive(Math.max(0, active - 1)),
+    x: () => choose(current),
+    Enter: () => current && (open === current.id ? go(`/sessions/${encodeURIComponent(current.id)}`) : setQuery({ open: current.id })),
+    Escape: () => {
+      if (document.activeElement === search.current) search.current?.blur();
+      else if (open) setQuery({ open: "" });
+      else setChosen(new Set());
+    },
+  });
+  if (!loaded.value) return <Skeleton lines={12} />;
+  return (
+    <div class={`sessions${opened ? " with-drawer" : ""}`}>
+      <div class="column">
+        <div class="bar">
+          <h1>Sessions</h1>
+          <input
+            ref={search} type="search" placeholder="filter: name, user, queue, reason ( / )" aria-label="filter sessions"
+            value={text} onInput={(event) => setQuery({ q: event.currentTarget.value })}
+          />
+          <span class="spring" />
+          {chosen.size ? (
+            <button type="button" class="danger" disabled={!toStop.length} onClick={() => setAsking(true)}>
+              Stop {plural(toStop.length, "session")}
+            </button>
+          ) : null}
+          <CopyCommand command={command(status)} />
+        </div>
+        <div class="chips" role="group" aria-label="states">
+          <button type="button" aria-pressed={!status} onClick={() => setQuery({ status: "" })}>all <b>{found.length}</b></button>
+          {STATUSES.filter((one) => counts.get(one) || one === status).map((one) => (
+            <button key={one} type="button" aria-pressed={one === status} onClick={() => setQuery({ status: one === status ? "" : one })}>
+              {one} <b>{counts.get(one) ?? 0}</b>
+            </button>
+          ))}
+        </div>
+        {cut.value ? <p class="muted">Older sessions are not listed here; <code>sokovan ps</code> has all of them.</p> : null}
+        {problem ? <ProblemBox problem={problem} /> : null}
+        {shown.length ? (
+          <Grid
+            label="sessions" items={shown} columns={COLUMNS} keyOf={(row) => row.id} active={active} chosen={chosen}
+            onActive={setActive} onOpen={(row) => setQuery({ open: row.id })}
+          />
+        ) : everything.length ? (
+          <Empty title="No session matches the filter." />
+        ) : (
+          <Empty title="There are no sessions yet. Start one:" command="sokovan run -- python -c &quot;print('hello')&quot;" />
+        )}
+      </div>
+      {opened ? <Drawer row={opened} /> : null}
+      {asking ? (
+        <Confirm
+          title={`Stop ${plural(toStop.length, "session")}?`} action="Stop"
+          command={shellWords(["sokovan", "stop", ...toStop.slice(0, 20).map((row) => row.name || row.id)])}
+          onYes={() => void stop()} onNo={() => setAsking(false)}
+        />
+      ) : null}
+    </div>
+  );
+}
+
+function Drawer({ row }: { row: SessionRow }) {
+  return (
+    <aside class="drawer" aria-label={`session ${row.name || row.id}`}>
+      <div class="bar">
+        <h2>{row.name || row.id}</h2>
+        <span class="spring" />
+        <button type="button" onClick={() => setQuery({ open: "" })} aria-label="close">✕</button>
+      </div>
+      <p><State status={row.status} result={row.result} /> · {plural(row.size, "kernel")}{row.devices ? `, ${row.devices} GPU` : ""} · {row.user} in {row.queue}</p>
+      <Why id={row.id} tick={`${row.status} ${row.detail ?? ""}`} />
+      <p><a href={`/ui/sessions/${encodeURIComponent(row.id)}`}>Lanes, logs and everything else</a></p>
+    </aside>
+  );
+}

@@ -1,0 +1,86 @@
+// A list of any length: only the rows that can be seen are in the document.
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+export interface GridColumn<T> {
+  name: string;
+  width: string;
+  right?: boolean;
+  cell: (item: T) => ComponentChildren;
+}
+
+interface GridProps<T> {
+  label: string;
+  items: readonly T[];
+  columns: readonly GridColumn<T>[];
+  keyOf: (item: T) => string;
+  active: number;
+  chosen?: ReadonlySet<string>;
+  onActive: (index: number) => void;
+  onOpen: (item: T) => void;
+}
+
+const ROW = 32;
+const SPARE = 4;
+
+export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive, onOpen }: GridProps<T>) {
+  const body = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  useLayoutEffect(() => {
+    const element = body.current;
+    if (!element) return;
+    const watch = new ResizeObserver(() => setHeight(element.clientHeight));
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    const element = body.current;
+    if (!element || active < 0) return;
+    const at = active * ROW;
+    if (at < element.scrollTop) element.scrollTop = at;
+    else if (at + ROW > element.scrollTop + element.clientHeight) element.scrollTop = at + ROW - element.clientHeight;
+  }, [active]);
+  const first = Math.max(0, Math.floor(top / ROW) - SPARE);
+  const last = Math.min(items.length, Math.ceil((top + height) / ROW) + SPARE);
+  const template = { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
+  const current = items[active];
+  return (
+    <div
+      class="grid" role="grid" aria-label={label} aria-rowcount={items.length + 1} aria-colcount={columns.length}
+      tabIndex={0} aria-activedescendant={current ? `row-${keyOf(current)}` : undefined} aria-multiselectable="true"
+    >
+      <div role="rowgroup">
+        <div class="grid-row grid-head" role="row" aria-rowindex={1} style={template}>
+          {columns.map((column) => (
+            <span key={column.name} role="columnheader" class={column.right ? "right" : ""}>{column.name}</span>
+          ))}
+        </div>
+      </div>
+      <div class="grid-body" role="rowgroup" tabIndex={0} ref={body} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+        <div class="grid-space" role="presentation" style={{ height: `${items.length * ROW}px` }}>
+          {items.slice(first, last).map((item, offset) => {
+            const index = first + offset;
+            const key = keyOf(item);
+            const picked = chosen?.has(key) ?? false;
+            return (
+              <div
+                key={key} id={`row-${key}`} role="row" aria-rowindex={index + 2} aria-selected={picked}
+                class={`grid-row${index === active ? " active" : ""}${picked ? " chosen" : ""}`}
+                style={{ ...template, transform: `translateY(${index * ROW}px)` }}
+                onClick={() => {
+                  onActive(index);
+                  onOpen(item);
+                }}
+              >
+                {columns.map((column) => (
+                  <span key={column.name} role="gridcell" class={column.right ? "right" : ""}>{column.cell(item)}</span>
+                ))}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}

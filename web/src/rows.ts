@@ -1,0 +1,60 @@
+// Sessions as the list shows them, and how lists are filtered. Pure: the worker and its tests use it too.
+import type { SessionView } from "./wire.ts";
+import { devices } from "./format.ts";
+
+export interface SessionRow {
+  id: string;
+  name: string;
+  status: string;
+  result: string | null;
+  user: string;
+  queue: string;
+  size: number;
+  devices: number;
+  agents: number;
+  submitted_at: string;
+  since: string;
+  scheduled_at: string | null;
+  ended_at: string | null;
+  reason: string | null;
+  detail: string | null;
+}
+
+export function rowOf(view: SessionView): SessionRow {
+  return {
+    id: view.id,
+    name: view.name,
+    status: view.status,
+    result: view.result,
+    user: view.user,
+    queue: view.queue,
+    size: view.size,
+    devices: devices(view.slots),
+    agents: view.agents,
+    submitted_at: view.submitted_at,
+    since: view.since,
+    scheduled_at: view.scheduled_at,
+    ended_at: view.ended_at,
+    reason: view.reason,
+    detail: view.reason_detail,
+  };
+}
+
+/** Newest first, as the API lists them. */
+export function byAge(one: SessionRow, other: SessionRow): number {
+  if (one.submitted_at !== other.submitted_at) return one.submitted_at < other.submitted_at ? 1 : -1;
+  return one.id < other.id ? 1 : -1;
+}
+
+export function matches(row: SessionRow, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) return true;
+  const all = `${row.name} ${row.id} ${row.user} ${row.queue} ${row.reason ?? ""}`.toLowerCase();
+  return wanted.split(/\s+/).every((word) => all.includes(word));
+}
+
+export function countBy<T>(items: Iterable<T>, key: (item: T) => string): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const item of items) found.set(key(item), (found.get(key(item)) ?? 0) + 1);
+  return found;
+}
