@@ -46,17 +46,18 @@ async def test_bookings_of_one_agent_do_not_overlap_and_the_earliest_time_is_tol
 
 
 async def test_a_booking_of_slots_gets_free_agents_of_one_scaling_group(api: ApiHarness) -> None:
-    for name in ("a1", "a2", "a3"):
-        await api.cluster.agent(name, slots={"cpu": 8000, "cuda.device": 4})
-    status, first = await put(api, "first", 1, 3, agents=[], slots={"cuda.device": 6})
-    assert (status, first["agents"], first["slots"]) == (201, ["a1", "a2"], {"cuda.device": "6"})
-    status, problem = await put(api, "second", 2, 4, agents=[], slots={"cuda.device": 6})
+    for name in ("r1", "r2", "r3"):
+        await api.cluster.agent(name, slots={"cpu": 8000, "rocm.device": 4})
+    status, first = await put(api, "wide", 1, 3, agents=[], slots={"rocm.device": 6})
+    assert status == 201, first
+    assert (first["agents"], first["slots"]) == (["r1", "r2"], {"rocm.device": "6"})
+    status, problem = await put(api, "narrow", 2, 4, agents=[], slots={"rocm.device": 6})
     assert (status, problem["code"]) == (409, "booking-conflict")
     assert "that are free then have" in problem["detail"]
-    status, second = await put(api, "second", 2, 4, agents=[], slots={"cuda.device": 4})
-    assert (status, second["agents"]) == (201, ["a3"])
-    # What was chosen stays, also if the booking is stored again as it is shown.
-    assert (await put(api, "first", 1, 3, agents=first["agents"], slots=first["slots"]))[1]["agents"] == ["a1", "a2"]
+    status, second = await put(api, "narrow", 2, 4, agents=[], slots={"rocm.device": 4})
+    assert (status, second["agents"]) == (201, ["r3"])
+    # The chosen ones stay, also if the booking is stored again as it is shown.
+    assert (await put(api, "wide", 1, 3, agents=first["agents"], slots=first["slots"]))[1]["agents"] == ["r1", "r2"]
 
 
 @pytest.mark.parametrize(

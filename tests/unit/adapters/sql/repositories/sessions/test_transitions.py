@@ -61,15 +61,19 @@ def misses(goal: Goal, required: int, count: int) -> list[Step]:
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("goal", Goal, ids=lambda goal: goal.name)
 def test_the_table_has_a_row_for_whatever_kernels_do_together(goal: Goal, count: int) -> None:
-    """With two exceptions, which never occur: kernels that get an agent, or wait again, while their session ends.
+    """With three exceptions, which never occur: kernels that get an agent, or wait again, while their session ends.
 
     The allocator refuses a session whose goal is past RUN, and `set_goal` withdraws what waits in the same step.
-    Kernels wait again only in a session that is retried: its goal is RUN, and none of its kernels is alive.
+    Kernels wait again only in a session that is retried: its goal is RUN, and none of its kernels is alive. Kernels
+    are spared only together, and then enough of them run.
     """
     for required in range(1, count + 1):
         for before, triggers, after in misses(goal, required, count):
             if KernelTrigger.REQUEUED in triggers:
                 assert goal is not Goal.RUN or any(status in ALIVE for status in (*before, *after))
+                continue
+            if KernelTrigger.SPARED in triggers:
+                assert goal is not Goal.RUN or after.count(KernelStatus.RUNNING) < required
                 continue
             assert goal is not Goal.RUN
             assert KernelTrigger.ALLOCATED in triggers
