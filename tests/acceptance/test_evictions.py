@@ -118,6 +118,34 @@ def test_a_queue_takes_back_its_share_once_and_the_other_does_not_take_it_again(
     fleet.audit()
 
 
+def test_a_session_that_may_be_moved_makes_room_for_a_fragmented_one(fleet: Embedded) -> None:
+    fleet.end_all()
+    done = fleet.cli("scaling-group", "set", "default", "--option", 'actions=["enqueue","allocate","consolidate"]')
+    assert done.returncode == 0, done.stderr
+    runs(fleet, "wide", "infinity", agents=62)
+    fleet.reaches("wide", "running")
+    half = {"cpu": 1, "cuda.device": 4}
+    for name in ("x", "f1", "y", "f2"):
+        fleet.submit("sleep", "infinity", name=name, type="batch", resources=half, migratable=name == "x")
+        fleet.reaches(name, "running")
+    assert "it may be moved" in fleet.cli("session", "show", "x").stdout
+    for name in ("f1", "f2"):
+        fleet.end(name, forced=True)
+        fleet.settles(name)
+    before = fleet.session("x")["kernels"][0]["agent"]
+    runs(fleet, "big", "infinity", agents=1)
+    assert fleet.reaches("big", "running")["kernels"][0]["agent"] == before
+    moved = fleet.reaches("x", "running")
+    assert (moved["kernels"][0]["agent"], moved["attempt"]) == (fleet.session("y")["kernels"][0]["agent"], 2)
+    assert [(one["action"], one["for_session"]) for one in moved["evictions"]] == [
+        ("consolidate", fleet.session("big")["id"])
+    ]
+    assert "consolidate took all its kernels" in fleet.cli("why", "x").stdout
+    assert fleet.session("y")["attempt"] == 1
+    fleet.end_all()
+    fleet.audit()
+
+
 # Counts steps, saves them every now and then, and at the notice of an eviction; the first attempt never ends by itself.
 TRAINING = """
 import json, os, pathlib, sokovan, sys, time

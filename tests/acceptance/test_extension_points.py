@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.scheduling.extensions import POINTS
+from sokovan.scheduling.extensions import EVICTION_POINTS, POINTS
 from tests.acceptance.embedded import until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.fast_timings import FastTimings
@@ -48,6 +48,15 @@ class LastRack(SchedulingPlugin):
         return [names.index(trial.domain) for trial in trials]
 
 
+class NoEvictions(SchedulingPlugin):
+    """Nothing is evicted, whatever the actions."""
+
+    name = "no-evictions"
+
+    def evictable(self, taker, action, victims):
+        return []
+
+
 class NoGiants(ValidatorRule):
     """More than four kernels never pass, more than two wait."""
 
@@ -74,7 +83,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package of this module's plugins."""
     folder = tmp_path_factory.mktemp("packages")
     offered = {
-        "sokovan.plugins": {"recorder": "Recorder", "last-rack": "LastRack"},
+        "sokovan.plugins": {"recorder": "Recorder", "last-rack": "LastRack", "no-evictions": "NoEvictions"},
         "sokovan.validators": {"no-giants": "NoGiants"},
     }
     install_package(folder, "recorded_plugins", PLUGINS, offered)
@@ -128,7 +137,30 @@ def test_every_extension_point_is_called_in_a_running_server(fleet: ServerWithPa
         fleet.end(name, forced=True)
     choose(fleet, plugins="null")
     called = set((packages / "called").read_text(encoding="utf-8").split())
-    assert sorted(set(POINTS) - called) == []
+    assert sorted(set(POINTS) - called - set(EVICTION_POINTS)) == []
+
+
+def test_every_extension_point_of_evictions_is_called_and_a_plugin_keeps_victims(
+    fleet: ServerWithPackages, packages: Path
+) -> None:
+    for words in (("default", "--min-runtime", "0s"), ("other",)):
+        done = fleet.cli("queue", "set", *words)
+        assert done.returncode == 0, done.stderr
+    choose(fleet, plugins='["no-evictions"]', actions='["enqueue","allocate","preempt","reclaim","backfill"]')
+    running = filled(fleet, 8)
+    urgent = fleet.submit("sleep", "600", priority=5, resources=RACK)["id"]
+    until(lambda: "16 kept by a plugin" in fleet.cli("why", urgent).stdout, what="why counts what plugins keep")
+    choose(fleet, plugins='["recorder"]')
+    fleet.reaches(urgent, "running")
+    # Seven of the agents of the evicted gang are free: a gang of eight of another queue takes one more.
+    other = fleet.submit("sleep", "600", size=8, queue="other", resources=RACK)["id"]
+    fleet.reaches(other, "running")
+    for name in (*running, urgent, other):
+        fleet.end(name, forced=True)
+        fleet.settles(name)
+    choose(fleet, plugins="null", actions="null")
+    called = set((packages / "called").read_text(encoding="utf-8").split())
+    assert sorted(set(EVICTION_POINTS) - called) == []
 
 
 def test_the_order_of_trials_decides_between_racks(fleet: ServerWithPackages) -> None:

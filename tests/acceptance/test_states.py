@@ -252,3 +252,36 @@ def test_an_unknown_image_ends_its_session_and_says_so(server: Embedded, agent: 
     ended = server.settles(session)
     assert (ended["reason"], ended["result"]) == ("image-unavailable", "failure")
     assert "venv:unknown" in ended["reason_detail"]
+
+
+@shows(
+    session="running:preempted terminating:spared",
+    kernel="running:evicted terminating:spared terminating:noticed",
+)
+def test_an_eviction_is_withdrawn_if_its_taker_is_gone_before_the_notice(server: Embedded) -> None:
+    for words in (
+        ("scaling-group", "set", "default", "--option", 'actions=["enqueue","allocate","preempt"]'),
+        ("queue", "set", "default", "--min-runtime", "0s"),
+    ):
+        done = server.cli(*words)
+        assert done.returncode == 0, done.stderr
+    slots = server.api("GET", "/agents").json()["items"][0]["slots"]
+    whole = {"cpu": slots["cpu"] // 1000, "mem": "64MiB"}
+    low = server.python(SLEEPS, type="batch", resources=whole, stop_grace="60s")
+    server.reaches(low, "running")
+    with server.held("terminate"):
+        gone = server.python(SLEEPS, type="batch", priority=5, resources=whole)
+        server.reaches(low, "terminating")
+        server.end(gone)
+    spared = server.reaches(low, "running")
+    assert (spared["attempt"], spared["evictions"]) == (1, [])
+    history = server.cli("session", "history", low).stdout
+    assert "does not wait for its room any more; it runs on, and had no notice" in history, history
+    taker = server.python("pass", type="batch", priority=5, resources=whole)
+    assert server.settles(taker)["result"] == "success"
+    [receipt] = server.session(low)["evictions"]
+    assert (receipt["for_session"], receipt["number"]) == (taker, 1)
+    server.end(low, forced=True)
+    server.settles(low)
+    done = server.cli("scaling-group", "set", "default", "--option", "actions=null")
+    assert done.returncode == 0, done.stderr

@@ -102,6 +102,10 @@ def test_a_booking_that_can_be_met_is_accepted_and_its_session_starts_on_time(fl
     runs(fleet, "early", booking="later")
     explains(fleet, "early", "its booking later begins in")
     assert books(fleet, "booking", "rm", "later", "--yes")[0] == 0
+    some = ("booking", "create", "some", "--for", "2h", "--slot", "gpu=9", "--queue", "default")
+    assert books(fleet, *some, "--from", in_seconds(3_600))[0] == 0
+    assert len(fleet.cli_json("booking", "show", "some")["agents"]) == 2
+    assert books(fleet, "booking", "rm", "some", "--yes")[0] == 0
     fleet.end("early", forced=True)
     starts_at = in_seconds(12)
     assert books(fleet, *create, "--from", starts_at)[0] == 0
@@ -165,6 +169,10 @@ def test_what_a_queue_lends_comes_back_within_its_time_and_the_borrower_waits_ag
     loan = fleet.reaches("guest", "running")
     assert loan["loan"] == "lender"
     assert "on loan from" in fleet.cli("session", "show", "guest").stdout
+    [line] = [one for one in fleet.cli("ps").stdout.splitlines() if "guest" in one]
+    assert "on loan from lender" in line
+    shares = fleet.cli_json("queue", "show", "lender")["shares"]
+    assert {one["queue"] for one in shares} == {"lender"}
     assert fleet.session("slow")["status"] == "pending"
     assert "20" in fleet.cli("queue", "show", "lender", "-o", "wide").stdout
     runs(fleet, "host", agents=half_agents, queue="lender")

@@ -26,7 +26,6 @@ CANNOT_OCCUR = {
     Row("session", "prepared", "failed"): _PLACED_AGAIN,
     Row("kernel", "prepared", "failed"): _PLACED_AGAIN,
 }
-_EVICTED = "test_eviction_lives.py::test_the_evicted_come_back_with_their_age_and_finish"
 _JOINING = "allocation/test_evictions.py::test_a_kernel_that_joins_a_session_is_evicted_in_any_status"
 # These need several agents, of which one fails while another runs its kernel of the same session.
 SHOWN_IN_SCENARIOS = {
@@ -36,8 +35,6 @@ SHOWN_IN_SCENARIOS = {
     Row(
         "kernel", "running", "retry_requested"
     ): "test_failed_starts.py::test_running_kernels_of_a_gang_are_retried_too",
-    Row("session", "running", "preempted"): _EVICTED,
-    Row("kernel", "running", "evicted"): _EVICTED,
     **{
         Row("kernel", status, "evicted"): _JOINING
         for status in ("scheduled", "preparing", "pulling", "prepared", "creating")

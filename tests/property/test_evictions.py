@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,9 +16,11 @@ from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits, total
 from sokovan.scheduling.engine.evictions import search
+from sokovan.scheduling.extensions import EvictableKernel, SchedulingPlugin
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 from tests.quick import at_most
@@ -152,6 +155,32 @@ def test_the_victims_are_those_of_brute_force(case: Case) -> None:
     check_same(case)
 
 
+@pytest.mark.slow
+@at_most(60)
+@given(CASES, st.sets(st.sampled_from([f"v{session}{part}" for session in range(5) for part in range(3)])))
+def test_kernels_that_a_plugin_keeps_count_as_not_preemptible(case: Case, kept: set[str]) -> None:
+    class Keeper(SchedulingPlugin):
+        name = "keeper"
+
+        def evictable(
+            self, taker: SessionWorkload, action: str, victims: Sequence[EvictableKernel]
+        ) -> list[EvictableKernel]:
+            del taker, action
+            return [victim for victim in victims if victim.kernel.kernel_id not in kept]
+
+    registry = replace(BUILT_IN, plugins={"keeper": Keeper})
+    plan = schedule(case.snapshot, replace(case.profile, plugins=("keeper",)), registry)
+    sessions = tuple(
+        replace(
+            one, kernels=tuple(replace(k, preemptible=k.preemptible and k.kernel_id not in kept) for k in one.kernels)
+        )
+        for one in case.snapshot.sessions
+    )
+    spared = replace(case, snapshot=replace(case.snapshot, sessions=sessions))
+    check_same(spared)
+    assert evicted(plan) == evicted(spared.plan())
+
+
 def check_legal(case: Case, plan: SchedulingPlan) -> None:
     """A set is legal and irreducible, and the taker holds its whole minimum."""
     gone, reference = evicted(plan), case.reference
@@ -228,3 +257,45 @@ def test_what_is_evicted_is_gone_in_the_next_cycle_and_the_taker_starts(case: Ca
     held = {one.session_id: one.kernels for one in plan.reservations}[TAKER]
     placed = {(one.kernel_id, one.agent_id) for one in after.placements}
     assert set(held) <= placed
+
+
+@st.composite
+def fragmented(draw: st.DrawFn) -> Case:
+    """A case in which some of the running sessions may be moved."""
+    case = draw(cases("consolidate"))
+    sessions = tuple(
+        one if one.session_id == TAKER else replace(one, migratable=draw(st.booleans()))
+        for one in case.snapshot.sessions
+    )
+    return replace(case, snapshot=replace(case.snapshot, sessions=sessions))
+
+
+@pytest.mark.slow
+@at_most(100)
+@given(fragmented())
+def test_consolidation_ends_nothing_and_every_mover_has_a_place(case: Case) -> None:
+    plan = case.plan()
+    assert plan.evictions == ()
+    sessions = {one.session_id: one for one in case.snapshot.sessions}
+    kernels = {k.kernel_id: k for one in case.snapshot.sessions for k in one.kernels}
+    target(float(len(plan.moves)))
+    if not plan.moves:
+        return
+    assert all(sessions[move.session_id].migratable for move in plan.moves)
+    assert all(kernels[move.kernel_id].agent == move.from_agent for move in plan.moves)
+    assert len({move.kernel_id for move in plan.moves}) == len(plan.moves)
+    [reservation] = [one for one in plan.reservations if one.session_id == TAKER]
+    assert len(reservation.kernels) >= case.taker.gang_size
+    for session_id in {move.session_id for move in plan.moves}:
+        moved = {move.kernel_id for move in plan.moves if move.session_id == session_id}
+        kept = [k for k in sessions[session_id].kernels if k.agent is not None and k.kernel_id not in moved]
+        assert (
+            not kept
+            or len(kept) >= sessions[session_id].gang_size
+            or len(kept) + len(moved) < (sessions[session_id].gang_size)
+        )
+    for agent in case.snapshot.agents:
+        gone = [kernels[move.kernel_id].slots for move in plan.moves if move.from_agent == agent.agent_id]
+        come = [kernels[move.kernel_id].slots for move in plan.moves if move.agent_id == agent.agent_id]
+        come += [kernels[one].slots for one, at in reservation.kernels if at == agent.agent_id]
+        assert (agent.occupied_slots - total(gone) + total(come)).fits(agent.available_slots)

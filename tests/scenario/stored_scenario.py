@@ -263,6 +263,7 @@ def _spec(session: SessionWorkload) -> SessionSpec:
         stop_grace_s=session.grace_ms // 1000,
         deadline_ms=session.deadline_ms,
         borrow=session.borrow,
+        migratable=session.migratable,
         gates=session.gates,
         preemptible=session.preemptible,
         preemption=session.preemption,

@@ -10,7 +10,7 @@ import pytest
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.ids import KernelId, QueueName, SessionId
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.session import EndPolicy, PreemptedPolicy, SessionType
 from sokovan.domain.slots import SlotLimits
@@ -19,27 +19,9 @@ from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
+from tests.scenario.evicting import A1, AT_ONCE, FOUR, PREEMPTING, WHOLE_AGENT, low_and_high
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
-
-PREEMPTING = ScalingGroup(
-    name=DEFAULT_GROUP, scheduler_opts={"actions": ["enqueue", "allocate", "preempt", "reclaim", "backfill"]}
-)
-# Its sessions have no minimum run time.
-AT_ONCE = Queue(QueueName("default"), min_runtime_s=0)
-FOUR: dict[str, Any] = {"slots": {"cpu": 4000}, "session_type": SessionType.BATCH}
-WHOLE_AGENT = {"cpu": 4000}
-A1 = AgentId("a1")
-
-
-async def low_and_high(cluster: OrchestratedCluster, **options: Any) -> None:
-    """An agent that a session of low priority fills, and one of high priority that waits for it."""
-    await cluster.stored.put(PREEMPTING, AT_ONCE)
-    await cluster.agent("a1", slots=WHOLE_AGENT)
-    await cluster.submit("low", **{**FOUR, **options})
-    await cluster.settle()
-    assert await cluster.status("low") == "running"
-    await cluster.submit("high", priority=5, **FOUR)
 
 
 async def test_a_session_of_higher_priority_takes_the_room_of_a_lower_one(cluster: OrchestratedCluster) -> None:
@@ -276,6 +258,17 @@ async def test_a_session_that_is_done_ends_well_although_it_was_evicted(cluster:
     low = await cluster.session("low")
     assert (low.status, low.result, low.cause) == ("terminated", "success", "done")
     assert (low.evictions[0].step, await cluster.status("high")) == (99, "running")
+
+
+async def test_a_session_that_states_how_often_it_saves_loses_no_more_than_that(cluster: OrchestratedCluster) -> None:
+    await low_and_high(cluster, checkpoint_s=20)
+    await cluster.stop("high")
+    await cluster.pass_time(60, step_s=10)
+    await cluster.submit("urgent", priority=5, **FOUR)
+    await cluster.settle()
+    [receipt] = (await cluster.session("low")).evictions
+    assert (receipt.reported, receipt.saves_every_s) == (False, 20)
+    assert receipt.lost_s in range(4 * 20, 4 * 25)
 
 
 async def test_a_report_of_a_checkpoint_makes_a_session_a_cheaper_victim(cluster: OrchestratedCluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from sokovan.entrypoints.plugins import GROUPS
-from sokovan.scheduling.extensions import POINTS, GangView, QueueView, SchedulingPlugin
+from sokovan.scheduling.extensions import POINTS, EvictableKernel, GangView, QueueView, SchedulingPlugin
 
 INTRODUCTION = """\
 # Extension points
@@ -30,6 +30,7 @@ A plugin must not change its arguments.
 VIEWS = """
 - `QueueView`: {queue}.
 - `GangView`: {gang}.
+- `EvictableKernel`: {victim}.
 - `SessionWorkload` and `KernelWorkload` are those of the snapshot.
 - `AgentInfo` has the slots that are occupied at this point of the cycle.
 """
@@ -50,7 +51,7 @@ def page() -> str:
     points = [f"| `{name}` | {p.volcano} | {p.combines} | {p.meaning} |\n" for name, p in POINTS.items()]
     methods = [f"| `{_signature(name)}` | {_meaning(name)} |\n" for name in POINTS]
     groups = [f"| `{group}` | {kind} | `{wanted.__name__}` |\n" for group, (kind, wanted, _) in GROUPS.items()]
-    views = VIEWS.format(queue=_fields(QueueView), gang=_fields(GangView))
+    views = VIEWS.format(queue=_fields(QueueView), gang=_fields(GangView), victim=_fields(EvictableKernel))
     parts = (INTRODUCTION, *points, SIGNATURES, *methods, views, ENTRY_POINTS, *groups)
     return "".join(parts)
 
@@ -66,5 +67,5 @@ def _meaning(point: str) -> str:
     return (inspect.getdoc(getattr(SchedulingPlugin, point)) or "").partition("\n")[0].rstrip(".")
 
 
-def _fields(view: type[QueueView | GangView]) -> str:
+def _fields(view: type[QueueView | GangView | EvictableKernel]) -> str:
     return ", ".join(f"`{name}`" for name in view._fields)

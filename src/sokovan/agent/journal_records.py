@@ -69,11 +69,15 @@ class KernelWithdrawn(Struct, frozen=True, tag="withdrawn"):
 
 
 class KernelEntombed(Struct, frozen=True, tag="tombstone"):
-    """Nothing of this attempt runs, and it is never created again."""
+    """Nothing of this attempt runs, and it is never created again.
+
+    `by_itself`: it had ended before it was asked to stop.
+    """
 
     key: KernelKey
     incarnation: int
     exit_code: int | None = None
+    by_itself: bool = False
 
 
 class KernelForgotten(Struct, frozen=True, tag="forgotten"):
@@ -93,6 +97,7 @@ class Tombstone:
 
     incarnation: int
     exit_code: int | None = None
+    by_itself: bool = False
 
 
 class Tombstones(Mapping[KernelKey, Tombstone]):
@@ -217,7 +222,8 @@ def replayed(state: JournalState, records: Iterable[JournalRecord]) -> JournalSt
             case KernelWithdrawn() | KernelForgotten():
                 kernels.pop(record.key, None)
             case KernelEntombed():
-                tombstones.add(record.key, Tombstone(record.incarnation, record.exit_code), listed=kernels)
+                tombstone = Tombstone(record.incarnation, record.exit_code, record.by_itself)
+                tombstones.add(record.key, tombstone, listed=kernels)
     return JournalState(incarnation, kernels, tombstones)
 
 
@@ -228,5 +234,5 @@ def summary(state: JournalState) -> tuple[JournalRecord, ...]:
         records.append(KernelRequested(key, dict(requested.slots), dict(requested.devices), requested.boot))
         records.extend([KernelStarted(key, requested.traces)] if requested.started else [])
     for key, tombstone in state.tombstones.items():
-        records.append(KernelEntombed(key, tombstone.incarnation, tombstone.exit_code))
+        records.append(KernelEntombed(key, tombstone.incarnation, tombstone.exit_code, tombstone.by_itself))
     return tuple(records)

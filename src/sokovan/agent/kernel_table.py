@@ -49,7 +49,8 @@ class ManagedKernel(Struct, frozen=True):
     `settled` may have missed the kernel; None while it is being started. `predates_boot`:
     the machine has rebooted since. `traces` identify its processes without its files;
     `ending`: the remains of a vanished kernel are being ended. `checkpoint` is the last one
-    that it reported.
+    that it reported. `restored`: it ran before this process, which does not know whether
+    it was asked to stop.
     """
 
     slots: ResourceSlot
@@ -66,6 +67,12 @@ class ManagedKernel(Struct, frozen=True):
     traces: str = ""
     ending: bool = False
     checkpoint: Checkpoint | None = None
+    restored: bool = False
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether it is certain that it ended before it was asked to stop."""
+        return self.phase is KernelPhase.EXITED and self.stop_grace_s is None and not self.restored
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,7 @@ def restored(fresh: KernelTable, state: JournalState) -> KernelTable:
             started=requested.started,
             settled=0,
             traces=requested.traces,
+            restored=True,
             predates_boot=bool(requested.boot and fresh.boot and requested.boot != fresh.boot),
         )
         for key, requested in state.kernels.items()

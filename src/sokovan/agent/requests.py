@@ -80,7 +80,7 @@ def _create_new(table: KernelTable, event: CreateRequested, key: KernelKey) -> A
         return AgentStep(with_kernel(table, key, kernel), (record,), (StartInstruction(launch),))
     # It runs already, from an agent whose journal was lost: adopt it.
     orphans = {other: orphan for other, orphan in table.orphans.items() if other != key}
-    adopted = replace(kernel, phase=KernelPhase.RUNNING, settled=table.tick, waiting=())
+    adopted = replace(kernel, phase=KernelPhase.RUNNING, settled=table.tick, waiting=(), restored=True)
     taken_over = replace(with_kernel(table, key, adopted), orphans=orphans)
     return AgentStep(taken_over, (record,), (SendAnswer(event.token),))
 
@@ -95,9 +95,8 @@ def stop(table: KernelTable, event: StopRequested) -> AgentStep:
     key, kernel = event.key, table.kernels.get(event.key)
     tombstone = table.tombstones.get(key)
     if tombstone is not None and key not in table.orphans:
-        return AgentStep(
-            table, instructions=(SendAnswer(event.token, GoneProof(gone=True, exit_code=tombstone.exit_code)),)
-        )
+        proof = GoneProof(gone=True, exit_code=tombstone.exit_code, by_itself=tombstone.by_itself)
+        return AgentStep(table, instructions=(SendAnswer(event.token, proof),))
     if kernel is None:
         return _stop_unknown(table, event)
     if kernel.phase is KernelPhase.EXITED:
@@ -131,22 +130,22 @@ def with_tombstone(
 
     `drop` removes a kernel that never started.
     """
-    records: list[JournalRecord] = [KernelEntombed(key, table.incarnation, kernel.exit_code)]
+    by_itself = kernel.ended_by_itself
+    records: list[JournalRecord] = [KernelEntombed(key, table.incarnation, kernel.exit_code, by_itself)]
     kernels = dict(table.kernels)
     if drop:
         records.append(KernelWithdrawn(key))
         del kernels[key]
-    tombstone = Tombstone(table.incarnation, kernel.exit_code)
+    tombstone = Tombstone(table.incarnation, kernel.exit_code, by_itself)
     tombstones = table.tombstones.adding(key, tombstone, listed=table)
     detail = {"reason": kernel.reason} if kernel.reason else {}
+    proof = GoneProof(
+        gone=True, exit_code=kernel.exit_code, detail=detail, checkpoint=kernel.checkpoint, by_itself=by_itself
+    )
     done = AgentStep(
         replace(table, kernels=kernels, tombstones=tombstones),
         tuple(records),
-        (
-            SendAnswer(
-                token, GoneProof(gone=True, exit_code=kernel.exit_code, detail=detail, checkpoint=kernel.checkpoint)
-            ),
-        ),
+        (SendAnswer(token, proof),),
     )
     return with_kept(done, key)
 

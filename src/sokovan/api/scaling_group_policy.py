@@ -14,7 +14,7 @@ from sokovan.domain.ids import DEFAULT_QUEUE
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.storage import UnitOfWork
-from sokovan.scheduling.profile import SCHEDULER_OPTIONS, profile_of, require_applicable
+from sokovan.scheduling.profile import SCHEDULER_OPTIONS, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 # Profile keys that a scaling group sets elsewhere, rejected here to avoid contradictions.
@@ -48,7 +48,7 @@ def permit_runnable(
 def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
     """Reject a policy that the scheduler cannot run.
 
-    Raises InvalidSpec, UnknownPlugin, UnsupportedAction.
+    Raises InvalidSpec, UnknownPlugin.
     """
     for key in group.scheduler_opts:
         if key in WRITTEN_ELSEWHERE:
@@ -66,7 +66,6 @@ def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
         plugins.validator(name)
     for name in profile.plugins:
         plugins.plugin(name)
-    require_applicable(profile)
 
 
 async def require_existing(unit: UnitOfWork, group: ScalingGroup) -> None:

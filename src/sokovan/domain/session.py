@@ -41,6 +41,8 @@ PARTITIONS_MAX = 16
 # Ports below are privileged.
 PORT_RANGE = (1_024, 65_535)
 ANY_PORT = 0
+# The longest time between two checkpoints that a session may state: 30 days.
+CHECKPOINT_MAX_S = 2_592_000
 # The variable of the port at which the kernels of a gang meet, and the name of its lease; no service can have them.
 MASTER_PORT = "MASTER_PORT"
 MASTER_LEASE = "#master"
@@ -243,7 +245,9 @@ class SessionOptions:
     removes them; nothing adds one later. Without `on_preempt`, an evicted session waits
     again if it is a batch session, and ends otherwise. It runs on the agents of `booking`, if it
     names one. It should have ended at `deadline_ms`, which orders sessions and ends none.
-    With `borrow` it may run on what a queue is guaranteed and does not use.
+    With `borrow` it may run on what a queue is guaranteed and does not use. With `migratable` it
+    may be moved to other agents, where it starts again, so that another session fits. It
+    saves its work every `checkpoint_s` seconds or more often, whether it reports that or not.
     `replica` is its place in a deployment; inference sessions have one, and no user can set it.
     """
 
@@ -275,6 +279,8 @@ class SessionOptions:
     booking: str = ""
     deadline_ms: int | None = None
     borrow: bool = False
+    migratable: bool = False
+    checkpoint_s: int | None = None
     replica: ReplicaPlace | None = None
 
     @property
@@ -355,7 +361,7 @@ class SessionSpec(SessionOptions):
         what = f"session {self.session_id}"
         require_kind(self.session_type, SessionType, what=what, field="session_type")
         require_kind(self.owner, Owner, what=what, field="owner")
-        for name in ("preemptible", "borrow", "owns_folders", "isolated_network"):
+        for name in ("preemptible", "borrow", "migratable", "owns_folders", "isolated_network"):
             require_kind(getattr(self, name), bool, what=what, field=name)
         if self.replica is not None:
             require_kind(self.replica, ReplicaPlace, what=what, field="replica")
@@ -401,6 +407,8 @@ class SessionSpec(SessionOptions):
     def _check_preemption(self) -> None:
         what = f"session {self.session_id}"
         require_kind(self.preemption, Preemption, what=what, field="preemption")
+        if self.checkpoint_s is not None:
+            require_int(self.checkpoint_s, what=what, field="checkpoint_s", least=1, most=CHECKPOINT_MAX_S)
         if self.on_preempt is not None:
             require_kind(self.on_preempt, PreemptedPolicy, what=what, field="on_preempt")
 

@@ -67,13 +67,15 @@ class GoneProof:
     """An agent's answer to a stop request: whether nothing of the kernel runs.
 
     `gone` is a proof: the agent has written a tombstone, and will never create this
-    attempt again. `checkpoint` is the last one that the kernel reported.
+    attempt again. `checkpoint` is the last one that the kernel reported. `by_itself`: it
+    is certain that the kernel had ended before it was asked to stop.
     """
 
     gone: bool
     exit_code: int | None = None
     detail: Mapping[str, str] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
+    by_itself: bool = False
 
 
 class AgentGateway(Protocol):

@@ -89,7 +89,8 @@ class IncompleteGang(AllocationError):
 class AllocationContext:
     """The author and the fence of an allocation.
 
-    `topology` is the version of the topology that the decision was based on, if any.
+    `topology` and `bookings` are the versions of the topology and the bookings that the
+    decision was based on, if any.
     `validators` are those of the decision, None for all: a limit or a dependency that the
     decision did not check is not verified, or it would be decided the same again forever.
     `planned` are the assignments of the sessions that are allocated one by one. `known` are
@@ -99,6 +100,7 @@ class AllocationContext:
     who: str = "scheduler"
     fence: Fence | None = None
     topology: int | None = None
+    bookings: int | None = None
     validators: frozenset[str] | None = None
     planned: Mapping[SessionId, Assignment] = field(default_factory=dict, compare=False)
     known: Mapping[SessionId, SessionRecord] = field(default_factory=dict, compare=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -25,6 +25,13 @@ class RecordedPlan:
 
     evicted: tuple[SessionRecord, ...] = ()
     refused: Mapping[SessionId, str] = field(default_factory=dict)
+
+
+class CatalogMarks(NamedTuple):
+    """The versions of what a decision was based on, and an allocation checks again."""
+
+    topology: int = 0
+    bookings: int = 0
 
 
 class SnapshotSource(Protocol):
@@ -68,5 +75,5 @@ class SnapshotSource(Protocol):
         """
 
     @property
-    def topology(self) -> int:
-        """The version of the topology as of the last refresh, for the allocator."""
+    def marks(self) -> CatalogMarks:
+        """The versions of topology and bookings as of the last refresh, for the allocator."""

@@ -5,7 +5,7 @@ The store and the simulator both merge plans by `CarriedState.after`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -23,9 +23,10 @@ class CarriedState:
     def after(self, plan: SchedulingPlan) -> CarriedState:
         """The state after a cycle with this plan.
 
-        A plan has all reservations that remain, but only the cursors that moved.
+        A plan has all reservations that remain, but only the cursors that moved. Sessions that
+        move hold the places that they move to.
         """
-        return CarriedState(plan.reservations, {**self.cursors, **plan.cursors})
+        return CarriedState((*plan.reservations, *moved_to(plan)), {**self.cursors, **plan.cursors})
 
     def is_like(self, other: CarriedState) -> bool:
         """Whether both are the same but for the times from which room is held.
@@ -37,6 +38,14 @@ class CarriedState:
     def reserved_for(self, sessions: Container[SessionId]) -> tuple[Reservation, ...]:
         """The reservations of these sessions; those of ended ones are void."""
         return tuple(one for one in self.reservations if one.session_id in sessions)
+
+
+def moved_to(plan: SchedulingPlan) -> Iterator[Reservation]:
+    """The places of sessions that move, by session."""
+    places: dict[SessionId, list[tuple[KernelId, AgentId]]] = {}
+    for move in plan.moves:
+        places.setdefault(move.session_id, []).append((move.kernel_id, move.agent_id))
+    return (Reservation(session, tuple(pairs)) for session, pairs in places.items())
 
 
 def _untimed(state: CarriedState) -> list[tuple[SessionId, tuple[tuple[KernelId, AgentId], ...], bool]]:

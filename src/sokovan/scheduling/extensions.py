@@ -1,4 +1,4 @@
-"""The twenty-three extension points of a scheduling cycle.
+"""The twenty-nine extension points of a scheduling cycle.
 
 A plugin subclasses SchedulingPlugin and overrides the points it needs; all others
 keep the engine's behaviour. `POINTS` maps each to its name in Volcano, and says how
@@ -46,6 +46,19 @@ class DomainTrial(NamedTuple):
     reserved: tuple[tuple[KernelId, AgentId], ...]
 
 
+class EvictableKernel(NamedTuple):
+    """A running kernel that a session may evict, by the rules of the engine.
+
+    `queue` is the one that its usage counts for; `lost_s` is the work that would be lost,
+    in slot seconds.
+    """
+
+    session: SessionWorkload
+    kernel: KernelWorkload
+    queue: str
+    lost_s: int
+
+
 class Point(NamedTuple):
     """One extension point: its Volcano name, and how answers are combined."""
 
@@ -82,7 +95,15 @@ POINTS: dict[str, Point] = {
     "trial_order": Point(
         "HyperNodeOrderMapFn", "added", "a score for each HyperNode of a tier by a trial in it, before `domain_order`"
     ),
+    "session_starving": Point("JobStarving", "all", "whether a session below its minimum may evict others"),
+    "preemptive": Point("PreemptiveFn", "all", "whether a queue may reclaim for a session"),
+    "preemptable": Point("PreemptableFn", "filtered in turn", "which kernels of its queue a session may preempt"),
+    "reclaimable": Point("ReclaimableFn", "filtered in turn", "which kernels of other queues a session may reclaim"),
+    "evictable": Point("UnifiedEvictableFn", "filtered in turn", "which kernels any action may take for a session"),
+    "victim_queue_order": Point("VictimQueueOrderFn", "compared in turn", "which queue gives first; smallest first"),
 }
+# Those that only the actions preempt, reclaim and consolidate ask.
+EVICTION_POINTS = tuple(list(POINTS)[-6:])
 
 
 class SchedulingPlugin:
@@ -212,6 +233,47 @@ class SchedulingPlugin:
         del session, trials
         return None
 
+    def session_starving(self, gang: GangView) -> bool:
+        """False keeps a session below its minimum from evicting others."""
+        del gang
+        return True
+
+    def preemptive(self, queue: QueueView, session: SessionWorkload) -> bool:
+        """False keeps a queue from reclaiming for the session.
+
+        What it lends comes back all the same.
+        """
+        del queue, session
+        return True
+
+    def preemptable(self, taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
+        """The kernels of its own queue that the session may preempt."""
+        del taker
+        return victims
+
+    def reclaimable(self, taker: SessionWorkload, victims: Sequence[EvictableKernel]) -> Sequence[EvictableKernel]:
+        """The kernels of other queues that the session may reclaim."""
+        del taker
+        return victims
+
+    def evictable(
+        self, taker: SessionWorkload, action: str, victims: Sequence[EvictableKernel]
+    ) -> Sequence[EvictableKernel]:
+        """The kernels that an action may take for the session.
+
+        `action` is preempt, reclaim or consolidate.
+        """
+        del taker, action
+        return victims
+
+    def victim_queue_order(self, taker: QueueView, giver: QueueView) -> tuple[int, ...]:
+        """A key of a queue that gives, before its distance and priority.
+
+        The largest of a set counts.
+        """
+        del taker, giver
+        return ()
+
 
 class PluginFailed(Exception):
     """A plugin raised; turned into a verdict inside the cycle."""
@@ -303,6 +365,12 @@ def _names(answer: Any, arguments: tuple[Any, ...]) -> list[str]:
     return [name for name in arguments[-1] if name in kept]
 
 
+def _positions(answer: Any, arguments: tuple[Any, ...]) -> list[int]:
+    """The positions of the victims that the answer keeps, in their order."""
+    kept = {victim.kernel.kernel_id for victim in answer}
+    return [position for position, victim in enumerate(arguments[-1]) if victim.kernel.kernel_id in kept]
+
+
 _ANSWERS: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
     "queue_order": _key,
     "session_order": _key,
@@ -327,5 +395,11 @@ _ANSWERS: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
     "domains_for_group": _names,
     "domain_order": _scores,
     "trial_order": _scores,
+    "session_starving": _flag,
+    "preemptive": _flag,
+    "preemptable": _positions,
+    "reclaimable": _positions,
+    "evictable": _positions,
+    "victim_queue_order": _key,
 }
 _OBJECTION = {"overused": True, "allocatable": False}

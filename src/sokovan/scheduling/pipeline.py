@@ -17,6 +17,7 @@ from sokovan.scheduling.engine.allocate import Allocate, AllocateOutcome, may_bo
 from sokovan.scheduling.engine.backfill import Backfill
 from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.evictions.evict import Evictions
+from sokovan.scheduling.engine.evictions.moves import in_transit, with_room_held
 from sokovan.scheduling.engine.evictions.trial import EvictingEngine
 from sokovan.scheduling.engine.explain import Explainer
 from sokovan.scheduling.engine.gang import CycleContext
@@ -76,6 +77,8 @@ class SchedulingCycle:
     """The objects of one cycle, and its steps in order."""
 
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, registry: PluginRegistry) -> None:
+        self._moving = in_transit(snapshot)
+        snapshot = with_room_held(snapshot, self._moving) if self._moving else snapshot
         self._snapshot, self._profile = snapshot, profile
         self._sequencer = registry.sequencer(profile.sequencer)
         self._extensions = Extensions(registry.plugin(name) for name in profile.plugins)
@@ -167,7 +170,7 @@ class SchedulingCycle:
     def _reservations(self, outcome: AllocateOutcome) -> tuple[Reservation, ...]:
         calendar = self._context.calendar
         released = (_reservation(name, kernels) for name, kernels in outcome.reserved.items())
-        return (*released, *(() if calendar is None else calendar.reservations()))
+        return (*released, *self._moving, *(() if calendar is None else calendar.reservations()))
 
     def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
         reserved = {reservation.session_id for reservation in self._snapshot.reservations}

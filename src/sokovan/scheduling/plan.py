@@ -91,6 +91,13 @@ class SchedulingPlan:
     verdicts: tuple[Verdict, ...] = ()
     shares: tuple[QueueShare, ...] = field(default=(), compare=False)
 
+    def moved_kernels(self) -> list[Eviction]:
+        """The kernels that move, as evictions from where they run."""
+        return [
+            Eviction(one.kernel_id, one.session_id, one.from_agent, one.for_session, "consolidate", one.lost_s)
+            for one in self.moves
+        ]
+
     @cached_property
     def trace(self) -> DecisionTrace:
         """The verdicts by session."""

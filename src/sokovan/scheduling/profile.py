@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 
 from sokovan.domain.checks import require_int
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, nearest
+from sokovan.domain.errors import InvalidSpec, nearest
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
@@ -18,8 +18,6 @@ from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 ACTIONS = ("enqueue", "allocate", "backfill")
 # Actions that evict. A scaling group runs those only if it names them.
 EVICTING_ACTIONS = ("preempt", "reclaim", "consolidate")
-# The core decides them; a scaling group cannot name them yet, because nothing applies a move.
-SIMULATED_ACTIONS = ("consolidate",)
 # Every time at which room is held costs a column per slot and agent.
 RESERVE_DEPTH_MAX = 64
 SHARD_MODES = ("none", "soft", "hard")
@@ -37,16 +35,7 @@ VALIDATORS_DEFAULT = (
 )
 
 
-class UnsupportedAction(InvalidInput):
-    """A scaling group names an action that only simulations run."""
-
-    code = "unsupported-action"
-    hint = f"remove {listed(SIMULATED_ACTIONS)}, which runs in sokovan simulate"
-
-
 EVICTION_OPTIONS = tuple(one.name for one in fields(EvictionOptions))
-# Those of consolidate alone.
-_MOVE_OPTIONS = frozenset({"move_cost_max", "restart_cost"})
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,7 @@ _PROFILE_KEYS = (*_FIELDS, "agent_selector", *EVICTION_OPTIONS)
 SCHEDULER_OPTIONS = (
     "agent_selector",
     *(name for name in _FIELDS if name not in {"sequencer", "selector"}),
-    *(name for name in EVICTION_OPTIONS if name not in _MOVE_OPTIONS),
+    *EVICTION_OPTIONS,
 )
 
 
@@ -154,13 +143,6 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
     rest = EvictionOptions(**{key: value for key, value in values.items() if key in EVICTION_OPTIONS})  # type: ignore[arg-type]  # it checks them
     return SchedulingProfile(**settings, eviction_options=rest)  # type: ignore[arg-type]  # each was checked above
-
-
-def require_applicable(profile: SchedulingProfile) -> None:
-    """Raise UnsupportedAction for a policy whose moves nothing would apply."""
-    for action in profile.actions:
-        if action in SIMULATED_ACTIONS:
-            raise UnsupportedAction(f"the action {action} moves sessions, which a scaling group cannot do yet")
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:

@@ -88,7 +88,8 @@ class SessionWorkload:
     the agents of `booking`, if it names one. With `borrow` it may run on what a queue is
     guaranteed and does not use; `loan` is the queue that lends it that. It is not evicted
     while it is `starting`; `evictions_ms` are the times of its evictions of the last day.
-    With `migratable` it may be moved; `moved_ms` is the last time.
+    With `migratable` it may be moved; `moved_ms` is the last time. It saves its work every
+    `saves_every_ms` or more often, whether it reports that or not.
     """
 
     session_id: SessionId
@@ -121,6 +122,7 @@ class SessionWorkload:
     starting: bool = False
     evictions_ms: tuple[int, ...] = ()
     migratable: bool = False
+    saves_every_ms: int | None = None
     moved_ms: int | None = None
 
     @property
@@ -312,6 +314,8 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
         booking=spec.booking,
         deadline_ms=spec.deadline_ms,
         borrow=spec.borrow,
+        migratable=spec.migratable,
+        saves_every_ms=milliseconds(spec.checkpoint_s),
     )
 
 

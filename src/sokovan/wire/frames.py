@@ -199,12 +199,16 @@ class Done(Struct, frozen=True, tag="done"):
 
 
 class KernelGone(Struct, frozen=True, tag="gone", omit_defaults=True):
-    """Whether nothing of a kernel runs any more."""
+    """Whether nothing of a kernel runs any more.
+
+    `by_itself`: it ended before it was asked to stop.
+    """
 
     gone: bool
     exit_code: int | None = None
     detail: dict[str, str] = {}
     checkpoint: CheckpointEntry | None = None
+    by_itself: bool = False
 
 
 class ImageStatus(Struct, frozen=True, tag="image", omit_defaults=True):

@@ -89,7 +89,7 @@ def test_the_tombstone_is_a_record_of_the_same_step_as_the_answer() -> None:
 
     assert gone is not None
     assert (gone.gone, gone.exit_code) == (True, 3)
-    assert agent.records[before:] == [KernelEntombed(key(), INCARNATION, 3)]
+    assert agent.records[before:] == [KernelEntombed(key(), INCARNATION, 3, by_itself=True)]
 
 
 def test_a_kernel_that_runs_is_not_gone_however_often_it_is_asked() -> None:
@@ -315,3 +315,38 @@ def test_after_a_restart_confirmed_ends_are_kept_again() -> None:
     again.apply(LinkOpened(1, INCARNATION + 1, KeepLimits(10, 60)))
     again.observe(seen("k1", state=KernelState.EXITED, exit_code=0))
     assert (reports(again.table), list(again.table.kept)) == ((), [key("k1")])
+
+
+def test_a_kernel_that_ended_before_it_was_asked_to_stop_is_said_to_have_ended_by_itself_also_again() -> None:
+    agent = SupervisorHarness()
+    agent.start(launch())
+    agent.observe(EXITED)
+    for _ in range(2):
+        gone = agent.stop(key())
+        assert gone is not None
+        assert (gone.exit_code, gone.by_itself) == (3, True)
+
+    assert agent.records[-1] == KernelEntombed(key(), INCARNATION, 3, by_itself=True)
+    assert agent.journal.tombstones[key()].by_itself
+
+
+def test_a_kernel_that_ended_after_a_request_to_stop_did_not_end_by_itself() -> None:
+    agent = SupervisorHarness()
+    agent.start(launch())
+    agent.stop(key())
+    agent.observe(EXITED)
+    gone = agent.stop(key())
+
+    assert gone is not None
+    assert (gone.gone, gone.by_itself) == (True, False)
+
+
+def test_a_kernel_from_before_a_restart_may_have_been_asked_to_stop_and_counts_as_such() -> None:
+    before = SupervisorHarness()
+    before.start(launch())
+    agent = SupervisorHarness(journal=before.journal)
+    agent.observe(EXITED)
+    gone = agent.stop(key())
+
+    assert gone is not None
+    assert (gone.gone, gone.by_itself) == (True, False)

@@ -11,7 +11,6 @@ from sokovan.api.scaling_group_policy import require_runnable, require_shard
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.scheduling.profile import UnsupportedAction
 from sokovan.scheduling.registry import BUILT_IN, UnknownPlugin
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -43,7 +42,6 @@ def test_a_policy_of_known_parts_is_fine(group: ScalingGroup) -> None:
         (pool(agent_selector="nearest"), UnknownPlugin),
         (pool(validators=["mood"]), UnknownPlugin),
         (pool(plugins=["mood"]), UnknownPlugin),
-        (pool(actions=["consolidate"]), UnsupportedAction),
         (pool(actions=["dance"]), InvalidSpec),
         (pool(queue_policy="luck"), InvalidSpec),
         (pool(shard_mode="soft"), InvalidSpec),

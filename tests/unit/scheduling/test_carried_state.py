@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.scheduling.carried_state import CarriedState
-from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.plan import Relocation, SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
 
 A1, A2 = AgentId("a1"), AgentId("a2")
@@ -32,6 +32,15 @@ def test_the_reservations_of_a_plan_replace_all_earlier_ones() -> None:
     state = CarriedState((reservation("s1"), reservation("s2")))
     assert state.after(SchedulingPlan(reservations=(reservation("s2"),))).reservations == (reservation("s2"),)
     assert state.after(SchedulingPlan()).reservations == ()
+
+
+def test_sessions_that_move_hold_the_places_that_they_move_to() -> None:
+    moves = tuple(
+        Relocation(KernelId(f"gang.{number}"), SessionId("gang"), A1, A2, SessionId("big")) for number in range(2)
+    )
+    after = CarriedState().after(SchedulingPlan(reservations=(reservation("big"),), moves=moves))
+    to_a2 = Reservation(SessionId("gang"), ((KernelId("gang.0"), A2), (KernelId("gang.1"), A2)))
+    assert after.reservations == (reservation("big"), to_a2)
 
 
 def test_a_session_that_ended_has_no_reservation() -> None:

@@ -1,4 +1,4 @@
-"""The twenty-three extension points: each has an effect, and none can stop the cycle."""
+"""The twenty-nine extension points: each has an effect, and none can stop the cycle."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.scheduling.engine.placement import TRIALS_MAX
 from sokovan.scheduling.extensions import (
+    EVICTION_POINTS,
     POINTS,
     DomainTrial,
     Extensions,
@@ -343,7 +344,8 @@ def raising_at(point: str) -> dict[str, Callable[..., object]]:
     return points
 
 
-@pytest.mark.parametrize("point", [point for point in POINTS if point != "queue_order"])
+# Those of evictions are tested with the actions that evict.
+@pytest.mark.parametrize("point", [point for point in POINTS if point not in {"queue_order", *EVICTION_POINTS}])
 def test_a_plugin_that_raises_hurts_the_session_at_hand_and_no_other(point: str) -> None:
     make = GATHERED.get(point, lambda: two_agents(session("bad"), session("good")))
     plan = with_plugin(make(), **raising_at(point))
@@ -406,8 +408,8 @@ def test_a_gang_that_a_plugin_breaks_half_way_is_rolled_back() -> None:
     assert where(with_plugin(seen, predicate=breaks_on_the_second)) == {"good.0": "a"}
 
 
-def test_there_are_twenty_three_points_and_every_one_is_a_method_with_its_name_in_volcano() -> None:
-    assert len(POINTS) == 23
+def test_there_are_twenty_nine_points_and_every_one_is_a_method_with_its_name_in_volcano() -> None:
+    assert len(POINTS) == 29
     for name, point in POINTS.items():
         assert callable(getattr(SchedulingPlugin, name))
         assert point.volcano

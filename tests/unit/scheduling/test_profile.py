@@ -15,11 +15,9 @@ from sokovan.scheduling.profile import (
     EVICTING_ACTIONS,
     VALIDATORS_DEFAULT,
     SchedulingProfile,
-    UnsupportedAction,
     group_of,
     profile_from,
     profile_of,
-    require_applicable,
 )
 from sokovan.scheduling.registry import BUILT_IN
 
@@ -113,12 +111,6 @@ def test_actions_that_evict_run_only_where_they_are_named() -> None:
     profile = profile_from({"actions": [*ACTIONS, *EVICTING_ACTIONS]})
     assert profile.actions == (*ACTIONS, *EVICTING_ACTIONS)
     assert not set(EVICTING_ACTIONS) & set(SchedulingProfile().actions)
-
-
-def test_an_action_that_moves_sessions_is_for_simulations_only() -> None:
-    require_applicable(profile_from({"actions": ["allocate", "preempt", "reclaim"]}))
-    with pytest.raises(UnsupportedAction, match="the action consolidate moves sessions"):
-        require_applicable(profile_from({"actions": ["consolidate"]}))
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,15 @@ needs the certificate of an agent, and is served as that agent only.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509 import load_der_x509_certificate
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
@@ -32,7 +35,8 @@ from sokovan.wire.join_messages import (
 from sokovan.wire.link_codec import MalformedFrame
 
 JOIN_S = 10.0
-# Credentials of agents that presented their certificate; a token of a file has no such form.
+# Credentials of agents that presented their certificate: its name and the digest of its key. A token of a file has no
+# such form.
 CERTIFIED = "certificate "
 
 # Answers a request to join from this address, or a renewal of this agent, empty if it joins.
@@ -51,45 +55,55 @@ class MachineEndpoint:
         """The response to a refused request; None if it is accepted."""
         if request.path == AUTHORITY_PATH:
             return connection.respond(HTTPStatus.OK, self.authority)
-        refusal = self.refusal(request, certified_agent(connection))
+        refusal = self.refusal(request, certified(connection))
         return None if refusal is None else connection.respond(refusal[0], f"{refusal[1]}\n")
 
-    def refusal(self, request: Request, agent_id: str) -> tuple[HTTPStatus, str] | None:
-        """The reason for refusing a request of an agent; None if it is accepted."""
+    def refusal(self, request: Request, credential: str) -> tuple[HTTPStatus, str] | None:
+        """The reason for refusing a request with this credential; None if it is accepted."""
         if request.headers.get_all("Origin"):
             return HTTPStatus.FORBIDDEN, "requests from web pages are not accepted"
         if request.path == JOIN_PATH:
             return None
-        if not agent_id:
+        if not credential:
             return HTTPStatus.UNAUTHORIZED, "a certificate is required: join this machine with sokovan agent join"
         if request.path == RENEW_PATH:
             return None
-        return path_refusal(self.agents, request.path, CERTIFIED + agent_id)
+        return path_refusal(self.agents, request.path, credential)
 
     async def serve(self, socket: ServerConnection) -> None:
         """Serve an accepted connection until it ends."""
         if socket.request is None:
             return
-        path, agent_id = socket.request.path, certified_agent(socket)
+        path, credential = socket.request.path, certified(socket)
         if path not in {JOIN_PATH, RENEW_PATH}:
-            await serve_agent(self.agents, socket, path, CERTIFIED + agent_id)
+            await serve_agent(self.agents, socket, path, credential)
             return
         with suppress(ConnectionClosed, TimeoutError, MalformedFrame):
             async with asyncio.timeout(JOIN_S):
                 content = await socket.recv()
                 if len(content) > MESSAGE_BYTES_MAX:
                     return
-                renewing = agent_id if path == RENEW_PATH else ""
+                renewing = certified_name(credential)[0] if path == RENEW_PATH else ""
                 reply = await self.join(decode_request(content), str(socket.remote_address[0]), renewing)
                 await socket.send(encode_join(reply))
 
 
-def certified_agent(connection: ServerConnection) -> str:
-    """The agent in the certificate of a connection; empty if it presented none."""
+def certified(connection: ServerConnection) -> str:
+    """The credential of a connection with a certificate; empty if it presented none."""
     socket = connection.transport.get_extra_info("ssl_object")
     found = socket.getpeercert() if socket is not None else None
     names = [value for part in (found or {}).get("subject", ()) for key, value in part if key == "commonName"]
-    return names[0] if len(names) == 1 else ""
+    if len(names) != 1:
+        return ""
+    public = load_der_x509_certificate(socket.getpeercert(binary_form=True)).public_key()
+    digest = hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+    return f"{CERTIFIED}{names[0]} {digest}"
+
+
+def certified_name(credential: str) -> tuple[str, str]:
+    """The agent that a certificate names, and the digest of its key."""
+    name, _, digest = credential.removeprefix(CERTIFIED).rpartition(" ")
+    return name, digest
 
 
 @asynccontextmanager

@@ -14,7 +14,8 @@ from sokovan.wire import frames
 
 def gone_of(frame: frames.KernelGone) -> GoneProof:
     """The proof of a kernel's end."""
-    return GoneProof(frame.gone, frame.exit_code, frame.detail, checkpoint_of(frame.checkpoint))
+    saved = checkpoint_of(frame.checkpoint)
+    return GoneProof(frame.gone, frame.exit_code, frame.detail, saved, frame.by_itself)
 
 
 def checkpoint_of(entry: frames.CheckpointEntry | None) -> Checkpoint | None:

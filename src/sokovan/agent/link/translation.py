@@ -52,7 +52,7 @@ def reply_of(result: GoneProof | ImageReport | LogPart | None) -> frames.Reply:
             return frames.Done()
         case GoneProof():
             saved = _checkpoint_entry(result.checkpoint)
-            return frames.KernelGone(result.gone, result.exit_code, dict(result.detail), saved)
+            return frames.KernelGone(result.gone, result.exit_code, dict(result.detail), saved, result.by_itself)
         case ImageReport():
             return image_status(result)
         case LogPart():

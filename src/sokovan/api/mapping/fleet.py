@@ -189,6 +189,7 @@ def booking_view(booking: Booking) -> BookingBody:
         groups=list(booking.groups),
         queues=list(booking.queues),
         release_unused_s=booking.release_unused_s,
+        slots=amounts(booking.slots) or None,
     )
 
 
@@ -205,6 +206,7 @@ def booking_of(body: BookingBody, _before: Booking | None) -> Booking:
         groups=tuple(dict.fromkeys(body.groups)),
         queues=tuple(dict.fromkeys(body.queues)),
         release_unused_s=body.release_unused_s,
+        slots=read_slots(body.slots or {}),
     )
 
 

@@ -38,7 +38,7 @@ CONVERTED = frozenset(
     {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
      "topology", "depends_on", "starts_at", "time_limit", "idle_timeout", "stop_grace", "ends_with",
      "on_agent_lost", "retry", "where", "tolerations", "affinity", "anti_affinity", "array", "gates", "partitions",
-     "preemption", "on_preempt", "nominated", "booking", "deadline"}
+     "preemption", "on_preempt", "nominated", "booking", "deadline", "checkpoint"}
 )  # fmt: skip
 _SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
 
@@ -67,6 +67,7 @@ def session_request(body: SessionBody) -> SessionRequest:
         starts_at_ms=read_time(body.starts_at, field="starts_at") if body.starts_at is not None else None,
         time_limit_s=_seconds(body.time_limit, "time_limit"),
         idle_timeout_s=_seconds(body.idle_timeout, "idle_timeout"),
+        checkpoint_s=_seconds(body.checkpoint, "checkpoint"),
         stop_grace_s=read_duration(body.stop_grace, field="stop_grace"),
         ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
         on_agent_lost=LostPolicy(body.on_agent_lost),

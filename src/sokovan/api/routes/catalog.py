@@ -40,6 +40,11 @@ async def remove_nothing_else(_unit: UnitOfWork, _principal: AuthenticatedPrinci
     """The removal of items that nothing goes with."""
 
 
+async def complete_already(_unit: UnitOfWork, item: Item) -> Item:
+    """The item as the caller gave it."""
+    return item
+
+
 async def permit_all(_unit: UnitOfWork, _principal: AuthenticatedPrincipal, _item: object, _before: object) -> None:
     """The permission check of items that need none."""
 
@@ -49,8 +54,9 @@ class Resource(Generic[Item, Body]):
     """One kind of catalog item: its path, its types and its access rules.
 
     `permit` raises if the caller may not store the item, or the item is not valid; the
-    item is None on removal. `holders` looks up the ownership of items that do not contain
-    it. `remove_with` removes what goes with the item.
+    item is None on removal. `complete` adds what the caller left to the server. `holders`
+    looks up the ownership of items that do not contain it. `remove_with` removes what goes
+    with the item.
     """
 
     path: str
@@ -60,6 +66,7 @@ class Resource(Generic[Item, Body]):
     page: Callable[..., Any]
     view: Callable[[Item], Body]
     build: Callable[[Body, Item | None], Item]
+    complete: Callable[[UnitOfWork, Item], Awaitable[Item]] = complete_already
     ownership: Callable[[Item], Ownership] = system_owned
     permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = permit_all
     holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Ownership]]] | None = None
@@ -129,7 +136,7 @@ class CatalogRoutes(Generic[Item, Body]):
             before = await self._found(unit, key)
             if before is not None:
                 require(principal, Action.CHANGE, resource.kind, resource.ownership(before), name=key)
-            item = resource.build(body, before)
+            item = await resource.complete(unit, resource.build(body, before))
             require(principal, Action.CHANGE, resource.kind, resource.ownership(item), name=key)
             await resource.permit(unit, principal, item, before)
             await _put(unit, item)

@@ -6,14 +6,15 @@ run in. Before it begins, others may use its agents if they end by then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from sokovan.domain.checks import require_int, require_kind, require_tuple
+from sokovan.domain.checks import require_int, require_kind, require_slots, require_tuple
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import checked_name
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 RELEASE_UNUSED_DEFAULT_S = 600
 AGENTS_MAX = 10_000
@@ -32,6 +33,7 @@ class BookingKind(StrEnum):
 class Booking:
     """Whole agents from a time to a time, by name or all below a HyperNode.
 
+    With `slots` and without agents, agents that together have so much are chosen when it is made.
     `users`, `groups` and `queues` say who may use it; anyone of them may. A booking that no
     session uses `release_unused_s` after it began is given up.
     """
@@ -46,6 +48,7 @@ class Booking:
     groups: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     release_unused_s: int = RELEASE_UNUSED_DEFAULT_S
+    slots: ResourceSlot = NO_SLOTS
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="booking")
@@ -58,9 +61,13 @@ class Booking:
             require_tuple(getattr(self, field), str, what=what, field=field)
         if self.to_ms <= self.from_ms:
             raise InvalidSpec(what=what, field="to", value=self.to_ms, problem="must be after its beginning")
-        if bool(self.agents) == (self.hypernode is not None):
-            problem = "needs either agents or a hypernode"
+        require_slots(self.slots, what=what, field="slots")
+        if bool(self.agents or self.slots) == (self.hypernode is not None):
+            problem = "needs either agents, slots or a hypernode"
             raise InvalidSpec(what=what, field="agents", value=self.agents, problem=problem)
+        if self.kind is BookingKind.MAINTENANCE and self.slots:
+            problem = "must be empty: name the agents that are in maintenance"
+            raise InvalidSpec(what=what, field="slots", value=self.slots, problem=problem)
         if len(self.agents) > AGENTS_MAX:
             raise InvalidSpec(what=what, field="agents", value=len(self.agents), problem=f"are more than {AGENTS_MAX}")
         if self.kind is BookingKind.MAINTENANCE and (self.users or self.groups or self.queues):
@@ -114,3 +121,29 @@ def earliest_start(
             shared = min(wanted.intersection(theirs))
             starts_ms, reason = other.to_ms, f"agent {shared} is booked by {other.name}"
     return starts_ms, reason
+
+
+def agents_in_use(
+    booking: Booking, uses: Iterable[AgentUse], others: Iterable[tuple[Booking, Collection[str]]]
+) -> set[str]:
+    """The agents in use when a booking begins, or booked by others in its time."""
+    busy = {use.agent for use in uses if use.ends_ms is None or use.ends_ms > booking.from_ms}
+    for other, theirs in others:
+        if other.from_ms < booking.to_ms and other.to_ms > booking.from_ms and other.name != booking.name:
+            busy.update(theirs)
+    return busy
+
+
+def agents_with(slots: ResourceSlot, candidates: Mapping[str, ResourceSlot]) -> tuple[str, ...]:
+    """The fewest agents that together have so much; none if all have less."""
+    useful = [name for name, has in candidates.items() if any(has[slot] for slot in slots)]
+    useful.sort(key=lambda name: ([-candidates[name][slot] for slot in sorted(slots)], name))
+    chosen: list[str] = []
+    left = dict(slots.items())
+    for name in useful[:AGENTS_MAX]:
+        if all(amount <= 0 for amount in left.values()):
+            break
+        if any(amount > 0 and candidates[name][slot] for slot, amount in left.items()):
+            chosen.append(name)
+            left = {slot: amount - candidates[name][slot] for slot, amount in left.items()}
+    return tuple(chosen) if all(amount <= 0 for amount in left.values()) else ()

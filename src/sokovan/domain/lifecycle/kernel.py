@@ -43,6 +43,8 @@ class KernelTrigger(StrEnum):
     EXPIRED = auto()
     RETRY_REQUESTED = auto()
     EVICTED = auto()
+    NOTICED = auto()
+    SPARED = auto()
     OVERDUE = auto()
     GONE = auto()
     REQUEUED = auto()
@@ -92,6 +94,9 @@ KERNEL = TransitionTable(
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in ALIVE],
         *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in ALIVE],
         *[(alive,        _T.EVICTED,              _S.TERMINATING,  COORDINATOR) for alive in ALIVE],
+        # Its eviction is about to be announced to it; until then it can be spared, if its room is not needed any more.
+        (_S.TERMINATING, _T.NOTICED,              _S.TERMINATING,  COORDINATOR),
+        (_S.TERMINATING, _T.SPARED,               _S.RUNNING,      COORDINATOR),
         (_S.TERMINATING, _T.OVERDUE,              _S.TERMINATING,  COORDINATOR),
         (_S.TERMINATING, _T.GONE,                 _S.TERMINATED,   COORDINATOR | REPORT),
         # It was evicted, or its session is retried: the next attempt waits, with a proof that nothing of this one runs.

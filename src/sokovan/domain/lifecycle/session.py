@@ -48,6 +48,7 @@ class SessionTrigger(StrEnum):
     EXPIRED = auto()
     RETRY_REQUESTED = auto()
     PREEMPTED = auto()
+    SPARED = auto()
     KERNELS_GONE = auto()
     REQUEUED = auto()
     FORCED = auto()
@@ -78,6 +79,8 @@ SESSION = TransitionTable(
         *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         # One that starts is protected until it runs.
         (_S.RUNNING,     _T.PREEMPTED,            _S.TERMINATING,  COORDINATOR),
+        # The session that it was evicted for does not need the room any more, and it had no notice yet.
+        (_S.TERMINATING, _T.SPARED,               _S.RUNNING,      COORDINATOR),
         (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),
         # It was to be retried, and is stopped before: the history has the cause of its end.
         (_S.TERMINATING, _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR),

@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from sokovan.adapters.agentlink.machine_listener import CERTIFIED
+from sokovan.adapters.agentlink.machine_listener import CERTIFIED, certified_name
 from sokovan.adapters.local.certificates import CertificateAuthority
 from sokovan.api.access.auditing import ANONYMOUS, DENIED, DENIED_PER_MINUTE, DONE, shown
 from sokovan.api.access.request_limits import Buckets
@@ -74,7 +74,7 @@ class Enrolment:
         async def admit_certified(hello: Hello, given: str) -> Welcome | HelloRefused:
             if not given.startswith(CERTIFIED):
                 return await admit(hello, given)
-            refusal = await self._refusal(hello, given.removeprefix(CERTIFIED))
+            refusal = await self._refusal(hello, *certified_name(given))
             if refusal is not None:
                 await self.denied("agent.link", hello.agent_id, refusal.code, certificate=given)
                 return refusal
@@ -105,13 +105,14 @@ class Enrolment:
         except SokovanError as problem:  # the answer does not depend on it
             self._log(f"a refusal could not be recorded: {problem!r}")
 
-    async def _refusal(self, hello: Hello, agent_id: str) -> HelloRefused | None:
-        """The reason for refusing an agent with the certificate of `agent_id`."""
+    async def _refusal(self, hello: Hello, agent_id: str, key: str) -> HelloRefused | None:
+        """The reason for refusing an agent with the certificate of `agent_id` and this key."""
         if hello.agent_id != agent_id:
             message = f"the certificate is that of agent {agent_id}, not of {hello.agent_id}"
             return HelloRefused(code=MISMATCH, message=message, final=True)
         grant = await self._store.read(lambda unit: _grant(unit, agent_id))
-        if grant is None:
+        # A grant of the same name may be that of a machine that joined later.
+        if grant is None or grant.key != key:
             return HelloRefused(code=REVOKED, message=f"the certificate of agent {agent_id} was revoked", final=True)
         try:
             slots, group = ResourceSlot(hello.slots), hello.scaling_group or "default"

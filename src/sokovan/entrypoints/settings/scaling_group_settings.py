@@ -22,7 +22,6 @@ from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProbl
 from sokovan.ports.config import setting_path
 from sokovan.scheduling.profile import (
     RESERVE_DEPTH_MAX,
-    SIMULATED_ACTIONS,
     SchedulingProfile,
     profile_from,
     profile_of,
@@ -179,6 +178,14 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         SettingInfo("per cent", "The most of a user's running kernels that others evict in an hour."),
         _DEFAULT.eviction_options.owner_budget,
     ),
+    "move_cost_max": (
+        SettingInfo("slot seconds", "The most that consolidate may lose by moving sessions for one that waits."),
+        _DEFAULT.eviction_options.move_cost_max,
+    ),
+    "restart_cost": (
+        SettingInfo("seconds", "What a restart costs each slot of a session that consolidate moves."),
+        _DEFAULT.eviction_options.restart_cost,
+    ),
 }
 # Keys of a profile with another name or place here.
 _MISPLACED = {
@@ -259,13 +266,9 @@ class ScalingGroupReader:
                 self._attempt(here, partial(profile_from, {"shard": "any", key: given}))
 
     def _check_names(self, path: str, group: Mapping[str, object]) -> None:
-        """Check that the named actions and plugins exist."""
+        """Check that the named plugins exist."""
         opts = group.get("scheduler_opts")
         options = opts if isinstance(opts, Mapping) else {}
-        for action in _texts(options.get("actions")):
-            if action in SIMULATED_ACTIONS:
-                problem = f"{quoted(action)} cannot be run by a scaling group yet"
-                self._wrong(f"{path}.scheduler_opts.actions", problem)
         if self._registry is None:
             return
         named: list[tuple[str, Callable[[str], object], object]] = [

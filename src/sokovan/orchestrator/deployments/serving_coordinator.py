@@ -120,7 +120,7 @@ class ServingCoordinator:
 
     def next_due_s(self) -> float | None:
         """Seconds until a cycle is due without a hint."""
-        return SHORT_CYCLE_S if self._busy else self._ttl_s / 3
+        return SHORT_CYCLE_S if self._busy else self.leadership.due_s
 
     async def tick(self) -> bool:
         """Run one cycle if this manager leads; whether another is needed at once.
@@ -185,6 +185,7 @@ class ServingCoordinator:
 
     def _begin_term(self, fence: Fence | None) -> None:
         self.writer.fence = fence
+        self._busy = False
         self._reader.clear()
         for handler in self.handlers:
             handler.clear()

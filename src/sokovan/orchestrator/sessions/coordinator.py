@@ -109,7 +109,7 @@ class ScheduleCoordinator:
     def next_due_s(self) -> float | None:
         """Seconds until a cycle is due without a hint."""
         if self._batches.fence is None:
-            return self._timing.current.lease_ttl_s / 3
+            return self.leadership.due_s
         dues = (self._context.next_due_s(), self._sweep.next_due_s(), self._long_cycle_due_s())
         return min(due for due in dues if due is not None)
 

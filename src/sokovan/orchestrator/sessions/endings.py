@@ -120,6 +120,20 @@ def decisive_exits(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tu
     return failed or (tuple(exits) if over else ())
 
 
+def ended_before_notice(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
+    """The kernels of an evicted session whose own exits end it.
+
+    Empty if it is only evicted.
+    `exits` are those of kernels that ended before they were asked to stop. The others end
+    by the eviction, so that a session that ends with all of its kernels has not ended.
+    """
+    if not exits:
+        return ()
+    if session.spec.ends_with is EndPolicy.ALL and any(kernel.kernel_id not in exits for kernel in session.kernels):
+        return ()
+    return decisive_exits(session, exits)
+
+
 def end_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
     """The steps that end a session with these exits; empty if it continues."""
     decisive = decisive_exits(session, exits)

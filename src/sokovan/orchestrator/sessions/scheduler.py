@@ -20,7 +20,7 @@ from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
+from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Check, Code, Verdict, final_verdicts
 
@@ -154,7 +154,6 @@ class Scheduler:
             return
         began_ms = self._clock.monotonic_ms()
         profile = profile_of(snapshot.scaling_group)
-        require_applicable(profile)
         plan = await self._decide(snapshot, profile)
         report.decide_s = (report.decide_s or 0.0) + (self._clock.monotonic_ms() - began_ms) / 1000
         await self._apply(snapshot, plan, fence, report)
@@ -176,7 +175,8 @@ class Scheduler:
         incarnations = {agent.agent_id: agent.incarnation for agent in snapshot.agents}
         todo = assignments_of(plan, incarnations=incarnations)
         validators = frozenset(profile_of(snapshot.scaling_group).validators)
-        context = AllocationContext(fence=fence, topology=self._snapshots.topology, validators=validators)
+        topology, bookings = self._snapshots.marks
+        context = AllocationContext(fence=fence, topology=topology, bookings=bookings, validators=validators)
         sessions = {session.session_id: session for session in snapshot.sessions} if todo else {}
         for batch in _batches(todo, self._batch_max()):
             known = {one.session_id: record for one in batch if (record := self.known(one.session_id)) is not None}

@@ -78,12 +78,16 @@ class SessionMoves:
 
 @dataclass(frozen=True, slots=True)
 class Freeing:
-    """Kernels of one session that are gone, with the proof and their last checkpoints."""
+    """Kernels of one session that are gone, with the proof and their last checkpoints.
+
+    With those that are `completed` the session has ended before the notice of its eviction.
+    """
 
     session_id: SessionId
     kernels: tuple[KernelRecord, ...]
     proof: FreeProof
     checkpoints: Mapping[KernelId, Checkpoint] = field(default_factory=dict)
+    completed: tuple[KernelId, ...] = ()
 
 
 class SessionWriter:
@@ -133,7 +137,8 @@ class SessionWriter:
             for proof in dict.fromkeys(one.proof for one in batch):
                 kernels = [kernel for one in batch if one.proof is proof for kernel in one.kernels]
                 saved = {kernel: at for one in batch for kernel, at in one.checkpoints.items()}
-                freed = await unit.ledger.free(kernels, proof, change, known=known, checkpoints=saved)
+                over = frozenset(kernel for one in batch for kernel in one.completed)
+                freed = await unit.ledger.free(kernels, proof, change, known=known, checkpoints=saved, completed=over)
                 known |= {record.session_id: record for record in freed}
             return [known[one] for one in ids]
 

@@ -187,6 +187,8 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "onPreempt": Field("on_preempt", *chosen("end", "requeue"), "whether it waits again after it was evicted"),
     "booking": Field("booking", fields.text, _TEXT, "the booking whose agents it runs on"),
     "deadline": Field("deadline", fields.text, _TEXT, "when it should have ended (RFC 3339)"),
+    "checkpoint": Field("checkpoint", fields.duration, _DURATION, "it saves its work this often, or more often"),
+    "migratable": Field("migratable", fields.flag, _FLAG, "whether it may be moved, so that another session fits"),
     "borrow": Field("borrow", fields.flag, _FLAG, "whether it may run on what a queue lends, until recalled"),
     "stopGrace": Field("stop_grace", fields.duration, _DURATION, "time between SIGTERM and SIGKILL"),
     "endsWith": Field("ends_with", *chosen("all", "main", "any"), "which kernels must end for the session to end"),

@@ -228,7 +228,7 @@ async def a_changed_topology_is_refused(cluster: StoredCluster) -> None:
     rack = cluster.new("rack")
     await cluster.put(Topology(hypernodes=(HyperNode(rack, 1, (agent,)),)))
     await cluster.snapshots.refresh()
-    context = AllocationContext(topology=cluster.snapshots.topology)
+    context = AllocationContext(topology=cluster.snapshots.marks.topology)
     batch = await cluster.place_all([assignment(first, agent, hypernode=rack)], context=context)
     expect(not batch.refused, f"an unchanged topology was refused: {batch.refused}")
     await cluster.put(Topology(hypernodes=(HyperNode(rack, 2, (agent,)),)))

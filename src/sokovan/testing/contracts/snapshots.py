@@ -286,12 +286,12 @@ async def every_change_of_the_catalog_is_seen(cluster: StoredCluster) -> None:
     snapshot = await seen(cluster.snapshots)
     found = (snapshot.scaling_group, snapshot.queues, snapshot.hypernodes)
     expect(found == (group, (queue,), (rack,)), f"seen are {found}")
-    mark = cluster.snapshots.topology
+    mark = cluster.snapshots.marks.topology
     await cluster.store.run(lambda unit: unit.catalog.remove(Queue, "q"))
     await cluster.store.run(lambda unit: unit.catalog.remove(Topology, "topology"))
     snapshot = await seen(cluster.snapshots)
     expect((snapshot.queues, snapshot.hypernodes) == ((), ()), "what was removed is seen")
-    expect(cluster.snapshots.topology != mark, "the mark of the topology did not change")
+    expect(cluster.snapshots.marks.topology != mark, "the mark of the topology did not change")
 
 
 async def a_hypernode_shows_the_members_of_the_scaling_group(cluster: StoredCluster) -> None:
@@ -314,10 +314,10 @@ async def labels_place_agents_in_the_topology(cluster: StoredCluster) -> None:
     expect(await _racks(cluster) == {"r1": ("a1",)}, "the first agent is not in its rack")
     await cluster.agent("a2", labels={"rack": "r1"})
     expect(await _racks(cluster) == {"r1": ("a1", "a2")}, "the agent that joined later is not in its rack")
-    mark = cluster.snapshots.topology
+    mark = cluster.snapshots.marks.topology
     await cluster.store.run(lambda unit: unit.catalog.set_labels("a1", {"rack": "r2"}, version=first.version))
     expect(await _racks(cluster) == {"r1": ("a2",), "r2": ("a1",)}, "the label of the operator did not move it")
-    expect(cluster.snapshots.topology != mark, "the mark of the topology did not change")
+    expect(cluster.snapshots.marks.topology != mark, "the mark of the topology did not change")
     await cluster.agent("a1", labels={"rack": "r1"})
     expect(await _racks(cluster) == {"r1": ("a2",), "r2": ("a1",)}, "the enrolment lost the label of the operator")
 

@@ -243,7 +243,9 @@ class QueuePage:
 class BookingBody(StrictBody):
     """Whole agents from a time to a time: by name, or all below a HyperNode.
 
-    Sessions of `users`, `groups` and `queues` may name it. Agents in maintenance run no
+    Or some that have `slots` together.
+    Without agents, those that together have the slots and are free are chosen, in one scaling
+    group. Sessions of `users`, `groups` and `queues` may name it. Agents in maintenance run no
     sessions. A booking that no session uses `release_unused_s` after it began is given up.
     """
 
@@ -257,6 +259,7 @@ class BookingBody(StrictBody):
     groups: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
     release_unused_s: int = 600
+    slots: dict[str, Amount] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,7 +105,9 @@ class SessionBody(StrictBody):
     was evicted; batch sessions do by default, others end. It runs on the agents of `booking`, if it
     names one. It should have ended at `deadline`: the scheduler `deadline` starts sessions in time for
     it. With `borrow` it may run on what a queue is guaranteed and does not use, and is recalled
-    when the queue needs it. `secrets` are variables of all kernels whose values
+    when the queue needs it. With `migratable` it may be moved to other agents, where it starts
+    again. It saves its work every `checkpoint` or more often, so that an eviction costs no
+    more than that. `secrets` are variables of all kernels whose values
     are stored encrypted until the session ends, and never shown.
     """
 
@@ -148,6 +150,8 @@ class SessionBody(StrictBody):
     booking: str | None = None
     deadline: str | None = None
     borrow: bool = False
+    migratable: bool = False
+    checkpoint: int | str | None = None
     on_agent_lost: Literal["end", "requeue"] = "end"
     retry: RetryBody = field(default_factory=RetryBody)
     array: str | None = None
@@ -204,6 +208,8 @@ class RunOptions(TypedDict, total=False):
     booking: str
     deadline: str
     borrow: bool
+    migratable: bool
+    checkpoint: int | str
     on_agent_lost: Literal["end", "requeue"]
     retry: RetryBody
     attempts: int
@@ -351,6 +357,8 @@ class SessionView:
     booking: str = ""
     deadline: str | None = None
     borrow: bool = False
+    migratable: bool = False
+    checkpoint_s: int | None = None
     loan: str = ""
     environment: list[str] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)

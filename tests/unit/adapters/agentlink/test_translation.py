@@ -40,7 +40,11 @@ def test_a_launch_arrives_as_it_was_sent() -> None:
 
 
 def test_results_of_an_agent_arrive_unchanged() -> None:
-    for word in (GoneProof(gone=True, exit_code=137, detail={"reason": "oom"}), GoneProof(gone=False)):
+    for word in (
+        GoneProof(gone=True, exit_code=137, detail={"reason": "oom"}),
+        GoneProof(gone=True, exit_code=0, by_itself=True),
+        GoneProof(gone=False),
+    ):
         sent = reply_of(word)
         assert isinstance(sent, KernelGone)
         assert gone_of(sent) == word

@@ -116,7 +116,7 @@ def test_a_partition_has_a_closeness_of_its_own_and_errors_name_its_place() -> N
 def test_no_field_of_the_wire_is_left_behind() -> None:
     # A new field of the body must be carried over.
     renamed = {"type": "session_type", "starts_at": "starts_at_ms", "deadline": "deadline_ms"}
-    renamed |= {one: f"{one}_s" for one in ("time_limit", "idle_timeout", "stop_grace")}
+    renamed |= {one: f"{one}_s" for one in ("time_limit", "idle_timeout", "stop_grace", "checkpoint")}
     wanted = {renamed.get(one.name, one.name) for one in fields(SessionBody)}
     # The place in a deployment is set by its coordinator only.
     assert wanted == {one.name for one in fields(SessionRequest)} - {"replica"}

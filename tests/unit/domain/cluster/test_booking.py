@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.cluster.booking import AgentUse, Booking, BookingKind, earliest_start
+from sokovan.domain.cluster.booking import (
+    AgentUse,
+    Booking,
+    BookingKind,
+    agents_in_use,
+    agents_with,
+    earliest_start,
+)
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.slot_notation import parse_slots
 
 
 def booking(**more: Any) -> Booking:
@@ -69,3 +77,31 @@ def test_a_booking_begins_when_its_agents_are_free_for_its_whole_length(
 ) -> None:
     known = [(booking(name=name, from_ms=start, to_ms=end), ("a1",)) for name, start, end in others]
     assert earliest_start(booking(name="mine"), ("a1",), uses, known) == (found, reason)
+
+
+def test_the_fewest_agents_that_have_so_much_are_chosen_the_largest_first() -> None:
+    has = {"a": "cuda.device=4", "b": "cuda.device=8", "c": "cuda.device=8", "d": "cpu=64"}
+    candidates = {name: parse_slots(text) for name, text in has.items()}
+    assert agents_with(parse_slots("cuda.device=8"), candidates) == ("b",)
+    assert agents_with(parse_slots("cuda.device=17"), candidates) == ("b", "c", "a")
+    assert agents_with(parse_slots("cuda.device=8 cpu=1"), candidates) == ("d", "b")
+    assert agents_with(parse_slots("cuda.device=21"), candidates) == ()
+
+
+def test_agents_that_are_used_or_booked_at_the_time_of_a_booking_are_in_use() -> None:
+    wanted = Booking("new", 100, 200, slots=parse_slots("cpu=1"), users=("u",))
+    uses = [AgentUse("ends", "s", 100), AgentUse("late", "s", 101), AgentUse("ever", "s")]
+    before, within = Booking("before", 0, 100, agents=("x",)), Booking("within", 150, 160, agents=("y",))
+    assert agents_in_use(wanted, uses, [(before, ("x",)), (within, ("y",))]) == {"late", "ever", "y"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"slots": parse_slots("cpu=1"), "hypernode": "r1"},
+        {"slots": parse_slots("cpu=1"), "kind": BookingKind.MAINTENANCE},
+    ],
+)
+def test_slots_go_with_no_hypernode_and_no_maintenance(more: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpec):
+        Booking("b", 0, 10, **more)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import Checkpoint, EvictionReceipt, waits_until_ms
+from sokovan.domain.lifecycle.eviction import Checkpoint, EvictionReceipt, recent, waits_until_ms
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -69,3 +69,31 @@ def test_a_notice_says_why_until_when_and_what_follows_but_not_for_which_other_u
     ends = receipt(1_000_000).notice(user="bob", returns=False)
     assert (ends["for"], ends["then"]) == ("a session of another user", "end")
     assert replace(receipt(1_000_000), whole=False).notice(user="bob", returns=False)["then"] == "shrink"
+
+
+def test_a_session_that_had_ended_before_its_notice_lost_nothing() -> None:
+    completed = replace(receipt(1_000_000), completed=True).ended(1_005_000, None)
+    assert (completed.lost_s, completed.since()) == (0, "its own end, before the notice,")
+
+
+def test_an_eviction_may_be_withdrawn_until_its_notice_or_its_end() -> None:
+    chosen = replace(receipt(1_000_000), ran_since_ms=900_000)
+    assert chosen.may_be_withdrawn
+    assert not replace(chosen, noticed_ms=1_000_100).may_be_withdrawn
+    assert not chosen.ended(1_005_000, None).may_be_withdrawn
+    # Kernels that were starting cannot go on as if nothing had happened.
+    assert not receipt(1_000_000).may_be_withdrawn
+
+
+def test_a_move_delays_no_start_and_its_notice_says_that_it_starts_again() -> None:
+    moved = replace(receipt(1_000_000), action="consolidate")
+    assert (moved.is_move, waits_until_ms([moved]), recent([moved])) == (True, 0, [])
+    assert waits_until_ms([receipt(500_000), moved]) == 530_000
+    assert moved.notice(user="alice", returns=False)["then"] == "requeue"
+    assert receipt(1_000_000).notice(user="alice", returns=False)["then"] == "end"
+
+
+def test_a_session_that_states_how_often_it_saves_loses_no_more_than_that() -> None:
+    stated = replace(receipt(1_000_000), saved_ms=990_000, saves_every_s=10)
+    assert (stated.lost_s, stated.since()) == (20, "its last save, as it saves every 10 s,")
+    assert stated.ended(1_000_000, Checkpoint(995_000, 3)).since() == "the checkpoint of step 3"

@@ -25,12 +25,14 @@ PREPARATION = drawn("""
 """)
 ASKED_FOR_AGAIN = drawn("TERMINATING -> TERMINATING")
 RETRIED = drawn("TERMINATING -> PENDING")
+# An eviction that is withdrawn before its notice.
+SPARED = drawn("TERMINATING -> RUNNING")
 
 live = pytest.mark.parametrize("state", ALIVE)
 
 
 def test_the_moves_are_those_of_the_diagram_with_preparation_in_two_steps() -> None:
-    assert arrows(KERNEL) == DIAGRAM | PREPARATION | ASKED_FOR_AGAIN | RETRIED
+    assert arrows(KERNEL) == DIAGRAM | PREPARATION | ASKED_FOR_AGAIN | RETRIED | SPARED
 
 
 def test_a_kernel_can_only_be_cancelled_before_it_has_a_place() -> None:

@@ -46,6 +46,8 @@ RETRIED = drawn("""
     TERMINATING -> PENDING
     TERMINATING -> TERMINATING
 """)
+# An eviction that is withdrawn before its notice.
+SPARED = drawn("TERMINATING -> RUNNING")
 LIVE = ["scheduled", "preparing", "pulling", "prepared", "creating", "running"]
 
 
@@ -56,7 +58,7 @@ def status(kernels: str, *, goal: Goal = Goal.RUN, required: int | None = None) 
 
 
 def test_the_moves_are_those_of_the_table_with_preparation_in_two_steps() -> None:
-    assert arrows(SESSION) == TABLE | PREPARATION | RETRIED
+    assert arrows(SESSION) == TABLE | PREPARATION | RETRIED | SPARED
 
 
 def test_a_session_can_only_be_cancelled_while_it_is_pending() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from sokovan.adapters.agentlink.machine_listener import CERTIFIED
 from sokovan.adapters.local.certificates import CertificateAuthority, new_key, signing_request
@@ -54,14 +56,20 @@ class Office:
         page = await self.cluster.store.read(lambda unit: unit.audit.page(limit=100))
         return [entry.detail["code"] for _number, _ms, entry in page if entry.outcome == "denied"]
 
-    async def admitted(self, **changes: object) -> Welcome | HelloRefused:
+    async def admitted(self, *, key: bytes = b"", **changes: object) -> Welcome | HelloRefused:
         async def admit(hello: Hello, given: str) -> Welcome | HelloRefused:
             assert (given, hello.labels[LINK_LABEL]) == ("the-token", "certificate")
             return Welcome(incarnation=1, heartbeat_s=1)
 
         given: dict[str, object] = {"agent_id": "a", "software": "test", "slots": {"cpu": 1000}, **changes}
         hello = Hello(**given)  # type: ignore[arg-type]  # a test names the few fields that matter to it
-        return await self.enrolment.admission(admit, "the-token")(hello, CERTIFIED + "a")
+        return await self.enrolment.admission(admit, "the-token")(hello, f"{CERTIFIED}a {digest_of(key or self.key)}")
+
+
+def digest_of(key_pem: bytes) -> str:
+    """The digest of the public key of a private one."""
+    public = load_pem_private_key(key_pem, password=None).public_key()
+    return hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 async def test_a_token_is_redeemed_once_and_not_after_its_time(tmp_path: Path) -> None:
@@ -109,6 +117,10 @@ async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_pat
             refused = await office.admitted(**wrong)
             assert isinstance(refused, HelloRefused)
             assert refused.code == code
+        # The certificate of a machine that was removed, when another one has joined under its name.
+        refused = await office.admitted(key=new_key())
+        assert isinstance(refused, HelloRefused)
+        assert refused.code == "agent-revoked"
         await office.cluster.store.run(lambda unit: unit.catalog.remove(AgentGrant, "a"))
         refused = await office.admitted()
         assert isinstance(refused, HelloRefused)

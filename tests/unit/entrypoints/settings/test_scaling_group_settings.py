@@ -101,15 +101,10 @@ def test_a_key_of_a_group_that_is_wrong_is_named(given: object, problem: str) ->
     assert found.startswith(f"scaling_groups.gpu{problem}")
 
 
-@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+@pytest.mark.parametrize("action", ["preempt", "reclaim", "consolidate"])
 def test_a_group_may_name_actions_that_evict(action: str) -> None:
     groups, problems = groups_of({"default": {"scheduler_opts": {"actions": ["allocate", action]}}})
     assert (problems, profile_of(groups["default"]).actions) == ([], ("allocate", action))
-
-
-def test_an_action_that_moves_sessions_is_refused_here_and_not_in_the_cycle() -> None:
-    _, [problem] = groups_of({"default": {"scheduler_opts": {"actions": ["consolidate"]}}})
-    assert problem.startswith("scaling_groups.default.scheduler_opts.actions: 'consolidate' cannot be run")
 
 
 def test_a_missing_plugin_is_reported_with_other_problems() -> None:

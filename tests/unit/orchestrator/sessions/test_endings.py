@@ -10,7 +10,7 @@ from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.endings import Exit, decisive_exits, end_steps, exit_steps
+from sokovan.orchestrator.sessions.endings import Exit, decisive_exits, end_steps, ended_before_notice, exit_steps
 from sokovan.ports.runtime import DISK_LIMIT, OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
 from sokovan.testing.simple_work import work_spec
 
@@ -124,3 +124,22 @@ def test_a_kernel_beyond_its_disk_space_is_the_cause() -> None:
     assert first.change.detail == f"{wrote}, kernel 0 ended with code 1"
     alone, others = exit_steps(session(ANY), exits(k0=0, k1=Exit(137, DISK_LIMIT)))
     assert (alone.kernels, alone.change.code, others.kernels) == (("s.1",), "disk-limit", ("s.0",))
+
+
+@pytest.mark.parametrize(
+    ("policy", "codes", "expected"),
+    [
+        (ANY, {}, []),
+        (ANY, {"k1": 0}, ["s.1"]),
+        (MAIN, {"k1": 0}, []),
+        (MAIN, {"k0": 0}, ["s.0"]),
+        (ALL, {"k0": 0, "k1": 0}, []),
+        (ALL, {"k0": 0, "k1": 0, "k2": 0}, ["s.0", "s.1", "s.2"]),
+    ],
+)
+def test_an_evicted_session_has_ended_if_its_kernels_ended_before_the_notice(
+    policy: EndPolicy, codes: dict[str, int], expected: list[str]
+) -> None:
+    # The others are being evicted: their end is none of their own.
+    evicted = session(policy, k0=KernelStatus.TERMINATING, k1=KernelStatus.TERMINATING, k2=KernelStatus.TERMINATING)
+    assert list(ended_before_notice(evicted, exits(**codes))) == expected

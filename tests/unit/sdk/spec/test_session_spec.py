@@ -97,6 +97,8 @@ partitions: [{{name: replicas, by: replica, size: 3, minGroups: 1, topology: "ha
 preemption: never
 booking: demo
 borrow: true
+migratable: true
+checkpoint: 10m
 deadline: 2030-01-31T18:00:00Z
 """
     [body] = read_specs(text, "f")
@@ -109,6 +111,7 @@ deadline: 2030-01-31T18:00:00Z
     assert body.partitions == [PartitionBody(name="replicas", by="replica", size=3, min_groups=1, topology="hard:rack")]
     assert body.preemption == "never"
     assert (body.booking, body.deadline, body.borrow) == ("demo", "2030-01-31T18:00:00Z", True)
+    assert (body.migratable, body.checkpoint) == (True, "10m")
 
 
 def test_several_documents_are_several_sessions() -> None:

@@ -24,7 +24,7 @@ from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
-from sokovan.domain.lifecycle.eviction import RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt
+from sokovan.domain.lifecycle.eviction import CONSOLIDATE, RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt
 from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -37,7 +37,7 @@ from sokovan.scheduling.snapshot import Reservation
 
 WHO = "scheduler"
 # The reasons in the histories of the evicted, by action.
-REASONS = {"preempt": "preempted", "reclaim": "reclaimed"}
+REASONS = {"preempt": "preempted", "reclaim": "reclaimed", CONSOLIDATE: "moved"}
 _LISTED_MAX = 5
 _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
 
@@ -77,10 +77,11 @@ class _Locked:
 async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
     """Evict kernels for every taker of the plan whose victims are as they were."""
     by_taker: dict[SessionId, list[Eviction]] = {}
-    for eviction in plan.evictions:
+    evictions = [*plan.evictions, *plan.moved_kernels()]
+    for eviction in evictions:
         by_taker.setdefault(eviction.for_session, []).append(eviction)
     reserved = {one.session_id: one for one in plan.reservations if one.session_id in by_taker}
-    locked = await _lock(transaction, plan.evictions, reserved)
+    locked = await _lock(transaction, evictions, reserved)
     transitions = Transitions(transaction, Change(WHO, Cause.COORDINATOR))
     changed: dict[str, SessionRow] = {}
     notes: dict[SessionId, Change] = {}
@@ -170,12 +171,14 @@ def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _
 
 def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> None:
     session, whole = victim.session, victim.whole
-    returns = not whole or victim.spec.returns
+    moves = victim.action == CONSOLIDATE
+    returns = not whole or victim.spec.returns or moves
     fate = "it waits again" if whole and returns else "it ends" if whole else "it goes on with fewer kernels"
+    fate = "these start again on other agents" if moves else fate
     count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
     detail = f"{count} running kernels make room for {_named(taker, victim.spec)}; {fate}"
     transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)
-    receipt = _receipt(transitions.transaction.now_ms, victim, taker)
+    receipt = _receipt(transitions.transaction.now_ms, victim, taker, returns=returns)
     session.evictions = [*session.evictions, receipt][-RECEIPTS_MAX:]
     # What does not return is stopped like by its user, and has the eviction as the cause of its end.
     trigger = KernelTrigger.EVICTED if returns else KernelTrigger.STOP_REQUESTED
@@ -185,10 +188,12 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     transitions.settle(session, trigger)
 
 
-def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceipt:
+def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool) -> EvictionReceipt:
     session = victim.session
-    saved, start_ms = session.checkpoint, session.since_ms
-    reported = saved is not None and saved.at_ms > start_ms
+    ran = returns and all(kernel.status is KernelStatus.RUNNING for kernel in victim.kernels)
+    saved, start_ms, every_s = session.checkpoint, session.since_ms, victim.spec.checkpoint_s
+    said_ms = start_ms if every_s is None else max(start_ms, now_ms - every_s * 1000)
+    reported = saved is not None and saved.at_ms > said_ms
     return EvictionReceipt(
         number=session.evictions[-1].number + 1 if session.evictions else 1,
         attempt=max(kernel.attempt for kernel in victim.kernels),
@@ -199,9 +204,11 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec) -> EvictionReceip
         kernels=len(victim.kernels),
         whole=victim.whole,
         slots=sum(loss_slots(kernel.slots) for kernel in victim.kernels),
-        saved_ms=start_ms if saved is None else max(saved.at_ms, start_ms),
+        saved_ms=saved.at_ms if saved is not None and reported else said_ms,
         reported=reported,
         evict_at_ms=now_ms + victim.spec.stop_grace_s * 1000,
+        ran_since_ms=start_ms if ran else None,
+        saves_every_s=every_s if said_ms > start_ms else None,
     )
 
 

@@ -20,6 +20,7 @@ from sokovan.adapters.sql.schema.tables import (
     AGENT_DEVICES,
     AGENT_SLOTS,
     AGENTS,
+    BOOKINGS,
     CATALOG_MARKS,
     DEPENDENCIES,
     PORT_REST_MS,
@@ -45,6 +46,7 @@ async def lock_state(
     if any(leases_ports(session) for session in sessions.values()):
         await _load_ports(transaction, agents)
     in_force = _checked_limits(await limits.current(transaction), sessions, context)
+    booked = limits.versions.get(BOOKINGS.name, 0)
     return LockedState(
         agents=agents,
         sessions=sessions,
@@ -52,6 +54,7 @@ async def lock_state(
         limits=in_force,
         unmet=await _unmet(transaction, list(sessions)) if _checks(context, "dependencies") else (),
         topology_changed=await _topology_changed(transaction, assignments, context),
+        bookings_changed=context.bookings is not None and context.bookings != booked,
     )
 
 

@@ -61,6 +61,7 @@ class LockedState:
     limits: OwnerLimits
     unmet: Collection[str]
     topology_changed: bool = False
+    bookings_changed: bool = False
     _limits_of: dict[tuple[str, ...], list[tuple[str, str, str, int]]] = field(default_factory=dict)
 
     def limits_of(self, row: Any) -> list[tuple[str, str, str, int]]:
@@ -143,6 +144,8 @@ def _waiting_session(assignment: Assignment, state: LockedState) -> SessionRow:
         raise DependencyChanged(session_id=assignment.session_id, problem="a session it depends on has not succeeded")
     if assignment.has_domain and state.topology_changed:
         raise AgentChanged(session_id=assignment.session_id, problem="the topology has changed since the decision")
+    if state.bookings_changed:  # its agents may be booked now; the next cycle decides with that
+        raise AgentChanged(session_id=assignment.session_id, problem="the bookings have changed since the decision")
     return session
 
 

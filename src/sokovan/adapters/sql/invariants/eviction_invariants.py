@@ -17,14 +17,21 @@ _ending = (
     .where(_of_session, KERNELS.c.status == KernelStatus.TERMINATING.value)
     .scalar_subquery()
 )
-# Kernels of one eviction are evicted in one transaction, and have its time.
-_times = (
-    sa.select(sa.func.count(sa.distinct(KERNEL_HISTORY.c.at_ms)))
-    .select_from(KERNEL_HISTORY)
-    .join(KERNELS, KERNELS.c.kernel_id == KERNEL_HISTORY.c.object_id)
-    .where(_of_session, KERNEL_HISTORY.c.trigger == KernelTrigger.EVICTED.value)
-    .scalar_subquery()
-)
+
+
+def _times_of(trigger: KernelTrigger) -> sa.ScalarSelect[int]:
+    """How often kernels of a session were moved so: those of one eviction in one transaction, at its time."""
+    return (
+        sa.select(sa.func.count(sa.distinct(KERNEL_HISTORY.c.at_ms)))
+        .select_from(KERNEL_HISTORY)
+        .join(KERNELS, KERNELS.c.kernel_id == KERNEL_HISTORY.c.object_id)
+        .where(_of_session, KERNEL_HISTORY.c.trigger == trigger.value)
+        .scalar_subquery()
+    )
+
+
+# A withdrawn eviction has no receipt.
+_times = _times_of(KernelTrigger.EVICTED) - _times_of(KernelTrigger.SPARED)
 
 
 async def _receipts_agree(transaction: Transaction, violations: Violations) -> None:
@@ -56,13 +63,14 @@ def _is_possible(receipt: EvictionReceipt) -> bool:
     return receipt.saved_ms <= end_ms >= receipt.at_ms and receipt.evict_at_ms >= receipt.at_ms and receipt.kernels > 0
 
 
-_evicted = (
-    sa.select(KERNELS.c.session_id, sa.func.count(sa.distinct(KERNEL_HISTORY.c.at_ms)).label("times"))
-    .select_from(KERNEL_HISTORY)
-    .join(KERNELS, KERNELS.c.kernel_id == KERNEL_HISTORY.c.object_id)
-    .join(SESSIONS, _of_session)
-    .where(KERNEL_HISTORY.c.trigger == KernelTrigger.EVICTED.value, SESSIONS.c.evictions == NO_EVICTIONS)
-    .group_by(KERNELS.c.session_id)
+_evicted = sa.select(SESSIONS.c.session_id, _times.label("times")).where(
+    SESSIONS.c.evictions == NO_EVICTIONS,
+    sa.exists().where(
+        _of_session,
+        KERNELS.c.kernel_id == KERNEL_HISTORY.c.object_id,
+        KERNEL_HISTORY.c.trigger == KernelTrigger.EVICTED.value,
+    ),
+    _times > 0,
 )
 EVICTIONS: tuple[Check, ...] = (
     _receipts_agree,

@@ -17,7 +17,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_kernels,
 )
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, report_checkpoint
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, end_by_itself, report_checkpoint
 from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
@@ -58,6 +58,7 @@ class SqlLedger:
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
+        completed: Collection[KernelId] = (),
     ) -> Sequence[SessionRecord]:
         """See the port."""
         agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
@@ -74,6 +75,9 @@ class SqlLedger:
             reported = checkpoints.get(kernel.kernel_id) if checkpoints else None
             if reported is not None:
                 report_checkpoint(transitions, session, kernel, reported)
+        for session in {one.session_id: one for one, kernel in to_free if kernel.kernel_id in completed}.values():
+            codes = {str(one): given[one].exit_code for one in given if one in completed and one in session.kernels}
+            end_by_itself(transitions, session, codes)
         if to_free:
             await self._free_locked(transitions, to_free, given, proof)
         return await transitions.records(sessions.values())

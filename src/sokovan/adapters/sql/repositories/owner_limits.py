@@ -40,12 +40,15 @@ class OwnerLimitCache:
     """Caches all limits of owners."""
 
     def __init__(self) -> None:
+        # The versions of all catalogue tables, in the view of the last transaction.
+        self.versions: Mapping[str, int] = {}
         self._marks: Mapping[str, int] | None = None
         self._limits: OwnerLimits = {}
 
     async def current(self, transaction: Transaction) -> OwnerLimits:
         """The limits in this transaction's view; read again only after a change."""
-        marks = {row.kind: row.stamp for row in await transaction.fetch(_MARKS) if row.kind in _KINDS}
+        self.versions = {row.kind: row.stamp for row in await transaction.fetch(_MARKS)}
+        marks = {kind: stamp for kind, stamp in self.versions.items() if kind in _KINDS}
         if marks != self._marks:
             policies = await policies_by_owner(transaction)
             self._limits = {

@@ -11,12 +11,12 @@ from sokovan.adapters.sql.schema.tables import CURSORS, RESERVATIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
-from sokovan.ports.snapshots import RecordedPlan
+from sokovan.ports.snapshots import CatalogMarks, RecordedPlan
 from sokovan.scheduling.carried_state import CarriedState
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
 
-__all__ = ["RecordedPlan", "read_carried", "record_plan"]
+__all__ = ["CatalogMarks", "RecordedPlan", "read_carried", "record_plan"]
 
 _RESERVATIONS = sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)
 _CURSORS = sa.select(CURSORS)
@@ -26,9 +26,10 @@ async def record_plan(
     unit: SqlUnitOfWork, group: ScalingGroupName, before: CarriedState, plan: SchedulingPlan
 ) -> tuple[RecordedPlan, CarriedState]:
     """Evict the victims of a plan, and merge the rest of it into the carried state."""
-    recorded = await evict(unit.transaction, plan) if plan.evictions else RecordedPlan()
+    recorded = await evict(unit.transaction, plan) if plan.evictions or plan.moves else RecordedPlan()
     kept = tuple(one for one in plan.reservations if one.session_id not in recorded.refused)
-    after = before.after(replace(plan, reservations=kept))
+    moves = tuple(one for one in plan.moves if one.for_session not in recorded.refused)
+    after = before.after(replace(plan, reservations=kept, moves=moves))
     if not after.is_like(before):
         await write_carried(unit, group, after)
     return recorded, after

@@ -41,6 +41,6 @@ class PastEvictions:
             for one in receipts:
                 if one.action == RECLAIM:
                     gave_ms[session.queue] = max(one.at_ms, gave_ms.get(session.queue, 0))
-                if now_ms - one.at_ms < _HOUR_MS:
+                if now_ms - one.at_ms < _HOUR_MS and not one.is_move:
                     lately[session.owner.user] += one.kernels
         return gave_ms, dict(lately)

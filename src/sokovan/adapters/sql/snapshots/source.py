@@ -26,7 +26,7 @@ from sokovan.adapters.sql.schema.tables import (
     TOPOLOGY,
     USERS,
 )
-from sokovan.adapters.sql.snapshots.carried_state import RecordedPlan, read_carried, record_plan
+from sokovan.adapters.sql.snapshots.carried_state import CatalogMarks, RecordedPlan, read_carried, record_plan
 from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.store import SqlStore
@@ -85,16 +85,16 @@ class SqlSnapshots:
         return None if agent is None else agent.incarnation
 
     @property
-    def topology(self) -> int:
+    def marks(self) -> CatalogMarks:
         """See the port."""
-        return self._marks.get(TOPOLOGY.name, 0)
+        return CatalogMarks(self._marks.get(TOPOLOGY.name, 0), self._marks.get(BOOKINGS.name, 0))
 
     async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
     ) -> RecordedPlan:
         """See the port."""
         before = self._view.carried(scaling_group)
-        if not plan.evictions and before.after(plan).is_like(before):
+        if not plan.evictions and not plan.moves and before.after(plan).is_like(before):
             return RecordedPlan()
 
         recorded, after = await self._store.run_sql(

@@ -97,8 +97,17 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         # One that waits again runs on nothing; its next placement decides anew.
         loan=QueueName(row.loan) if row.loan and row.status != SessionStatus.PENDING.value else None,
         starting=row.status in _STARTING,
-        evictions_ms=tuple(one.at_ms for one in recent(evictions_of(row.evictions))),
+        migratable=spec.get("migratable", False),
+        saves_every_ms=milliseconds(spec.get("checkpoint_s")),
+        **_eviction_times(row.evictions),
     )
+
+
+def _eviction_times(text: str) -> dict[str, Any]:
+    """The times of evictions that delay the next start, and of the last move."""
+    receipts = evictions_of(text)
+    moved = [one.at_ms for one in receipts if one.is_move]
+    return {"evictions_ms": tuple(one.at_ms for one in recent(receipts)), "moved_ms": max(moved, default=None)}
 
 
 def _is_same(known: KernelWorkload, row: Any, avoid: tuple[tuple[AgentId, int], ...], *, meets: bool) -> bool:

@@ -6,6 +6,7 @@ A booking is accepted only if it can be met.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterator
+from dataclasses import replace
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.context import ApiContext
@@ -13,12 +14,22 @@ from sokovan.api.mapping.fleet import booking_of, booking_view
 from sokovan.api.mapping.times import time_text
 from sokovan.api.operations import ApiOperation
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.domain.cluster.booking import BOOKINGS_MAX, AgentUse, Booking, BookingKind, earliest_start
+from sokovan.domain.cluster.booking import (
+    BOOKINGS_MAX,
+    AgentUse,
+    Booking,
+    BookingKind,
+    agents_in_use,
+    agents_with,
+    earliest_start,
+)
 from sokovan.domain.errors import BookingConflict, Conflict, InvalidSpec, ObjectNotFound
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.records import SessionRecord
+from sokovan.domain.slot_notation import format_slots
+from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.topology_changes import TopologyState, topology_state
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
@@ -26,6 +37,28 @@ from sokovan.wire.api.fleet import BookingBody, BookingPage
 
 _PAGE = 500
 _LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
+
+
+async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
+    """The booking with agents that have its slots, unless it names some.
+
+    Of the first scaling group by name whose free agents have enough. Raises BookingConflict.
+    """
+    if booking.agents or not booking.slots:
+        return booking
+    state = await topology_state(unit)
+    known = [(one, _agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
+    busy = agents_in_use(booking, [use async for use in _uses(unit)], known)
+    groups: dict[str, dict[str, ResourceSlot]] = {}
+    for one in state.agents:
+        if one.info.schedulable and one.info.agent_id not in busy:
+            groups.setdefault(one.info.scaling_group, {})[str(one.info.agent_id)] = one.info.available_slots
+    for _, candidates in sorted(groups.items()):
+        chosen = agents_with(booking.slots, candidates)
+        if chosen:
+            return replace(booking, agents=chosen)
+    problem = f"the agents of no scaling group that are free then have {format_slots(booking.slots)}"
+    raise BookingConflict(f"booking {booking.name} cannot be met: {problem}", hint="choose another time, or less")
 
 
 async def permit_booking(
@@ -119,6 +152,7 @@ BOOKINGS = Resource(
     page=BookingPage,
     view=booking_view,
     build=booking_of,
+    complete=with_agents,
     permit=permit_booking,
 )
 

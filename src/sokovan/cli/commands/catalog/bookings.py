@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from sokovan.cli import formatting
 from sokovan.cli.commands.catalog.catalog_actions import list_all, remove_named, show_named
+from sokovan.cli.commands.catalog.catalog_options import read_amounts
 from sokovan.cli.commands.options import (
     DEFAULT_ACTION,
     DEFAULT_SERVER,
@@ -59,6 +60,7 @@ class Booked:
 
     agent: Annotated[Texts, Parameter(negative=(), help="Agent to book. Repeatable.")] = ()
     hypernode: Annotated[str | None, Parameter(help="Book all agents below this HyperNode.")] = None
+    slot: Annotated[Texts, Parameter(negative=(), help="Book agents with so much: gpu=16. Repeatable.")] = ()
     user: Annotated[Texts, Parameter(negative=(), help="User who may use it. Repeatable.")] = ()
     group: Annotated[Texts, Parameter(negative=(), help="Group that may use it. Repeatable.")] = ()
     queue: Annotated[Texts, Parameter(negative=(), help="Queue whose sessions use it. Repeatable.")] = ()
@@ -79,6 +81,7 @@ def create(
     For example:
       sokovan booking create a --from 2030-01-31T18:00:00Z --for 2h --agent gpu1
       sokovan booking create c --from 2030-02-01T08:00:00Z --for 4h --hypernode r1
+      sokovan booking create d --from 2030-02-01T08:00:00Z --for 4h --slot gpu=16
 
     Parameters
     ----------
@@ -91,6 +94,7 @@ def create(
         ends_at=period.end(),
         agents=list(booked.agent),
         hypernode=booked.hypernode,
+        slots=read_amounts(booked.slot, "--slot") if booked.slot else None,
         users=list(booked.user),
         groups=list(booked.group),
         queues=list(booked.queue),

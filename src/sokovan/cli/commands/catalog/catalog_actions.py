@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sokovan.cli.commands.options import OutputOptions, ServerOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
-from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.cli.rendering import Column, plain, show_all, show_one
 from sokovan.sdk.errors import NotFound
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
 T = TypeVar("T")
+
+
+class ShownWith(NamedTuple):
+    """Additions of `show`: lines of the table, and fields of the other formats."""
+
+    lines: Sequence[tuple[str, str]]
+    fields: Mapping[str, object]
 
 
 def list_all(
@@ -34,14 +41,16 @@ def show_named(
     columns: Sequence[Column[Any]],
     read: Callable[[Client], Any],
     *,
-    more: Callable[[Client, str], Sequence[tuple[str, str]]] | None = None,
+    more: Callable[[Client, str], ShownWith] | None = None,
 ) -> int:
-    """Print one object, one line per column, and further lines."""
+    """Print one object, one line per column, and what is shown with it."""
     fmt = output.format()
     with output.client() as client:
         found = read(client)
-        lines = [] if more is None else more(client, found.name)
-    show_one(found, [*((column.name, column.cell(found)) for column in columns), *lines], fmt, name=found.name)
+        lines, fields = ShownWith((), {}) if more is None else more(client, found.name)
+    facts = [*((column.name, column.cell(found)) for column in columns), *lines]
+    whole = {**plain(found), **plain(fields)} if fields and not fmt.is_table else found
+    show_one(whole, facts, fmt, name=found.name)
     return OK
 
 

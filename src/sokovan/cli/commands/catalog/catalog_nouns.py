@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from sokovan.cli.commands.catalog.catalog_actions import ShownWith
 from sokovan.cli.commands.catalog.catalog_options import (
     CatalogOption,
     read_amounts,
@@ -56,8 +57,8 @@ class CatalogNoun:
     after_set: Callable[[Client, str], None] | None = None
     # The names of what the server removes with an object.
     removed_with: Callable[[Client, str], Sequence[str]] | None = None
-    # Lines of `show` beside the columns, which cost further requests.
-    shown_with: Callable[[Client, str], Sequence[tuple[str, str]]] | None = None
+    # What `show` has beside the columns, which costs further requests.
+    shown_with: Callable[[Client, str], ShownWith] | None = None
 
     @property
     def title(self) -> str:
@@ -233,17 +234,24 @@ _SCALING_GROUP = CatalogNoun(
 _GROUPS_MAX = 8
 
 
-def _share_lines(client: Client, queue: str) -> list[tuple[str, str]]:
+def _shares(client: Client, queue: str) -> ShownWith:
     """Lines like `default cuda.device`: `6 in use, 4 deserved, 2 borrowed, 8 waiting`."""
+    groups = [group.name for group in islice(client.scaling_groups.list(), _GROUPS_MAX)]
+    shares = [one for group in groups for one in client.usage.shares(queue=queue, scaling_group=group).items]
     lines = []
-    for group in islice(client.scaling_groups.list(), _GROUPS_MAX):
-        for one in client.usage.shares(queue=queue, scaling_group=group.name).items:
-            deserved = [] if one.deserved is None else [f"{amount(one.slot, one.deserved)} deserved"]
-            parts = [f"{amount(one.slot, one.allocated)} in use", *deserved]
-            parts += [f"{amount(one.slot, one.borrowed)} borrowed"] if one.borrowed else []
-            parts += [f"{amount(one.slot, one.waiting)} waiting"] if one.waiting else []
-            lines.append((f"{group.name} {one.slot}", ", ".join(parts)))
-    return lines
+    for one in shares:
+        deserved = [] if one.deserved is None else [f"{amount(one.slot, one.deserved)} deserved"]
+        parts = [f"{amount(one.slot, one.allocated)} in use", *deserved]
+        parts += [f"{amount(one.slot, one.borrowed)} borrowed"] if one.borrowed else []
+        parts += [f"{amount(one.slot, one.waiting)} waiting"] if one.waiting else []
+        lines.append((f"{one.scaling_group} {one.slot}", ", ".join(parts)))
+    return ShownWith(lines, {"shares": shares})
+
+
+def _assigned(client: Client, policy: str) -> ShownWith:
+    """The owners that have a quota."""
+    owners = owners_of(client, policy)
+    return ShownWith([("assigned_to", ", ".join(owners) or NONE)], {"assigned_to": list(owners)})
 
 
 _QUEUE = CatalogNoun(
@@ -294,7 +302,7 @@ _QUEUE = CatalogNoun(
         CatalogOption("max", "Maximum use. Repeatable.", "capability", repeatable=True, read=read_amounts),
     ),
     shown_examples=("research",),
-    shown_with=_share_lines,
+    shown_with=_shares,
     removed_example="research",
     set_examples=(
         "research --weight 3 --max gpu=256",
@@ -375,7 +383,7 @@ _QUOTA_NOUN = CatalogNoun(
     stored_name=policy_of,
     before_set=require_owner,
     after_set=assign_quota,
-    shown_with=lambda client, name: [("assigned_to", ", ".join(owners_of(client, name)) or NONE)],
+    shown_with=_assigned,
 )  # fmt: skip
 
 _IMAGE = CatalogNoun(

@@ -160,6 +160,8 @@ class SessionFlags:
     on_preempt: Annotated[Literal["end", "requeue"] | None, Parameter(help="After an eviction.")] = None
     booking: Annotated[str | None, Parameter(help="Booking whose agents it runs on; see booking ls.")] = None
     deadline: Annotated[str | None, Parameter(help="Time to have ended by: 2030-01-31T18:00:00Z.")] = None
+    checkpoint: Annotated[str | None, Parameter(help="It saves its work this often, at least: 10m.")] = None
+    migratable: Annotated[bool | None, Parameter(negative=(), help="May be moved and restarted.")] = None
     borrow: Annotated[bool | None, Parameter(negative=(), help="Run on what queues lend, until recalled.")] = None
     stop_grace: Annotated[str | None, Parameter(name="--grace", help="Time from SIGTERM to SIGKILL: 10s, 2m.")] = None
     nominated: Annotated[str | None, Parameter(name="--nominate", help="Agent to prefer, if it has room.")] = None

@@ -170,13 +170,14 @@ KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS", 
 
 
 def note(view: SessionView) -> str:
-    """Evictions, and the reason of its state; while PULLING, the agent's progress."""
+    """Loan, evictions and reason of its state; while PULLING, the agent's progress."""
     if state_of(view) == "PULLING" and view.reason_detail:
         return view.reason_detail[:_NOTE_MAX]
     # The receipts are numbered, and only the last ones are kept.
     times = 0 if is_final(view) or not view.evictions else view.evictions[-1].number
     evicted = "" if not times else "evicted" if times == 1 else f"evicted {times} times"
-    return ", ".join(part for part in (evicted, view.reason) if part)
+    loan = f"on loan from {view.loan}" if view.loan and not is_final(view) else ""
+    return ", ".join(part for part in (loan, evicted, view.reason) if part)
 
 
 def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
@@ -243,13 +244,14 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
 
 
 def _time_facts(view: SessionView) -> list[tuple[str, str]]:
-    """The booking, deadline and loan of a session."""
+    """The booking, deadline, loan and checkpoints of a session."""
     borrows = "yes" if view.borrow and not view.loan else ""
     return [
         ("booking", view.booking),
         ("deadline", view.deadline or ""),
         ("borrows", borrows),
         ("on loan from", view.loan),
+        ("saves every", "" if view.checkpoint_s is None else formatting.duration(view.checkpoint_s)),
     ]
 
 
@@ -273,10 +275,11 @@ def _by_role(view: SessionView, text: Callable[[KernelView], str]) -> list[str]:
 
 
 def _preemption_text(view: SessionView) -> str:
-    """Limits of preemption; usually a session may preempt and be preempted."""
+    """Limits of preemption; usually a session may preempt and be preempted, and is not moved."""
     texts = [] if view.preemptible else ["others may not preempt it"]
     texts += ["it may not preempt others"] if view.preemption == "never" else []
     usual = "requeue" if view.type == "batch" else "end"
+    texts += ["it may be moved"] if view.migratable else []
     texts += [] if view.on_preempt in {"", usual} else [f"after an eviction: {view.on_preempt}"]
     return "; ".join(texts)
 

@@ -49,7 +49,7 @@ def taken_checks(history: Sequence[HistoryEntry]) -> tuple[Check, ...]:
 def planned_victims(plan: SchedulingPlan, snapshot: SystemSnapshot, session_id: str) -> tuple[PlannedVictim, ...]:
     """The sessions that would lose kernels for this one, in the order of the plan."""
     taken: dict[SessionId, list[Eviction]] = {}
-    for one in plan.evictions:
+    for one in (*plan.evictions, *plan.moved_kernels()):
         if one.for_session == session_id:
             taken.setdefault(one.session_id, []).append(one)
     sessions = {one.session_id: one for one in snapshot.sessions if one.session_id in taken}
@@ -73,7 +73,7 @@ def hidden_victims(victims: Sequence[PlannedVictim], visible: Collection[str]) -
 
 def planned_evictions(plan: SchedulingPlan, session_id: str) -> tuple[Check, ...]:
     """The victims that a session would have, without their names: they may be others'."""
-    mine = [one for one in plan.evictions if one.for_session == session_id]
+    mine = [one for one in (*plan.evictions, *plan.moved_kernels()) if one.for_session == session_id]
     if not mine:
         return ()
     sessions = len({one.session_id for one in mine})

@@ -17,7 +17,7 @@ from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, P
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import QueueShare, SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile, profile_of, require_applicable
+from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
 
@@ -101,7 +101,6 @@ class DryRuns:
         async with self._limited(user):
             snapshot = await self._snapshot(scaling_group)
             profile = profile_of(snapshot.scaling_group)
-            require_applicable(profile)
             return (await self._plan(snapshot, profile)).shares
 
     @asynccontextmanager
@@ -128,7 +127,6 @@ class DryRuns:
 
     async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> DryRunOutcome:
         profile = profile_of(snapshot.scaling_group)
-        require_applicable(profile)
         plan = await self._plan(snapshot, profile)
         verdict = plan.trace[session.session_id]
         verdict = verdict._replace(checks=(*verdict.checks, *planned_evictions(plan, session.session_id)))

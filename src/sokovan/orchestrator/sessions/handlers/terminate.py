@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.lifecycle.eviction import ROOM_FREED, Checkpoint, EvictionReceipt
+from sokovan.domain.lifecycle.eviction import (
+    EVICTION_WITHDRAWN,
+    NOTICE_GIVEN,
+    ROOM_FREED,
+    Checkpoint,
+    EvictionReceipt,
+)
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, AgentRequestKey
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
-from sokovan.orchestrator.sessions.endings import alive_kernels, pending_kernels
+from sokovan.orchestrator.sessions.endings import Exit, alive_kernels, ended_before_notice, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.orchestrator.sessions.session_writer import Freeing, SessionStep, by_coordinator, by_report
 
@@ -45,13 +51,44 @@ class TerminateSessions:
         """Process late replies, send stop requests, wait briefly, free what is gone."""
         late = await self._take_replies()
         self._retry_changed(cycle)
+        announced = await self._announce()
         plans = self._writer.decide(self.name, self._sessions.needing(Need.TERMINATION), _stop_the_rest)
         moved = await self._writer.move(self.name, plans)
         freed = await self._free_proved(cycle)
         if self._request(cycle):
             await self._requests.settle()
         replied = await self._take_replies()
-        return bool(late or moved or freed or replied)
+        return bool(late or announced or moved or freed or replied)
+
+    async def _announce(self) -> bool:
+        """Withdraw evictions for sessions that wait no more; note of the others that their notice is given.
+
+        Noted before the notice is sent, so that a later manager does not spare a kernel that has it.
+        """
+        evicted = [session for session in self._ending() if _may_be_withdrawn(session)]
+        plans = self._writer.decide(self.name, evicted, self._withdrawal_or_notice) if evicted else []
+        return bool(await self._writer.move(self.name, plans))
+
+    def _withdrawal_or_notice(self, session: SessionRecord) -> tuple[SessionStep, ...]:
+        receipt = session.evictions[-1]
+        kernels = tuple(
+            one.kernel_id
+            for one in _terminating(session)
+            if (receipt.whole or one.since_ms == receipt.at_ms) and one.exit_code is None
+        )
+        if len(kernels) == receipt.kernels and not self._waits(receipt.for_session):
+            named = receipt.for_session if receipt.for_user == session.spec.owner.user else "a session of another user"
+            detail = f"{named} does not wait for its room any more; it runs on, and had no notice"
+            return (SessionStep(KernelTrigger.SPARED, by_coordinator(EVICTION_WITHDRAWN, detail), kernels),)
+        ending = tuple(one.kernel_id for one in _terminating(session))
+        return (SessionStep(KernelTrigger.NOTICED, by_coordinator(NOTICE_GIVEN), ending),)
+
+    def _waits(self, taker_id: SessionId) -> bool:
+        """Whether a session still waits for the room that others were evicted for."""
+        taker = self._sessions.get(taker_id)
+        if taker is None or taker.goal is not Goal.RUN or not pending_kernels(taker):
+            return False
+        return len(alive_kernels(taker)) < taker.spec.gang_size
 
     def _retry_changed(self, cycle: CycleInput) -> None:
         """Repeat the stop of kernels whose report changed: they may be gone now."""
@@ -113,7 +150,7 @@ class TerminateSessions:
         """Send stop requests to agents; whether any was sent."""
         sent = False
         for session in self._ending():
-            if not self._quarantine.admits(session.session_id):
+            if not self._quarantine.admits(session.session_id) or _may_be_withdrawn(session):
                 continue
             forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
             kind, grace_s = (KILL, 0.0) if forced else (STOP, float(session.spec.stop_grace_s))
@@ -146,6 +183,7 @@ class TerminateSessions:
         """Free the kernels that agents have confirmed to be gone."""
         gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
         saved: dict[SessionId, dict[KernelId, Checkpoint]] = {}
+        exits: dict[SessionId, dict[KernelId, Exit]] = {}
         for reply in (reply for kind in (STOP, KILL) for reply in self._requests.take(kind, leave=self._is_hidden)):
             found = self._terminating_kernel(reply)
             if found is None:
@@ -163,15 +201,23 @@ class TerminateSessions:
             proof = FreeProof.AGENT_TOMBSTONE if same else FreeProof.INCARNATION_FENCED
             code = kernel.exit_code if kernel.exit_code is not None else gone.exit_code
             gone_kernels.setdefault((session.session_id, proof), []).append(replace(kernel, exit_code=code))
+            if gone.by_itself and code is not None and _open_receipt(session) is not None:
+                exits.setdefault(session.session_id, {})[kernel.kernel_id] = Exit(code)
             report = self._reports.listed(kernel)
             checkpoint = gone.checkpoint or (None if report is None else report.checkpoint)
             if checkpoint is not None:
                 saved.setdefault(session.session_id, {})[kernel.kernel_id] = checkpoint
         # Those of a session together, in one write of it.
         freeings = [
-            Freeing(one, tuple(kernels), proof, saved.get(one, {})) for (one, proof), kernels in gone_kernels.items()
+            Freeing(one, tuple(kernels), proof, saved.get(one, {}), self._completed(one, exits.get(one, {})))
+            for (one, proof), kernels in gone_kernels.items()
         ]
         return await self._free(freeings, by_report("over"))
+
+    def _completed(self, session_id: SessionId, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
+        """The kernels with which an evicted session had ended before its notice."""
+        session = self._sessions.get(session_id)
+        return () if session is None else ended_before_notice(session, exits)
 
     def _is_hidden(self, reply: AgentReply) -> bool:
         kernel = self._sessions.kernel(KernelId(reply.key.subject))
@@ -188,6 +234,16 @@ class TerminateSessions:
 
 def _terminating(session: SessionRecord) -> list[KernelRecord]:
     return [kernel for kernel in session.kernels if kernel.status is KernelStatus.TERMINATING]
+
+
+def _may_be_withdrawn(session: SessionRecord) -> bool:
+    """Whether an eviction is under way of which the kernels know nothing yet.
+
+    One that is stopped meanwhile is not spared.
+    """
+    if session.goal is not Goal.RUN or session.cause is not None:
+        return False
+    return bool(session.evictions) and session.evictions[-1].may_be_withdrawn
 
 
 def _open_receipt(session: SessionRecord) -> EvictionReceipt | None:

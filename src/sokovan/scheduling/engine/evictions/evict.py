@@ -17,7 +17,14 @@ from sokovan.domain.session import Preemption
 from sokovan.scheduling.engine.allocate import AllocateOutcome
 from sokovan.scheduling.engine.evictions.moves import MoveTrial, has_scattered_room, move_cost
 from sokovan.scheduling.engine.evictions.owner_budget import OwnerBudget
-from sokovan.scheduling.engine.evictions.rules import CONSOLIDATE, EvictionOptions, EvictionRules, Protected
+from sokovan.scheduling.engine.evictions.points import EvictionPoints, isolated
+from sokovan.scheduling.engine.evictions.rules import (
+    CONSOLIDATE,
+    EvictionOptions,
+    EvictionRules,
+    Protected,
+    first_shape,
+)
 from sokovan.scheduling.engine.evictions.search import VictimSearch, VictimSet
 from sokovan.scheduling.engine.evictions.seats import SeatCounter
 from sokovan.scheduling.engine.evictions.taker import Taker
@@ -25,7 +32,6 @@ from sokovan.scheduling.engine.evictions.trial import EvictingEngine, EvictionTr
 from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import NO_AGENT, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
-from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.plan import Eviction
 from sokovan.scheduling.snapshot import SystemSnapshot
@@ -45,6 +51,7 @@ class Evictions:
     ) -> None:
         self._snapshot, self._options, self._engine, self._outcome = snapshot, options, engine, outcome
         self._context = engine.context
+        self._points = EvictionPoints(engine.context.extensions, engine.context.queue_usage)
         self._pending: dict[str, PendingSession] = {}
         self._refusals: dict[Memo, tuple[int, Protected]] = {}
         self._evicted: set[str] = set()
@@ -67,7 +74,7 @@ class Evictions:
             del node
             pending = waiting.pop()
             if pending is not None:
-                serve_one(pending)
+                isolated(serve_one, pending)
             return pending is not None
 
         serve_by_queue(self._context.queue_usage, starving, new_queue, serve)
@@ -90,8 +97,10 @@ class Evictions:
         if pending.reason is not None and pending.reason.code not in _STARVING:
             return False
         if pending.batches:
-            return not pending.grows()
-        return bool(pending.best_effort) and not pending.ready_without((), pending.best_effort)
+            below = not pending.grows()
+        else:
+            below = bool(pending.best_effort) and not pending.ready_without((), pending.best_effort)
+        return below and bool(isolated(self._points.starves, pending))
 
     def _serve(self, action: str, pending: PendingSession) -> None:
         """Take victims for one session, or give it a reason."""
@@ -99,9 +108,11 @@ class Evictions:
             return
         calendar = self._context.calendar
         hold = None if calendar is None else calendar.release(str(pending.session.session_id))
-        self._serve_without_hold(action, pending)
-        if calendar is not None and not pending.reserved:
-            calendar.take_back(hold)
+        try:
+            self._serve_without_hold(action, pending)
+        finally:
+            if calendar is not None and not pending.reserved:
+                calendar.take_back(hold)
 
     def _serve_without_hold(self, action: str, pending: PendingSession) -> None:
         memo = self._memo(action, pending)
@@ -119,10 +130,10 @@ class Evictions:
         self._take(action, pending, memo)
 
     def _take(self, action: str, pending: PendingSession, memo: Memo | None) -> None:
-        options, queue_usage = self._options, self._context.queue_usage
+        options = self._options
         rules = EvictionRules(
-            action, pending, self._table, queue_usage,
-            levels=options.ancestor_reclaim_level, cooling=self._cooling(pending),
+            action, pending, self._table,
+            levels=options.ancestor_reclaim_level, cooling=self._cooling(pending), points=self._points,
         )  # fmt: skip
         found = self._within_budgets(pending, rules)
         over = found is not None and len(self._outcome.evictions) + len(found.rows) > options.evictions_per_cycle
@@ -185,7 +196,7 @@ class Evictions:
             return
         if not has_scattered_room(self._context.workspace, pending):
             return
-        rules = EvictionRules(CONSOLIDATE, pending, table, self._context.queue_usage)
+        rules = EvictionRules(CONSOLIDATE, pending, table, points=self._points)
         if not len(rules.candidates):
             return
         seats = SeatCounter(self._context, pending, rules, table)
@@ -201,7 +212,7 @@ class Evictions:
         if not any(protected):
             return  # there is nobody to take from: the room is what is short
         text = f"{action} found no victims: {protected.sentence()}"
-        reason = pending.reason or PendingReason(None, shape=_first_shape(pending))
+        reason = pending.reason or PendingReason(None, shape=first_shape(pending))
         if reason.code is Code.VICTIMS_PROTECTED:
             text = f"{reason.text}; {text}"
         pending.reason = reason._replace(code=Code.VICTIMS_PROTECTED, text=text, refusal=None)
@@ -209,6 +220,8 @@ class Evictions:
     def _memo(self, action: str, pending: PendingSession) -> Memo | None:
         """The facts that decide the search of a plain taker; one that failed fails for lower priority as well."""
         session = pending.session
+        if self._points.used:
+            return None  # a plugin may answer differently for each session
         plain = len(pending.batches) == 1 and not (
             session.group_minimums or pending.kernel_groups or pending.best_effort or pending.agents or session.topology
         )
@@ -216,7 +229,3 @@ class Evictions:
             return None
         owner = session.owner if pending.rules else None
         return (action, pending.node.name, pending.batches[0].shape, pending.need(), owner, session.session_type)
-
-
-def _first_shape(pending: PendingSession) -> Shape:
-    return (pending.batches or pending.best_effort)[0].shape

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sokovan.domain.ids import AgentId
+from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions, demand_of
 from sokovan.scheduling.engine.evictions.trial import EvictingEngine, Proof, UsageTakenOff
 from sokovan.scheduling.engine.evictions.victims import VictimTable, loss_slots
@@ -19,6 +20,7 @@ from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.plan import Relocation
+from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 
 
 class MoveTrial:
@@ -109,6 +111,49 @@ class MoveTrial:
                 kernel.kernel_id, mover.session.session_id, AgentId(str(table.kernels[row].agent)),
                 AgentId(ids[agent]), pending.session.session_id, table.losses[row] // 1_000_000,
             )  # fmt: skip
+
+
+def in_transit(snapshot: SystemSnapshot) -> tuple[Reservation, ...]:
+    """The places of kernels that move: what they run on is being released.
+
+    Kernels of a moving session that are not listed any more wait for the rest of it.
+    """
+    reserved = {one.session_id: one for one in snapshot.reservations if one.starts_ms is None}
+    found = []
+    for session in snapshot.sessions if reserved else ():
+        if session.session_id not in reserved or not any(kernel.releasing for kernel in session.kernels):
+            continue
+        staying = {kernel.kernel_id for kernel in session.kernels if not kernel.releasing}
+        pairs = tuple(pair for pair in reserved[session.session_id].kernels if pair[0] not in staying)
+        if any(kernel.kernel_id in dict(pairs) for kernel in session.kernels):
+            found.append(Reservation(session.session_id, pairs))
+    return tuple(found)
+
+
+def with_room_held(snapshot: SystemSnapshot, moving: Sequence[Reservation]) -> SystemSnapshot:
+    """The snapshot with the places of sessions in transit taken.
+
+    A kernel that is not listed any more waits for the rest of its session, and needs what
+    others of it do.
+    """
+    sessions = {one.session_id: one for one in snapshot.sessions}
+    held: dict[AgentId, list[ResourceSlot]] = {}
+    for reservation in moving:
+        kernels = {kernel.kernel_id: kernel for kernel in sessions[reservation.session_id].kernels}
+        first = next(iter(kernels.values()))
+        for kernel_id, agent_id in reservation.kernels:
+            held.setdefault(agent_id, []).append(kernels.get(kernel_id, first).slots)
+    agents = tuple(
+        replace(
+            agent,
+            occupied_slots=total([agent.occupied_slots, *held[agent.agent_id]]),
+            kernel_count=agent.kernel_count + len(held[agent.agent_id]),
+        )
+        if agent.agent_id in held
+        else agent
+        for agent in snapshot.agents
+    )
+    return replace(snapshot, agents=agents)
 
 
 def has_scattered_room(workspace: Workspace, pending: PendingSession) -> bool:

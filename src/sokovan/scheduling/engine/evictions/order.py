@@ -82,6 +82,7 @@ class UnitOrder:
         queue_priority = np.zeros(len(rows), np.int64)
         if self._rules.action == RECLAIM:
             queue_priority = np.array([node.queue.priority for node in table.queues], np.int64)[table.queue[rows]]
+        order = self._queue_ranks()[table.queue[rows]]
         priority, loss = table.priority[rows].copy(), table.loss[rows].copy()
         name = table.name_rank[rows].copy()
         bundled = ~surplus
@@ -96,8 +97,14 @@ class UnitOrder:
             column[bundled] = by_session[sessions[bundled]]
         size = np.zeros(len(rows), np.int64) if weights is None else -weights
         others = ~self._rules.recalled[rows]
-        costs = (loss, priority, table.session_priority[rows], queue_priority, distance)
+        costs = (loss, priority, table.session_priority[rows], queue_priority, distance, order)
         return np.lexsort((sessions, name, *costs, size, bundled, others))
+
+    def _queue_ranks(self) -> Ints:
+        """The rank of each queue by the order of plugins; all are equal without one."""
+        keys = [self._rules.queue_key(node) for node in self._table.queues]
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+        return np.array([ranks[key] for key in keys], np.int64)
 
     def _numbered(self, rows: Ints, surplus: Flags) -> Ints:
         """The position of each row's unit: rows of one bundle share it."""

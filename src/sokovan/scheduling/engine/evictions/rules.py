@@ -15,11 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sokovan.domain.errors import InvalidSpec
+from sokovan.scheduling.engine.evictions.points import EvictionPoints
 from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode, QueueUsage
+from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode
 from sokovan.scheduling.engine.workspace import Flags, Ints
+from sokovan.scheduling.extensions import Extensions
 
 PREEMPT = "preempt"
 RECLAIM = "reclaim"
@@ -64,6 +66,7 @@ class VictimKey(NamedTuple):
 
     not_loans: int  # 1 if a victim is not a loan from the taker's queue
     gangs_ended: int
+    queue_order: tuple[int, ...]  # of plugins; reclaim only
     distance: int
     queue_priority: int
     session_priority: int
@@ -80,6 +83,7 @@ class Protected(NamedTuple):
     run_time: int = 0
     within_share: int = 0
     guarantee: int = 0
+    plugin: int = 0
     budget: int = 0
     would_not_fit: int = 0
 
@@ -91,6 +95,7 @@ class Protected(NamedTuple):
             "run_time": "started too recently",
             "within_share": "within the share of the queue",
             "guarantee": "guaranteed to the queue",
+            "plugin": "kept by a plugin",
             "budget": "beyond the number of evictions of a cycle or an owner",
             "would_not_fit": "not enough even if evicted",
         }
@@ -105,13 +110,15 @@ class EvictionRules:
         action: str,
         pending: PendingSession,
         table: VictimTable,
-        queue_usage: QueueUsage,
         *,
         levels: int = 0,
         cooling: bool = False,
+        points: EvictionPoints | None = None,
     ) -> None:
-        self.action, self._pending, self._table, self._queues = action, pending, table, queue_usage
+        self.action, self._pending, self._table, self._queues = action, pending, table, table.queue_usage
         self._levels, self._cooling = levels, cooling
+        self._points = points or EvictionPoints(Extensions(), table.queue_usage)
+        self._queue_keys: dict[str, tuple[int, ...]] = {}
         self.demand = demand_of(pending)
         self.asked = self._asked()
         self._relevant: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -169,13 +176,23 @@ class EvictionRules:
         else:
             reclaimable = np.array([node.queue.reclaimable for node in table.queues], bool)[table.queue]
             open_ = free & (reclaimable | self.recalled)
-            chosen = open_ & ((self._above_share() & self.may_take()) | self.recalled)
-            counts = Protected(within_share=int((open_ & ~chosen).sum()))
+            entitled = open_ & ((self._above_share() & self.may_take()) | self.recalled)
+            chosen = entitled if self._points.may_reclaim(self._pending) else entitled & self.recalled
+            counts = Protected(within_share=int((open_ & ~entitled).sum()), plugin=int((entitled & ~chosen).sum()))
             free = open_
         # The minimum run time protects the minimum of a session, not its surplus.
         kept = chosen & self._young & ((table.allowance <= 0) | table.broken)[table.session]
         counts = counts._replace(not_preemptible=int((others & ~free).sum()), run_time=int(kept.sum()))
-        return np.flatnonzero(chosen & ~kept), counts
+        return self._left_by_plugins(np.flatnonzero(chosen & ~kept), counts)
+
+    def _left_by_plugins(self, rows: Ints, counts: Protected) -> tuple[Ints, Protected]:
+        """The rows without those that a plugin keeps, and their number with the other counts."""
+        if not self._points.used:
+            return rows, counts
+        asked = rows[~self.recalled[rows]]
+        left = self._points.left(self.action, self._pending, self._table, asked)
+        counts = counts._replace(plugin=counts.plugin + len(asked) - len(left))
+        return np.sort(np.concatenate((rows[self.recalled[rows]], left))), counts
 
     def leave_out(self, users: Collection[str]) -> None:
         """Leave out the kernels of users whose budget is spent."""
@@ -303,6 +320,14 @@ class EvictionRules:
         shared = sum(1 for a, b in zip(reversed(mine), reversed(theirs), strict=False) if a is b)
         return len(mine) + len(theirs) - 2 * shared
 
+    def queue_key(self, node: QueueNode) -> tuple[int, ...]:
+        """The place that plugins give to a queue that gives."""
+        if self.action != RECLAIM:
+            return ()
+        if node.name not in self._queue_keys:
+            self._queue_keys[node.name] = self._points.queue_key(self._pending.node, node)
+        return self._queue_keys[node.name]
+
     def key(self, rows: Collection[int]) -> VictimKey:
         """The key of a set."""
         table = self._table
@@ -314,6 +339,7 @@ class EvictionRules:
             gangs_ended=sum(
                 1 for number, part in sessions.items() if table.ends(number, part) and not table.sessions[number].broken
             ),
+            queue_order=max((self.queue_key(one.node) for one in victims), default=()),
             distance=max((self.distance(one.node) for one in victims), default=0),
             queue_priority=max((one.node.queue.priority for one in victims if reclaims), default=0),
             session_priority=max((one.session.priority for one in victims), default=0),
@@ -349,3 +375,8 @@ def demand_of(pending: PendingSession) -> list[tuple[Shape, int]]:
     if not pending.batches:
         shapes.update(batch.shape for batch in pending.best_effort)
     return list(shapes.items())
+
+
+def first_shape(pending: PendingSession) -> Shape:
+    """The shape of the first kernel that the taker lacks."""
+    return (pending.batches or pending.best_effort)[0].shape

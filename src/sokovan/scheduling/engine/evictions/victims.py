@@ -118,7 +118,7 @@ class VictimTable:
         calendar: Calendar | None = None,
     ) -> None:
         self._calendar = calendar
-        self._now_ms, self._assumed_ms, self._queue_usage = snapshot.now_ms, assumed_s * 1000, queue_usage
+        self._now_ms, self._assumed_ms, self.queue_usage = snapshot.now_ms, assumed_s * 1000, queue_usage
         self._young: dict[str, Flags] = {}
         self.sessions: list[VictimSession] = []
         self.index: dict[str, int] = {}  # sessions by id
@@ -156,6 +156,8 @@ class VictimTable:
         if session.running_since_ms is None:
             return 0
         ran_ms = max(0, self._now_ms - session.running_since_ms)
+        if session.saves_every_ms is not None:
+            ran_ms = min(ran_ms, session.saves_every_ms)
         if session.checkpoint_ms is None:
             return min(ran_ms, self._assumed_ms)
         return min(ran_ms, max(0, self._now_ms - session.checkpoint_ms))
@@ -217,7 +219,7 @@ class VictimTable:
 
     def _min_runtime_s(self, one: VictimSession, action: str) -> int:
         """The minimum run time that a queue has, or takes from those above it."""
-        path = self._queue_usage.node(one.session.queue).path()
+        path = self.queue_usage.node(one.session.queue).path()
         own = (node.queue.min_runtime_s for node in path if node.queue.min_runtime_s is not None)
         return next(own, MIN_RUNTIME_S.get(action, 0))
 

@@ -20,6 +20,7 @@ from sokovan.adapters.sql.allocation.verification import Accepted, LockedState
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.events import Event, NoticeIssued
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -212,3 +213,17 @@ def test_results_of_parts_are_merged_in_the_order_of_the_batch() -> None:
     whole = merge_results(batch, parts)
     assert [one.session_id for one in whole.allocated] == ["a", "b", "d"]
     assert list(whole.refused) == ["c"]
+
+
+async def test_a_placement_from_before_a_booking_is_refused_and_one_that_knows_it_is_not() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s1")
+        await cluster.snapshots.refresh()
+        context = AllocationContext(bookings=cluster.snapshots.marks.bookings)
+        await cluster.put(Booking("demo", 0, 10, agents=("a1",), users=("u",)))
+        refused = (await cluster.place("s1", "a1", context=context)).refused
+        assert "the bookings have changed since the decision" in refused[SessionId("s1")].problem
+        await cluster.snapshots.refresh()
+        knowing = AllocationContext(bookings=cluster.snapshots.marks.bookings)
+        assert not (await cluster.place("s1", "a1", context=knowing)).refused

@@ -6,6 +6,7 @@ from sokovan.adapters.sql.allocation.locked_state import lock_state
 from sokovan.adapters.sql.allocation.verification import LockedState
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.cluster.topology_rules import Topology
 from sokovan.domain.ids import SessionId
@@ -95,8 +96,20 @@ async def test_a_topology_moves_only_for_those_who_rest_on_it() -> None:
         await cluster.submit("s1")
         await cluster.put(Topology(hypernodes=(HyperNode("rack1", 1, ("a1",)),)))
         await cluster.snapshots.refresh()
-        mark = cluster.snapshots.topology
+        mark = cluster.snapshots.marks.topology
         near = assignment("s1", "a1", hypernode="rack1")
         cases = [(near, mark), (near, mark + 1), (near, None), (assignment("s1", "a1"), mark + 1)]
         moved = [(await locked(cluster, one, topology=seen)).topology_changed for one, seen in cases]
         assert moved == [False, True, False, False]
+
+
+async def test_bookings_that_changed_since_the_decision_are_noticed() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s1")
+        await cluster.put(Booking("demo", 0, 10, agents=("a1",), users=("u",)))
+        await cluster.snapshots.refresh()
+        mark = cluster.snapshots.marks.bookings
+        one = assignment("s1", "a1")
+        changed = [(await locked(cluster, one, bookings=seen)).bookings_changed for seen in (mark, mark + 1, None)]
+        assert changed == [False, True, False]

@@ -89,7 +89,7 @@ async def test_a_source_that_was_never_refreshed_knows_nothing() -> None:
         source = SqlSnapshots(cluster.store)
         assert list(source.scaling_groups()) == []
         assert source.incarnation(AgentId("a1")) is None
-        assert source.topology == 0
+        assert source.marks == (0, 0)
 
 
 async def test_a_refresh_that_fails_is_made_up_for_by_the_next() -> None:

@@ -45,6 +45,20 @@ async def test_bookings_of_one_agent_do_not_overlap_and_the_earliest_time_is_tol
     assert (await put(api, "third", 2, 4))[0] == 201
 
 
+async def test_a_booking_of_slots_gets_free_agents_of_one_scaling_group(api: ApiHarness) -> None:
+    for name in ("a1", "a2", "a3"):
+        await api.cluster.agent(name, slots={"cpu": 8000, "cuda.device": 4})
+    status, first = await put(api, "first", 1, 3, agents=[], slots={"cuda.device": 6})
+    assert (status, first["agents"], first["slots"]) == (201, ["a1", "a2"], {"cuda.device": "6"})
+    status, problem = await put(api, "second", 2, 4, agents=[], slots={"cuda.device": 6})
+    assert (status, problem["code"]) == (409, "booking-conflict")
+    assert "that are free then have" in problem["detail"]
+    status, second = await put(api, "second", 2, 4, agents=[], slots={"cuda.device": 4})
+    assert (status, second["agents"]) == (201, ["a3"])
+    # What was chosen stays, also if the booking is stored again as it is shown.
+    assert (await put(api, "first", 1, 3, agents=first["agents"], slots=first["slots"]))[1]["agents"] == ["a1", "a2"]
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "text"),
     [

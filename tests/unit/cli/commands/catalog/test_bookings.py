@@ -32,6 +32,15 @@ def test_agents_are_booked_for_a_length_or_until_a_time(server: CannedServer, so
     assert sokovan("booking", "create", "demo", "--from", "soon", "--for", "2h")[0] == 2
 
 
+def test_agents_are_booked_by_what_they_have(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT bookings/demo", body(agents=["gpu1", "gpu2"], slots={"cuda.device": "16"}))
+    words = ("booking", "create", "demo", "--from", FROM, "--for", "2h", "--user", "ana")
+    assert sokovan(*words, "--slot", "gpu=16")[0] == 0
+    sent = server.body("PUT bookings/demo")
+    assert (sent["slots"], sent.get("agents", [])) == ({"cuda.device": "16"}, [])
+    assert sokovan(*words, "--slot", "gpu")[0] == 2
+
+
 def test_maintenance_has_the_name_of_its_first_agent(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("PUT bookings/maintenance-gpu1", body(name="maintenance-gpu1", kind="maintenance"))
     status, _, err = sokovan("agent", "maintenance", "gpu1", "gpu2", "--from", FROM, "--for", "2h")

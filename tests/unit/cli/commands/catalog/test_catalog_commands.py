@@ -244,3 +244,16 @@ def test_a_queue_is_shown_with_its_shares(server: CannedServer, sokovan: Sokovan
     status, out, _ = sokovan("queue", "show", "a")
     assert status == 0
     assert "6 in use, 4 deserved, 2 borrowed, 8 waiting" in out
+    status, out, _ = sokovan("queue", "show", "a", "--json")
+    found = json.loads(out)
+    assert (status, found["name"], found["shares"][0]) == (0, "a", share)
+    assert [one["slot"] for one in found["shares"]] == ["cpu", "mem"]
+
+
+def test_a_quota_is_shown_with_its_owners_in_every_format(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET policies/p", {"name": "p"})
+    for owners in ("domains", "groups", "keys"):
+        server.says(f"GET {owners}", {"items": [], "next": None})
+    server.says("GET users", {"items": [{"name": "ada", "domain": "d", "policy": "p"}], "next": None})
+    status, out, _ = sokovan("quota", "show", "p", "--json")
+    assert (status, json.loads(out)["assigned_to"]) == (0, ["user:ada"])

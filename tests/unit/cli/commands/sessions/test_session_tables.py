@@ -194,6 +194,12 @@ def test_a_session_that_was_evicted_is_marked_until_it_ends() -> None:
     assert note(ended(evictions=[receipt], status="terminated", reason=None)) == ""
 
 
+def test_a_session_on_loan_is_marked_until_it_ends() -> None:
+    assert note(replace(pending(), loan="research", reason=None)) == "on loan from research"
+    assert note(replace(pending(), loan="research", reason="BACKING_OFF")) == "on loan from research, BACKING_OFF"
+    assert note(ended(loan="research", status="terminated", reason=None)) == ""
+
+
 def test_victims_are_listed_up_to_a_limit_and_those_of_others_are_not_named() -> None:
     victim = VictimView(session="s1", action="preempt", kernels=2, whole=True, lost_slot_s=60)
     lines = victim_lines([victim, replace(victim, session="", whole=False)])

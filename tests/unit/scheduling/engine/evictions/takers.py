@@ -49,7 +49,7 @@ class TakerParts:
         queue_usage = self.engine.context.queue_usage
         self.table = VictimTable(seen, self.engine.shapes, queue_usage, assumed_s=600)
         levels = profile.eviction_options.ancestor_reclaim_level
-        self.rules = EvictionRules(action, self.pending, self.table, queue_usage, levels=levels)
+        self.rules = EvictionRules(action, self.pending, self.table, levels=levels)
         self.seats = SeatCounter(self.engine.context, self.pending, self.rules, self.table)
         self.trial = EvictionTrial(self.engine, self.table)
         self.taker = Taker(self.rules, self.table, self.seats, lambda rows: self.trial.fits(self.pending, rows))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sokovan.scheduling.engine.evictions.moves import MoveTrial, has_scattered_room, move_cost
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.scheduling.engine.evictions.moves import (
+    MoveTrial,
+    has_scattered_room,
+    in_transit,
+    move_cost,
+    with_room_held,
+)
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.snapshot import Reservation, SessionWorkload, SystemSnapshot
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
-from tests.unit.scheduling.little_cluster import decide, session
+from tests.unit.scheduling.little_cluster import decide, kernel, session, started, where
 
 HOUR = 3_600_000
 
@@ -94,3 +102,66 @@ def test_scattered_room_is_enough_in_sum_and_costs_count_work_and_restarts() -> 
     full = TakerParts(cluster(movable("x", "a"), session("taker", "cpu=2"), cpu=2))
     assert not has_scattered_room(full.engine.context.workspace, full.pending)
     assert move_cost(parts.table, parts.rows("x.0"), EvictionOptions()) == 61
+
+
+def reserved(name: str, **places: str) -> Reservation:
+    """A reservation of kernels of a session, by their number: k0="a"."""
+    pairs = [(KernelId(f"{name}.{number[1:]}"), AgentId(agent)) for number, agent in places.items()]
+    return Reservation(SessionId(name), tuple(pairs))
+
+
+def leaving(name: str, *agents: str, **more: Any) -> SessionWorkload:
+    """A session whose kernels are being released."""
+    kernels = [kernel(f"{name}.{number}", on=at, releasing=True) for number, at in enumerate(agents)]
+    return session(name, *kernels, **more)
+
+
+def emptying(*sessions: SessionWorkload, **more: Any) -> SystemSnapshot:
+    """Agents a and b of two cpu, on which kernels that are being released count as such."""
+    seen = cluster(*sessions, cpu=2, agents=("a", "b"), **more)
+    running = [one for each in sessions for one in each.kernels]
+    agents = tuple(
+        replace(
+            agent,
+            releasing_slots=sum(
+                (one.slots for one in running if one.agent == agent.agent_id and one.releasing),
+                start=agent.occupied_slots - agent.occupied_slots,
+            ),
+            releasing_count=sum(one.agent == agent.agent_id and one.releasing for one in running),
+        )
+        for agent in seen.agents
+    )
+    return replace(seen, agents=agents)
+
+
+def test_the_place_of_a_session_in_transit_is_kept_until_it_waits() -> None:
+    x, big, small = leaving("x", "a"), session("big", "cpu=2"), session("small", "cpu=2")
+    held = (reserved("big", k0="a"), reserved("x", k0="b"))
+    plan = decide(emptying(x, big, small, reservations=held), queue_policy="capacity")
+    assert plan.placements == ()
+    assert set(plan.reservations) == set(held)
+    # It has left a, and waits: now it gets its place, and the big one the room that it left.
+    waits = session("x", "cpu=1")
+    plan = decide(emptying(waits, big, small, reservations=held), queue_policy="capacity")
+    assert where(plan) == {"x.0": "b", "big.0": "a"}
+
+
+def test_without_a_reservation_a_kernel_that_leaves_keeps_nothing() -> None:
+    plan = decide(emptying(leaving("x", "a"), session("small", "cpu=2")), queue_policy="capacity")
+    assert started(plan) == ["small"]
+
+
+def test_only_kernels_that_leave_are_in_transit() -> None:
+    pair = session("pair", kernel("pair.0", on="a", releasing=True), kernel("pair.1"))
+    seen = emptying(pair, reservations=(reserved("pair", k0="b", k1="b"), reserved("gone", k0="a")))
+    assert in_transit(seen) == (reserved("pair", k0="b"),)
+    assert in_transit(emptying(session("waits"), reservations=(reserved("waits", k0="a"),))) == ()
+
+
+def test_a_kernel_that_waits_for_the_rest_of_its_session_keeps_its_place_as_well() -> None:
+    gang = leaving("gang", "a")
+    seen = emptying(gang, reservations=(reserved("gang", k0="b", k1="b"),))
+    [moving] = in_transit(seen)
+    agents = {str(one.agent_id): one for one in with_room_held(seen, [moving]).agents}
+    assert (agents["b"].occupied_slots["cpu"], agents["b"].kernel_count) == (2000, 2)
+    assert agents["a"] == seen.agents[0]

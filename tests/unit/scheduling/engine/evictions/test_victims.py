@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.evictions.victims import gang_holds, loss_slots
@@ -57,3 +60,13 @@ def test_a_set_is_legal_if_each_session_keeps_its_gang_or_goes_whole() -> None:
     assert made.table.legal([0, 1], whole=made.rules.whole)
     made.table.keep_off("pair")
     assert made.table.untouchable.tolist() == [True]
+
+
+def test_a_session_that_states_how_often_it_saves_loses_no_more_than_that() -> None:
+    def lost(**more: Any) -> int:
+        one = replace(runs("low", "a"), running_since_ms=0, **more)
+        return TakerParts(cluster(one, session("taker"), now_ms=3_600_000)).table.losses[0] // 1_000_000
+
+    assert (lost(), lost(saves_every_ms=60_000), lost(saves_every_ms=900_000)) == (600, 60, 600)
+    assert lost(saves_every_ms=60_000, checkpoint_ms=3_595_000) == 5
+    assert lost(saves_every_ms=60_000, checkpoint_ms=0) == 60

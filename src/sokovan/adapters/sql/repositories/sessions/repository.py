@@ -24,7 +24,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_records,
 )
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, give_notice, withdraw_eviction
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import Conflict, IllegalTransition, InvalidSpec, ObjectNotFound, SokovanError, StaleVersion
@@ -308,6 +308,11 @@ def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelM
         kernel.follow_up = move.follow_up or kernel.follow_up
         transitions.move_kernel(session, kernel, move.trigger)
     transitions.settle(session, *_ended_by(moves))
+    triggers = {move.trigger for move in moves}
+    if KernelTrigger.NOTICED in triggers:
+        give_notice(transitions, session)
+    if KernelTrigger.SPARED in triggers:
+        withdraw_eviction(session)
 
 
 def _is_current(sessions: Mapping[str, SessionRow], move: KernelMove) -> bool:

@@ -38,14 +38,22 @@ from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrig
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, FailedStart, SessionRecord, SessionResult, result_of
 
-# The cause of the end of an evicted session that had nothing left to do.
+# The causes of the end of an evicted session that had nothing left to do, or had ended before its notice.
 DONE = "done"
+COMPLETED, FAILED = "completed", "kernel-failed"
 # A gang may fail on many agents at once.
 _FAILED_STARTS_MAX = 32
 _FAILED_DETAIL_MAX = 300
-# A retried or evicted session is TERMINATING without a cause, until its kernels wait again or it is stopped.
+# A retried or evicted session is TERMINATING without a cause, until its kernels wait or run again or it is stopped.
 _RETRIES = frozenset(
-    {KernelTrigger.RETRY_REQUESTED, KernelTrigger.EVICTED, KernelTrigger.REQUEUED, KernelTrigger.OVERDUE}
+    {
+        KernelTrigger.RETRY_REQUESTED,
+        KernelTrigger.EVICTED,
+        KernelTrigger.NOTICED,
+        KernelTrigger.SPARED,
+        KernelTrigger.REQUEUED,
+        KernelTrigger.OVERDUE,
+    }
 )
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
@@ -338,6 +346,41 @@ def report_checkpoint(transitions: Transitions, session: SessionRow, kernel: Ker
         change, transitions.change = transitions.change, Change(transitions.change.who, Cause.COORDINATOR, DONE, detail)
         transitions.settle(session, KernelTrigger.STOP_REQUESTED, ended_by_user=True)
         transitions.change, session.is_done = change, True
+
+
+def end_by_itself(transitions: Transitions, session: SessionRow, codes: Mapping[str, int | None]) -> None:
+    """End an evicted session by the exits of kernels that ended before its notice."""
+    if not any(one.ended_ms is None for one in session.evictions) or session.row.cause is not None:
+        return
+    for name, code in codes.items():
+        kernel = session.kernels[name]
+        kernel.follow_up, kernel.exit_code = None, code
+    change = transitions.change
+    cause = FAILED if any(codes.values()) else COMPLETED
+    detail = "it ended by itself before the notice of its eviction was given"
+    transitions.change = Change(change.who, Cause.COORDINATOR, cause, detail)
+    transitions.settle(session, KernelTrigger.EXITED, list(codes.values()))
+    transitions.change, session.is_done = change, True
+    session.evictions = [replace(one, completed=one.completed or one.ended_ms is None) for one in session.evictions]
+
+
+def give_notice(transitions: Transitions, session: SessionRow) -> None:
+    """Note in the open receipts that the kernels are about to get their notice."""
+    now = transitions.transaction.now_ms
+    session.evictions = [replace(one, noticed_ms=now) if one.is_open else one for one in session.evictions]
+
+
+def withdraw_eviction(session: SessionRow) -> None:
+    """Remove the receipt of an eviction that did not happen.
+
+    The session runs as before.
+    """
+    receipt = session.evictions.pop()
+    if receipt.whole and receipt.ran_since_ms is not None:
+        session.since_ms = receipt.ran_since_ms
+    for kernel in session.kernels.values():
+        if kernel.status is KernelStatus.RUNNING:
+            kernel.follow_up = None
 
 
 def _forced(session: SessionRow, after: SessionStatus) -> bool:
