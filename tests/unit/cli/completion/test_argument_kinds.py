@@ -19,7 +19,10 @@ from sokovan.cli.completion.command_options import command_options
 from sokovan.cli.completion.scripts import SCRIPTS
 
 # Their arguments are new names, or cannot be listed.
-_NEW = {"agent run", "agent join", "booking create", "proxy", "init", "context add", "key add", "key rm", "key set"}
+_NEW = {
+    *("agent run", "agent join", "booking create", "proxy", "init", "context add", "key add", "key rm", "key set"),
+    "login rm",
+}
 
 
 def takes_arguments(app: App, command: str) -> bool:
