@@ -66,14 +66,26 @@ def retries(kernels: Kernels, required: int) -> Iterator[tuple[KernelTrigger, Ke
         yield KernelTrigger.RETRY_REQUESTED, tuple(sorted(ended))
 
 
+def spares(kernels: Kernels, required: int) -> Iterator[tuple[KernelTrigger, Kernels]]:
+    """An eviction that is withdrawn: all of its kernels run again together."""
+    evicted = kernels.count(KernelStatus.TERMINATING)
+    if evicted >= required and set(kernels) <= {KernelStatus.TERMINATING, *NOT_BOUND}:
+        yield (
+            KernelTrigger.SPARED,
+            tuple(sorted(KernelStatus.RUNNING if one is KernelStatus.TERMINATING else one for one in kernels)),
+        )
+
+
 def steps_from(kernels: Kernels, required: int, *, retried: bool) -> Iterator[tuple[KernelTrigger, Kernels]]:
     """The steps of a session; while its attempt ends, one that is retried gets no place."""
-    moves = [step for step in one_kernel_moves(kernels) if step[0] is not KernelTrigger.RETRY_REQUESTED]
+    together = {KernelTrigger.RETRY_REQUESTED, KernelTrigger.SPARED}
+    moves = [step for step in one_kernel_moves(kernels) if step[0] not in together]
     if retried:
         yield from (step for step in moves if step[0] is not KernelTrigger.ALLOCATED)
         return
     moves = [step for step in moves if step[0] is not KernelTrigger.REQUEUED]
     yield from retries(kernels, required)
+    yield from spares(kernels, required)
     if set(kernels) <= NOT_BOUND:
         yield from gang_allocations(kernels, required)
         yield from (step for step in moves if step[0] is not KernelTrigger.ALLOCATED)
@@ -106,6 +118,14 @@ def reached(required: int) -> set[Kernels]:
     return {kernels for before, _, after in steps(required) for kernels in (before, after)}
 
 
+_ONLY_WHILE_IT_RUNS = {
+    KernelTrigger.ALLOCATED,
+    KernelTrigger.RETRY_REQUESTED,
+    KernelTrigger.REQUEUED,
+    KernelTrigger.SPARED,
+}
+
+
 def offered(goal: Goal, required: int) -> Iterator[Step]:
     """The steps that can happen under a goal: what shall end is offered no place and not retried any more."""
     for (before, trigger, after), retried in labelled_steps(required):
@@ -113,7 +133,7 @@ def offered(goal: Goal, required: int) -> Iterator[Step]:
             # The proof that frees a kernel of a retried session lets it wait again.
             if not (retried and trigger is KernelTrigger.GONE):
                 yield before, trigger, after
-        elif trigger not in {KernelTrigger.ALLOCATED, KernelTrigger.RETRY_REQUESTED, KernelTrigger.REQUEUED}:
+        elif trigger not in _ONLY_WHILE_IT_RUNS:
             yield before, trigger, after
 
 

@@ -76,7 +76,12 @@ def test_an_agent_that_starts_again_knows_what_its_journal_says() -> None:
     table = restored(FRESH, memory)
 
     assert table.kernels[key()] == ManagedKernel(
-        slots=CPU, phase=KernelPhase.REQUESTED, devices={"cuda.device": ("gpu0",)}, started=True, settled=0
+        slots=CPU,
+        phase=KernelPhase.REQUESTED,
+        devices={"cuda.device": ("gpu0",)},
+        started=True,
+        settled=0,
+        restored=True,
     )
     assert table.tombstones == memory.tombstones
     assert table.capacity == FRESH.capacity

@@ -151,7 +151,7 @@ def test_a_plugin_that_cannot_be_made_is_named_with_its_reason() -> None:
 def test_the_tables_name_every_field_of_a_group_and_of_a_profile() -> None:
     assert set(GROUP_KEYS) == {one.name for one in fields(ScalingGroup)} - {"name"}
     profile = {one.name for one in fields(SchedulingProfile)} - {"sequencer", "selector", "eviction_options"}
-    assert set(OPTIONS) == profile | {"agent_selector", *EVICTION_OPTIONS} - {"move_cost_max", "restart_cost"}
+    assert set(OPTIONS) == profile | {"agent_selector", *EVICTION_OPTIONS}
 
 
 def test_the_tables_say_the_defaults_that_hold() -> None:
