@@ -57,7 +57,7 @@ def test_static_candidates_need_no_server() -> None:
 
 def test_a_noun_has_its_verbs() -> None:
     assert [verb for verb, _ in verbs_of("config")] == ["server", "show"]
-    assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm"]
+    assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm", "shares"]
 
 
 def test_a_prefix_is_matched_against_the_word_only() -> None:
