@@ -15,6 +15,8 @@ from tests.integration.cli_rig import Rig, server_up
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
 LIMIT_MS = 20_000
+# WCAG 2.2 at level AA.
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 # Needs no setuid helper, which containers do not have; the pages are our own.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
 
@@ -86,10 +88,9 @@ def dashboard_up(home: Path, *options: str) -> Iterator[Dashboard]:
             browser.close()
 
 
-def violations(page: Any) -> list[str]:
-    """What axe-core finds on a page, by rule and place."""
+def violations(page: Any, *names: str, kind: str = "tag") -> list[str]:
+    """What axe-core finds on a page by these rules, or by those with these tags."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate(
-        "() => globalThis.axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
-    )
+    chosen = {"type": kind, "values": list(names)}
+    found = page.evaluate("(chosen) => globalThis.axe.run(document, {runOnly: chosen})", chosen)
     return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]

@@ -53,7 +53,7 @@ export function QueuesPage() {
         <CopyCommand command={shellWords(["sokovan", "queue", "shares", ...(group === "default" ? [] : ["--scaling-group", group])])} />
       </div>
       {starved.length && over.length ? (
-        <p class="notice">{starved.join(", ")} {starved.length === 1 ? "waits" : "wait"} below the deserved share while {over.join(", ")} {over.length === 1 ? "uses" : "use"} more than theirs.</p>
+        <p class="notice">{starved.join(", ")} {starved.length === 1 ? "waits" : "wait"} below the deserved share while {over.join(", ")} {over.length === 1 ? "uses more than its own" : "use more than their own"}.</p>
       ) : null}
       {bars.length ? <Bars bars={bars} slot={slot} /> : <Empty title="There are no queues." command="sokovan queue set research --weight 2" />}
     </div>
@@ -66,13 +66,13 @@ function Bars({ bars, slot }: { bars: readonly QueueBar[]; slot: string }) {
   const shown = (value: number | null) => (value === null ? "–" : amount(slot, value));
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="shares of queues">
+      <p class="legend">
+        <span><i class="cell used" /> in use</span>
+        <span><i class="cell over" /> borrowed</span>
+        <span><i class="cell wait" /> waiting</span>
+        <span><i class="cell tick" /> deserved</span>
+      </p>
       <table>
-        <caption class="legend">
-          <span><i class="cell used" /> in use</span>
-          <span><i class="cell over" /> borrowed</span>
-          <span><i class="cell wait" /> waiting</span>
-          <span><i class="cell tick" /> deserved</span>
-        </caption>
         <thead>
           <tr><th>Queue</th><th class="right">Weight</th><th class="wide">Share of {slot}</th><th class="right">In use</th><th class="right">Deserved</th><th class="right">Guarantee</th><th class="right">Borrowed</th><th class="right">Waiting</th></tr>
         </thead>

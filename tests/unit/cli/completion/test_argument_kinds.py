@@ -19,7 +19,10 @@ from sokovan.cli.completion.command_options import command_options
 from sokovan.cli.completion.scripts import SCRIPTS
 
 # Their arguments are new names, or cannot be listed.
-_NEW = {"agent run", "agent join", "booking create", "proxy", "init", "context add", "key add", "key rm", "key set"}
+_NEW = {
+    *("agent run", "agent join", "booking create", "proxy", "init", "context add", "key add", "key rm", "key set"),
+    "login rm",
+}
 
 
 def takes_arguments(app: App, command: str) -> bool:
@@ -54,7 +57,7 @@ def test_static_candidates_need_no_server() -> None:
 
 def test_a_noun_has_its_verbs() -> None:
     assert [verb for verb, _ in verbs_of("config")] == ["server", "show"]
-    assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm"]
+    assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm", "shares"]
 
 
 def test_a_prefix_is_matched_against_the_word_only() -> None:
