@@ -33,7 +33,7 @@ def known(server: CannedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_the_first_word_is_a_command() -> None:
     assert words("") == first_words()
     assert words() == first_words()
-    assert words("lo") == ["logs"]
+    assert words("lo") == ["logs", "login"]
     assert words("--v") == ["--version"]
 
 
