@@ -137,6 +137,8 @@ export interface SessionBody {
   booking?: string | null;
   deadline?: string | null;
   borrow?: boolean;
+  migratable?: boolean;
+  checkpoint?: number | string | null;
   on_agent_lost?: "end" | "requeue";
   retry?: RetryBody;
   array?: string | null;
@@ -258,6 +260,8 @@ export interface SessionView {
   booking: string;
   deadline: string | null;
   borrow: boolean;
+  migratable: boolean;
+  checkpoint_s: number | null;
   loan: string;
   environment: string[];
   secrets: string[];
@@ -589,6 +593,7 @@ export interface BookingBody {
   groups?: string[];
   queues?: string[];
   release_unused_s?: number;
+  slots?: Record<string, number | string> | null;
 }
 
 /** All bookings. */
