@@ -60,6 +60,7 @@ def test_rules_by_label_place_agents_and_a_hard_constraint_holds(fleet: Embedded
 def test_a_session_waits_with_the_reason_of_each_tier(fleet: Embedded) -> None:
     applied(fleet, BY_LABEL)
     session = fleet.submit("sleep", "1", size=9, resources={"cuda.device": 8}, topology="hard:rack")
+    until(lambda: fleet.session(session["id"])["reason"] not in {"", None}, what="a cycle has considered it")
     why = fleet.cli("why", session["id"]).stdout
     assert "TOPOLOGY_IMPOSSIBLE" in why or "TOPOLOGY_NO_ROOM" in why
     assert "rack" in why

@@ -30,7 +30,7 @@ from tests.integration.tiny_runtime import TinyRuntime
 
 AGENT = AgentId("a1")
 TOKEN = "let-me-in"  # noqa: S105  # a test's own
-LIMITS = LinkLimits(hello_s=2, admission_s=2, send_s=2, request_s=3)
+LIMITS = LinkLimits(hello_s=2, admission_s=2, send_s=2, request_s=15)
 INVENTORY = Inventory(
     agent_id=AGENT,
     slots=ResourceSlot({"cpu": 4000, "cuda.device": 2}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from sokovan.adapters.sql.schema.migration_forms import NAME, words
+from sokovan.adapters.sql.schema.migration_forms import NAME, allow_move, forbid_move, words
 
 revision = "0010"
 down_revision: str | None = "0009"
@@ -13,14 +13,13 @@ down_revision: str | None = "0009"
 _PROOFS = words("never_sent", "agent_tombstone", "incarnation_fenced", "host_gone")
 _EXCLUSIVE = sa.text("freed_ms IS NULL AND exclusive")
 # The move of a retry, and the one before which the sorted list of legal moves has it.
-_RETRY = "'terminating>pending', "
-_NEXT = "'terminating>terminated'"
+_RETRY, _NEXT = "terminating>pending", "terminating>terminated"
 
 
 def upgrade() -> None:
     """Allow the move back to PENDING; add failed starts and attempts of ledger rows."""
     for kind in ("session", "kernel"):
-        _set_legal(kind, retries=True)
+        allow_move(kind, _RETRY, before=_NEXT)
     op.add_column("sessions", sa.Column("failed_starts", sa.Text(), nullable=False, server_default="[]"))
     _rebuild_ledger(with_attempt=True)
 
@@ -35,31 +34,7 @@ def downgrade() -> None:
     _rebuild_ledger(with_attempt=False)
     op.drop_column("sessions", "failed_starts")
     for kind in ("session", "kernel"):
-        _set_legal(kind, retries=False)
-
-
-def _set_legal(kind: str, *, retries: bool) -> None:
-    """Add the move of a retry to the CHECK of legal moves, or remove it."""
-    connection, table = op.get_bind(), f"{kind}_history"
-    if connection.dialect.name == "sqlite":
-        _replace_in_schema(connection, table, *((_NEXT, _RETRY + _NEXT) if retries else (_RETRY, "")))
-        return
-    name = f"ck_{table}_legal"
-    found = next(one for one in sa.inspect(connection).get_check_constraints(table) if one["name"] == name)
-    moves = {part for part in found["sqltext"].split("'")[1::2] if part[1:-1].count(">")} - {"terminating>pending"}
-    legal = words(*sorted(moves | ({"terminating>pending"} if retries else set())))
-    op.drop_constraint(name, table, type_="check")
-    op.create_check_constraint(name, table, f"before IS NULL OR (before || '>' || after) IN ({legal})")
-
-
-def _replace_in_schema(connection: sa.Connection, table: str, before: str, after: str) -> None:
-    """Change a CHECK in place: SQLite cannot alter one, and a copy would break references."""
-    version = connection.execute(sa.text("PRAGMA schema_version")).scalar_one()
-    op.execute("PRAGMA writable_schema = 1")
-    change = sa.text("UPDATE sqlite_schema SET sql = replace(sql, :before, :after) WHERE name = :name")
-    connection.execute(change, {"before": before, "after": after, "name": table})
-    op.execute(f"PRAGMA schema_version = {version + 1}")
-    op.execute("PRAGMA writable_schema = RESET")
+        forbid_move(kind, _RETRY)
 
 
 def _rebuild_ledger(*, with_attempt: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 from alembic import op
@@ -47,3 +47,35 @@ def create_history(kind: str, *, initial: str, legal: Sequence[str]) -> None:
         sa.PrimaryKeyConstraint("object_id", "sequence", name=f"pk_{name}"),
         sa.UniqueConstraint("object_id", "sequence", "after", name=f"uq_{name}_object_id_sequence_after"),
     )
+
+
+def allow_move(kind: str, move: str, *, before: str) -> None:
+    """Add a move to the legal ones of sessions or kernels; `before` follows it."""
+    _change_legal(kind, (f"'{before}'", f"'{move}', '{before}'"), lambda moves: moves | {move})
+
+
+def forbid_move(kind: str, move: str) -> None:
+    """Remove a move from the legal ones of sessions or kernels."""
+    _change_legal(kind, (f"'{move}', ", ""), lambda moves: moves - {move})
+
+
+def _change_legal(kind: str, texts: tuple[str, str], change: Callable[[set[str]], set[str]]) -> None:
+    connection, table = op.get_bind(), f"{kind}_history"
+    if connection.dialect.name == "sqlite":
+        _replace_in_schema(connection, table, *texts)
+        return
+    name = f"ck_{table}_legal"
+    found = next(one for one in sa.inspect(connection).get_check_constraints(table) if one["name"] == name)
+    legal = words(*sorted(change({part for part in found["sqltext"].split("'")[1::2] if part[1:-1].count(">")})))
+    op.drop_constraint(name, table, type_="check")
+    op.create_check_constraint(name, table, f"before IS NULL OR (before || '>' || after) IN ({legal})")
+
+
+def _replace_in_schema(connection: sa.Connection, table: str, before: str, after: str) -> None:
+    """Change a CHECK in place: SQLite cannot alter one, and a copy would break references."""
+    version = connection.execute(sa.text("PRAGMA schema_version")).scalar_one()
+    op.execute("PRAGMA writable_schema = 1")
+    change = sa.text("UPDATE sqlite_schema SET sql = replace(sql, :before, :after) WHERE name = :name")
+    connection.execute(change, {"before": before, "after": after, "name": table})
+    op.execute(f"PRAGMA schema_version = {version + 1}")
+    op.execute("PRAGMA writable_schema = RESET")
