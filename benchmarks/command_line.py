@@ -1,9 +1,12 @@
-"""The command line that benchmarks with named cases share."""
+"""The command lines that benchmarks share: named cases, or a number of runs."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 def chosen_cases(program: str, description: str | None, cases: Iterable[str]) -> tuple[list[str], bool]:
@@ -18,3 +21,14 @@ def chosen_cases(program: str, description: str | None, cases: Iterable[str]) ->
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     return options.cases or known, options.json
+
+
+def print_runs(description: str | None, measure: Callable[[int], dict[str, Any]], *, default: int) -> int:
+    """Measure as many runs as the user asks for, and print the figures."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=default)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    figures = measure(arguments.runs)
+    sys.stdout.write(json.dumps(figures, indent=None if arguments.json else 2) + "\n")
+    return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -104,3 +105,9 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def milliseconds(seconds: float) -> float:
     """Milliseconds, rounded for a table."""
     return round(seconds * 1000, 1)
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """The least, the median and the most, in milliseconds."""
+    found = {"least_ms": min(seconds), "median_ms": statistics.median(seconds), "most_ms": max(seconds)}
+    return {name: milliseconds(value) for name, value in found.items()}

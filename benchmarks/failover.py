@@ -7,13 +7,11 @@ killed one is started again.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,7 +21,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmarks.embedded_server import SOKOVAN, clock, milliseconds, wait
+from benchmarks.command_line import print_runs
+from benchmarks.embedded_server import SOKOVAN, clock, spread, wait
 from sokovan.entrypoints.cluster.server_check import cluster_state
 from sokovan.entrypoints.settings.setting_sources import sources_of
 from sokovan.testing.servers import PostgresServer, server_or_environment
@@ -183,23 +182,12 @@ def measure(runs: int) -> dict[str, Any]:
                     until(leader.linked)
         finally:
             postgres.drop_database(name)
-    return {
-        "runs": runs,
-        "least_ms": milliseconds(min(placed)),
-        "median_ms": milliseconds(statistics.median(placed)),
-        "most_ms": milliseconds(max(placed)),
-    }
+    return {"runs": runs, **spread(placed)}
 
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    figures = measure(arguments.runs)
-    sys.stdout.write(json.dumps(figures, indent=None if arguments.json else 2) + "\n")
-    return 0
+    return print_runs(__doc__, measure, default=10)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,10 @@ as soon as the API accepts a session, and waits until that session has left the 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,7 +18,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-from benchmarks.embedded_server import SOKOVAN, clock, milliseconds, wait
+from benchmarks.command_line import print_runs
+from benchmarks.embedded_server import SOKOVAN, clock, spread, wait
 
 BODY = {"command": ["true"], "resources": {"cpu": 0.05, "mem": "32MiB"}}
 PROBE_S = 0.005
@@ -119,26 +118,12 @@ def measure(runs: int) -> dict[str, Any]:
                 used.append(server.processor_s())
         finally:
             server.end(signal.SIGTERM)
-    return {"runs": runs, "accepted": _spread(accepted), "placed": _spread(placed), "processor": _spread(used)}
-
-
-def _spread(values: list[float]) -> dict[str, float]:
-    return {
-        "least_ms": milliseconds(min(values)),
-        "median_ms": milliseconds(statistics.median(values)),
-        "most_ms": milliseconds(max(values)),
-    }
+    return {"runs": runs, "accepted": spread(accepted), "placed": spread(placed), "processor": spread(used)}
 
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    figures = measure(arguments.runs)
-    sys.stdout.write(json.dumps(figures, indent=None if arguments.json else 2) + "\n")
-    return 0
+    return print_runs(__doc__, measure, default=20)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from sokovan.orchestrator.sessions.session_cache import Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
 
 KERNEL_LOST = "kernel-lost"
-# A session with more kernels is checked at most once in a millisecond per this many kernels.
-LARGE = 500
+# A session with more kernels than this is checked at most once in a millisecond per `_KERNELS_PER_MS` of them.
+_PACED_ABOVE = 500
 _KERNELS_PER_MS = 20
 _WATCHED = frozenset({KernelStatus.CREATING, KernelStatus.RUNNING})
 
@@ -79,7 +79,7 @@ class WatchKernels:
                 self._postponed[session.session_id] = None
                 continue
             due.append(session)
-            if len(session.kernels) > LARGE:
+            if len(session.kernels) > _PACED_ABOVE:
                 self._next_ms[session.session_id] = now_ms + len(session.kernels) // _KERNELS_PER_MS
         return due
 
