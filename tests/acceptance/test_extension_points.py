@@ -183,10 +183,13 @@ def test_a_session_starts_now_in_a_higher_tier_or_waits_for_a_lower_one_by_optio
         fleet.end(first)
         session = fleet.submit("sleep", "600", size=4, resources=RACK, topology="hard:2")["id"]
         until(lambda: fleet.session(session)["reason"] == "RESERVED", what="the session waits for one rack")
+        # Another session starts, so that a further cycle has considered the first.
+        small = fleet.submit("sleep", "600", resources={"cpu": 1})["id"]
+        fleet.reaches(small, "running")
         assert racks(fleet.session(session)) == set()
         choose(fleet, prefer_lower_tier="false")
         until(lambda: racks(fleet.session(session)) == {"r00", "r01"}, what="the session starts in both racks")
-    for name in (second, session):
+    for name in (second, session, small):
         fleet.end(name, forced=True)
     choose(fleet, prefer_lower_tier="null")
 

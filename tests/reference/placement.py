@@ -108,7 +108,8 @@ class PlacementAttempt:
     def _in_domains(self) -> bool:
         """Try room that is free now in any domain before room that is being released.
 
-        A profile that prefers lower tiers tries both in a tier before the next one.
+        A profile that prefers lower tiers tries both in a tier before the next one, and waits
+        for a tier whose room is being released even if it may not reserve it.
         """
         network, topology = self._cycle.network, self._pending.session.topology
         domains = [network.root]
@@ -119,15 +120,26 @@ class PlacementAttempt:
                 return False
             domains = network.inside(network.root, highest, self._pending.agents())
         demand = self._kernels[: 1 if self._grows else self._pending.missing()]
-        times = (False, True) if self._may_reserve else (False,)
-        tiers = sorted({domain.tier for domain in domains}) if self._cycle.prefer_lower_tier else [0]
+        may_reserve, lowest = self._may_reserve, self._cycle.prefer_lower_tier
+        times = (False, True) if may_reserve or lowest else (False,)
+        tiers = sorted({domain.tier for domain in domains}) if lowest else [0]
         for tier, later in [(tier, later) for tier in tiers for later in times]:
             self._may_reserve = later
             chosen = [domain for domain in domains if tier in {0, domain.tier}]
             for domain in by_preference(chosen, self._cycle.cluster, demand):
+                saved = self._cycle.cluster.copy(), list(self.placed), list(self.reserved), list(self.best_effort)
                 if self._in_domain(domain):
+                    if later and not may_reserve:
+                        self._restore(*saved)
+                        return False
                     return True
         return False
+
+    def _restore(
+        self, cluster: ClusterState, placed: list[PlacedKernel], reserved: list[PlacedKernel], best: list[PlacedKernel]
+    ) -> None:
+        self._cycle.cluster.restore(cluster)
+        self.placed, self.reserved, self.best_effort = placed, reserved, best
 
     def _in_domain(self, domain: Domain) -> bool:
         saved, placed, reserved = self._cycle.cluster.copy(), list(self.placed), list(self.reserved)

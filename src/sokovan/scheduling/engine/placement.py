@@ -163,7 +163,9 @@ class PlacementAttempt:
         """Try HyperNodes, with room that is free now and then with room that is being released.
 
         By default, free room in any allowed tier comes before released room in any. If the
-        profile prefers lower tiers, both are tried in a tier before the next higher one.
+        profile prefers lower tiers, both are tried in a tier before the next higher one, and
+        an attempt that may not reserve ends where it would have to: a holder of a reservation
+        would otherwise start in a higher tier in the next cycle.
         """
         pending, topology = self._pending, self._context.topology
         tiers = [topology.root()]
@@ -177,9 +179,10 @@ class PlacementAttempt:
                 self.reason = PendingReason(Code.TOPOLOGY_IMPOSSIBLE, problem)
                 return False
         demand, whole = self._demand()
-        times = (False, True) if self._may_reserve and self._context.workspace.releases else (False,)
+        lowest = self._context.prefer_lower_tier
+        times = (False, True) if (self._may_reserve or lowest) and self._context.workspace.releases else (False,)
         times = (True,) if self._released else times
-        if self._context.prefer_lower_tier:
+        if lowest:
             steps = [(tier, later) for tier in tiers for later in times]
         else:
             steps = [(tier, later) for later in times for tier in tiers]
@@ -190,9 +193,24 @@ class PlacementAttempt:
                 return self._try_agents(topology.agents(name), later=later, hypernode=name)
 
             names = self._candidates(tier, demand, whole=whole, later=later)
-            if any(attempt(name) for name in self._by_trial(names, attempt)):
+            if later and not self._may_reserve:
+                if self._would_fit(names, attempt):
+                    return False
+            elif any(attempt(name) for name in self._by_trial(names, attempt)):
                 return True
         return False
+
+    def _would_fit(self, names: Sequence[str], attempt: Callable[[str], bool]) -> bool:
+        """Whether the session fits one of these HyperNodes; nothing stays placed or reserved."""
+        found = False
+
+        def trial() -> bool:
+            nonlocal found
+            found = any(attempt(name) for name in names)
+            return False
+
+        self._statement.attempt(trial)
+        return found
 
     def _by_trial(self, names: list[str], attempt: Callable[[str], bool]) -> list[str]:
         """The HyperNodes in the order to take them, if plugins score trials; else as given.

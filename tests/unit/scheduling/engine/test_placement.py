@@ -39,9 +39,9 @@ class Attempted:
     reason: PendingReason | None
 
 
-def attempted(engine: EngineParts, work: SessionWorkload) -> Attempted:
+def attempted(engine: EngineParts, work: SessionWorkload, *, may_reserve: bool = True) -> Attempted:
     statement = engine.statement()
-    attempt = PlacementAttempt(engine.pending(work), engine.context, statement)
+    attempt = PlacementAttempt(engine.pending(work), engine.context, statement, may_reserve=may_reserve)
     attempt.run()
     return Attempted(engine, statement, attempt.reason)
 
@@ -174,6 +174,24 @@ def test_room_that_is_free_anywhere_allowed_is_better_than_room_that_is_being_re
     assert (set(seats(attempt).values()), held(attempt)) == ({"a1", "a2", "a3"}, {})
     attempt = attempted(EngineParts(*machines, hypernodes=HALLS), close(4, hard(1)))
     assert (list(seats(attempt).values()), list(held(attempt).values())) == (["a1"], ["a0", "a0", "a0"])
+
+
+def test_a_session_that_waits_for_a_lower_tier_does_not_start_in_a_higher_one_in_the_next_cycle() -> None:
+    # A holder of a reservation is tried without reserving first.
+    leaving = agent("a0", "cpu=4", used="cpu=4", leaving="cpu=4")
+    machines = [leaving, *row_of_four(a1="cpu=3", a2="cpu=2", a3="cpu=3")[1:]]
+    engine = EngineParts(*machines, hypernodes=HALLS)
+    engine.context.prefer_lower_tier = True
+    before = engine.workspace.room.tobytes()
+    attempt = attempted(engine, close(4, hard(2)), may_reserve=False)
+    assert (seats(attempt), held(attempt)) == ({}, {})
+    assert engine.workspace.room.tobytes() == before
+    # In no lower tier is enough released for five: they start in both racks.
+    machines = [agent("a0", "cpu=4", used="cpu=4"), *row_of_four(a1="cpu=2", a2="cpu=2", a3="cpu=3")[1:]]
+    engine = EngineParts(*machines, hypernodes=HALLS)
+    engine.context.prefer_lower_tier = True
+    attempt = attempted(engine, close(5, hard(2)), may_reserve=False)
+    assert set(seats(attempt).values()) == {"a1", "a2", "a3"}
 
 
 # Kernel groups
