@@ -86,7 +86,7 @@ class SessionStep:
 
 
 def first_slice(steps: Sequence[SessionStep], limit: int) -> tuple[SessionStep, ...]:
-    """The steps of the first `limit` kernels; all steps if one of them cannot be divided."""
+    """The steps of the first `limit` kernels; all if a step cannot be divided."""
     if any(step.trigger not in DIVISIBLE for step in steps):
         return tuple(steps)
     kernels = dict.fromkeys(kernel for step in steps for kernel in step.kernels)

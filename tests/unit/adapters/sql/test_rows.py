@@ -51,10 +51,10 @@ async def test_postgresql_reads_what_was_bound(rows: list[tuple[object, ...]], p
 
 async def packed(url: str) -> dict[str, list[list[object]]]:
     async with StoredCluster.open(url) as cluster:
-        await cluster.agent("a'1\"")
+        await cluster.agent("a@1")
         for name, size in (("s", 3), ("t", 1), ("other", 1)):
             await cluster.submit(name, kernels=size)
-        await cluster.place("s", *["a'1\""] * 3)
+        await cluster.place("s", *["a@1"] * 3)
         columns = [KERNELS.c[name] for name in ("kernel_id", "agent_id", "index", "sent")]
         statement = packed_rows(
             columns,
@@ -67,7 +67,7 @@ async def packed(url: str) -> dict[str, list[list[object]]]:
         return {row.session_id: msgspec.json.decode(row.packed) for row in found}
 
 
-PACKED = {"s": [[f"s.{index}", "a'1\"", index, False] for index in range(3)], "t": [["t.0", None, 0, False]]}
+PACKED = {"s": [[f"s.{index}", "a@1", index, False] for index in range(3)], "t": [["t.0", None, 0, False]]}
 
 
 async def test_rows_of_a_key_come_as_one_text_in_their_order() -> None:

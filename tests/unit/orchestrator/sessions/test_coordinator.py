@@ -2,7 +2,7 @@
 
 import pytest
 
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord, SessionResult
@@ -246,16 +246,14 @@ async def test_a_gang_whose_kernels_end_by_themselves_ends_in_slices_as_it_would
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, policy: EndPolicy, fails: str
 ) -> None:
     tolerates = policy is EndPolicy.ALL
-    await gang_of_slices(
-        cluster, monkeypatch, exits=0, fails=fails, ends_with=policy, tolerates_failures=tolerates
-    )
+    await gang_of_slices(cluster, monkeypatch, exits=0, fails=fails, ends_with=policy, tolerates_failures=tolerates)
     await cluster.settle(rounds_max=200)
     record = await cluster.stored.session("gang")
     assert (record.status, counted(record, KernelStatus.TERMINATED)) == (SessionStatus.TERMINATED, SLICED)
     if policy is EndPolicy.ALL:
         assert record.result is (SessionResult.FAILURE if fails else SessionResult.SUCCESS)
         assert [kernel.exit_code for kernel in record.kernels] == [0] * (SLICED - 1) + [3 if fails else 0]
-    assert not (await cluster.stored.store.read(lambda unit: unit.ledger.held(record.kernels[0].agent_id or "")))  # type: ignore[arg-type]  # any id
+    assert not await cluster.stored.store.read(lambda unit: unit.ledger.held(AgentId("a1")))
 
 
 @pytest.mark.slow

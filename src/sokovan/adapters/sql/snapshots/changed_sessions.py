@@ -33,7 +33,7 @@ _LIVE = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.status.not_in(_ENDED))
 _CHANGED = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.stamp >= sa.bindparam("since"))
 
 
-class KernelState(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class PlacedKernel(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The columns of a kernel's row that its workload follows from."""
 
     kernel_id: str
@@ -44,8 +44,8 @@ class KernelState(msgspec.Struct, array_like=True, frozen=True, gc=False):
     rank: int | None
 
 
-_KERNEL_COLUMNS = [KERNELS.c[name] for name in KernelState.__struct_fields__]
-_KERNEL_STATES = msgspec.json.Decoder(list[KernelState])
+_KERNEL_COLUMNS = [KERNELS.c[name] for name in PlacedKernel.__struct_fields__]
+_KERNEL_STATES = msgspec.json.Decoder(list[PlacedKernel])
 
 
 async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:
@@ -72,7 +72,9 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
         view.unsettled.clear()
 
 
-async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[KernelState]]:
+async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[PlacedKernel]]:
+    if not rows:
+        return {}
     live, chosen = _kernel_statements(transaction.postgresql)
     bound = None if since is None else bound_ids(transaction, [row.session_id for row in rows])
     found = await transaction.fetch(live if since is None else chosen, bound)

@@ -1,4 +1,4 @@
-"""What the scheduler sees of the kernels of large sessions, as one text of each session.
+"""Digests of the places of kernels, one text for each large session.
 
 Kernels that start, or run, change their rows and not their place. Reading and converting
 thousands of rows in every refresh would delay all other sessions; the database makes the

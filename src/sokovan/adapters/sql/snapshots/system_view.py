@@ -10,7 +10,6 @@ from typing import Any
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.adapters.sql.snapshots.hypernode_cache import HyperNodeCache
-from sokovan.adapters.sql.snapshots.kernel_digests import KernelDigest
 from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions
 from sokovan.adapters.sql.snapshots.workloads import RELEASING, session_workload
 from sokovan.domain.cluster.agent import AgentInfo
@@ -45,7 +44,7 @@ class SystemView:
         self.limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = {}
         self.agents: dict[AgentId, AgentInfo] = {}
         # Of large sessions, as their kernels were read last.
-        self.digests: dict[str, KernelDigest] = {}
+        self.digests: dict[str, tuple[object, ...]] = {}
         self.outcomes: dict[SessionId, bool] = {}
         # Ids, of which those of arrays may have another outcome than before.
         self.unsettled: set[str] = set()

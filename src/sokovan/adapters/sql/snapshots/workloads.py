@@ -40,9 +40,7 @@ _STARTING = frozenset(status.value for status in ALIVE if status is not KernelSt
 _HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
 
 
-def session_workload(
-    row: Any, kernels: Sequence[Any] | None, before: SessionWorkload | None = None
-) -> SessionWorkload:
+def session_workload(row: Any, kernels: Sequence[Any] | None, before: SessionWorkload | None = None) -> SessionWorkload:
     """The workload of one session, from the rows that `changed_sessions` reads.
 
     Kernels that are as they were `before` are taken from there; without `kernels`, all of them.
@@ -56,7 +54,7 @@ def session_workload(
     known = () if before is None else before.kernels
     return SessionWorkload(
         session_id=SessionId(row.session_id),
-        kernels=known if kernels is None else _kernel_workloads(row, kernels, spec, avoid, known),
+        kernels=known if kernels is None else _kernel_workloads(row, kernels, spec, avoid, before=known),
         submitted=row.place,
         session_type=SessionType(spec["session_type"]),
         owner=_owner(row.user, row.group, row.domain, row.access_key),
@@ -98,6 +96,7 @@ def _kernel_workloads(
     kernels: Sequence[Any],
     spec: Mapping[str, Any],
     avoid: tuple[tuple[AgentId, int], ...],
+    *,
     before: Sequence[KernelWorkload],
 ) -> tuple[KernelWorkload, ...]:
     specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}

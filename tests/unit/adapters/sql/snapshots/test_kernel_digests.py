@@ -106,16 +106,15 @@ async def test_a_session_ended_by_force_is_released_with_its_last_kernel() -> No
         await cluster.submit("s", kernels=2)
         await cluster.place("s", "a1", "a1")
         await cluster.start("s")
+        views.view.put_agent((await cluster.store.read(lambda unit: unit.fleet.get(agent.info.agent_id))).info)
         await views.refresh()
         for goal in (Goal.STOP, Goal.FORCE):
             await cluster.stop("s", goal)
             await views.refresh()
-        views.view.put_agent(agent.info)
         [seen] = views.view.snapshot(DEFAULT_GROUP).agents
         assert seen.releasing_count == 2
         await cluster.free("s", FreeProof.AGENT_TOMBSTONE)
         await views.refresh()
-        views.view.changed()
         [seen] = views.view.snapshot(DEFAULT_GROUP).agents
         assert seen.releasing_count == 0
 

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions.session_names import array_is_live, name_taken
@@ -48,7 +47,7 @@ _INSERT_SESSIONS, _INSERT_KERNELS = sa.insert(SESSIONS), sa.insert(KERNELS)
 # Kernels that are inserted with a statement for each.
 SEPARATE_MAX = 64
 # In the order of `_kernel_rows`.
-_KERNEL_COLUMNS: Mapping[str, TypeEngine[Any]] = {
+_KERNEL_COLUMNS: Mapping[str, Any] = {
     "kernel_id": TEXT, "session_id": TEXT, "index": WHOLE, "status": TEXT, "version": WHOLE,
     "history_sequence": WHOLE, "attempt": WHOLE, "since_ms": WHOLE, "sent": FLAG, "slots": TEXT,
     "architecture": TEXT, "require": TEXT, "devices": TEXT, "ports": TEXT,
