@@ -136,7 +136,7 @@ def drain(name: str, /, *, reason: str = "", dry_run: Flag = False, server: Serv
 
 
 def drain_impact(client: Client, agent: AgentView) -> Iterator[str]:
-    """The kernels that continue on a drained agent, and the room left in its scaling group."""
+    """The kernels that continue on a drained agent, and the room that is left."""
     group = [one for one in client.agents.list() if one.scaling_group == agent.scaling_group and one.status == "alive"]
     others = [one for one in group if one.id != agent.id]
     free = {
