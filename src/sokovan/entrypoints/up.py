@@ -35,6 +35,7 @@ from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.dashboard.pages import DashboardPages
+from sokovan.domain.cluster.agent import OWN_ADDRESS_LABEL
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.cluster.api_listener import (
     ApiListener,
@@ -332,7 +333,9 @@ def _manager_options(
 
     def agent(manager: str) -> AgentOptions:
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
-        return replace(options, hidden=(client_keys, keys.root))
+        own = read_listen(settings.orchestrator.listen).own_address if settings.orchestrator.listen else ""
+        labels = {OWN_ADDRESS_LABEL: own, **options.labels} if own else options.labels
+        return replace(options, hidden=(client_keys, keys.root), labels=labels)
 
     database = _database_settings(settings, folder)
     return ManagerOptions(

@@ -140,6 +140,7 @@ def _agent(
 
 def _run_joined(options: AgentRunOptions, settings: SettingOptions, root: Path | None) -> int:
     """Run the agent of a machine that has joined. Raises NotJoined."""
+    from sokovan.domain.cluster.agent import OWN_ADDRESS_LABEL  # noqa: PLC0415  # the agent loads only here
     from sokovan.entrypoints.agent import run_agent  # noqa: PLC0415  # the agent loads only here
     from sokovan.entrypoints.joining.joined_agent import JoinedMachine  # noqa: PLC0415  # the agent loads only here
 
@@ -153,6 +154,9 @@ def _run_joined(options: AgentRunOptions, settings: SettingOptions, root: Path |
         scaling_group=joined.scaling_group,
         addresses=joined.addresses(context),
     )
+    own = joined.own_address()
+    if own:
+        agent = replace(agent, labels={OWN_ADDRESS_LABEL: own, **agent.labels})
     renewal = partial(joined.keep_renewed, context, print_status)
     return run_agent(agent, print_status, renewal)
 

@@ -40,7 +40,15 @@ PORTS_LABEL = "sokovan.ports"
 # Below the ports that Linux gives to outgoing connections (32768 and up): those would be in the way.
 PORTS_DEFAULT = range(20_000, 30_000)
 _PORT_LEAST, _PORT_MOST = 1_024, 65_535  # without privileged ones
+# The agent label with the address at which kernels on other machines reach its kernels: an operator's, else the
+# system's, which the agent reports.
+ADDRESS_LABEL, OWN_ADDRESS_LABEL = "address", "sokovan.address"
 FOREVER_MS = 1 << 62
+
+
+def address_of(labels: Mapping[str, str]) -> str:
+    """The address of an agent for kernels on other machines; empty if unknown."""
+    return labels.get(ADDRESS_LABEL) or labels.get(OWN_ADDRESS_LABEL, "")
 
 
 def port_range(labels: Mapping[str, str]) -> range:

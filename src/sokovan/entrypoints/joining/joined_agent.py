@@ -31,6 +31,7 @@ from sokovan.agent.link.manager_link import ManagerAddress, dialled
 from sokovan.domain.cluster.agent_grant import JoinRefused
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.domain.ids import checked_name
+from sokovan.entrypoints.settings.listen_address import own_address_toward
 from sokovan.ports.environment import Clock
 from sokovan.wire.join_messages import (
     AUTHORITY_PATH,
@@ -101,6 +102,10 @@ class JoinedMachine:
     def addresses(self, context: ssl.SSLContext) -> tuple[ManagerAddress, ...]:
         """The addresses of its managers, with its certificate."""
         return tuple(ManagerAddress(url, "", tls=context, server_name=MANAGER_NAME) for url in self.managers)
+
+    def own_address(self) -> str:
+        """The address of this machine for others; empty if it joined by loopback."""
+        return own_address_toward(urlsplit(self.url).hostname or "")
 
     async def renew(self, context: ssl.SSLContext) -> None:
         """Get a new certificate for later connections, of the first manager that answers.

@@ -10,6 +10,10 @@ from sokovan.domain.errors import InvalidInput
 from sokovan.wire.api.system import MACHINES_PORT
 
 PORT_MAX = 65_535
+_ANYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared with, not bound
+# A documentation address, which is routed as any other outside.
+_OUTSIDE = "192.0.2.1"
+ROUTE_PORT = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,35 @@ class ListenAddress:
             unspecified = False
         host = socket.gethostname() if unspecified else self.host
         return f"[{host}]" if ":" in host else host
+
+    @property
+    def own_address(self) -> str:
+        """The address at which other machines reach this one; empty if none is known."""
+        if self.host not in _ANYWHERE:
+            return "" if _is_loopback(self.host) else self.host
+        return own_address_toward(_OUTSIDE)
+
+
+def own_address_toward(host: str) -> str:
+    """The address of this machine on the way to another one; empty if it is loopback.
+
+    Nothing is sent: the system is asked for its route.
+    """
+    try:
+        found = socket.getaddrinfo(host, ROUTE_PORT, type=socket.SOCK_DGRAM)
+        with socket.socket(found[0][0], socket.SOCK_DGRAM) as route:
+            route.connect(found[0][4])
+            own = str(route.getsockname()[0])
+    except OSError:
+        return ""
+    return "" if _is_loopback(own) else own
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def read_listen(text: str) -> ListenAddress:

@@ -111,7 +111,8 @@ class _Neighbours:
     def __init__(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> None:
         placed = [kernel for kernel in session.kernels if kernel.agent_id is not None]
         self.kernels = sorted(placed, key=lambda kernel: kernel.rank or 0)
-        self._addresses = addresses
+        # Without a network a kernel reaches itself only.
+        self._addresses = {} if session.spec.isolated_network else addresses
         leased = [one.host_ports[MASTER_LEASE] for one in self.kernels if MASTER_LEASE in one.host_ports]
         # A kernel alone without accelerators has none, see `needs_master_port`.
         self.master_port = {MASTER_PORT: str(leased[0])} if leased else {}

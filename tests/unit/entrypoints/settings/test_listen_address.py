@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from sokovan.domain.errors import InvalidInput
-from sokovan.entrypoints.settings.listen_address import ListenAddress, read_listen
+from sokovan.entrypoints.settings.listen_address import ListenAddress, own_address_toward, read_listen
 
 
 def test_a_host_and_a_port_are_read() -> None:
@@ -20,3 +20,17 @@ def test_a_host_and_a_port_are_read() -> None:
 def test_another_form_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         read_listen(text)
+
+
+@pytest.mark.parametrize(("text", "own"), [("10.0.0.1:0", "10.0.0.1"), ("127.0.0.1:0", ""), ("localhost:0", "")])
+def test_the_own_address_is_the_one_that_is_listened_on_unless_only_this_machine_reaches_it(
+    text: str, own: str
+) -> None:
+    assert read_listen(text).own_address == own
+
+
+def test_the_own_address_on_the_way_to_this_machine_is_none() -> None:
+    assert own_address_toward("127.0.0.1") == ""
+    assert own_address_toward("") == ""
+    # No route, or an address that is not of this machine alone.
+    assert own_address_toward("192.0.2.1") == read_listen("0.0.0.0:0").own_address != "127.0.0.1"

@@ -132,6 +132,13 @@ def test_an_agent_without_an_address_is_this_machine() -> None:
     assert launch.environment["MASTER_ADDR"] == LOOPBACK == "127.0.0.1"
 
 
+def test_a_kernel_without_a_network_reaches_itself_at_loopback() -> None:
+    alone = session("a1")
+    alone = replace(alone, spec=replace(alone.spec, isolated_network=True))
+    (launch,) = launches(alone, {AgentId("a1"): "10.0.0.1"})
+    assert launch.environment["MASTER_ADDR"] == LOOPBACK
+
+
 def test_pending_kernels_are_not_in_the_environment() -> None:
     found = launches(session("a", None, "b"), ADDRESSES)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
+from sokovan.domain.cluster.agent import address_of
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.problems import FolderRefused
@@ -24,8 +25,6 @@ from sokovan.ports.secrets import SecretBox
 from sokovan.wire.frames import CreateKernel
 
 CREATE = "create"
-# Agent label with the address at which kernels on other machines reach it.
-ADDRESS_LABEL = "address"
 REFUSED = "creation-refused"
 FOLDER_REFUSED = FolderRefused.code
 PATH_UNAVAILABLE = PathUnavailable.code
@@ -189,5 +188,6 @@ def _key(kernel: KernelRecord) -> AgentRequestKey:
 
 
 def _addresses(cycle: CycleInput) -> Mapping[AgentId, str]:
-    """Addresses of agents; those without the label count as this machine."""
-    return {agent: info.labels[ADDRESS_LABEL] for agent, info in cycle.agents.items() if ADDRESS_LABEL in info.labels}
+    """Addresses of agents; those without one count as this machine."""
+    found = {agent: address_of(info.labels) for agent, info in cycle.agents.items()}
+    return {agent: address for agent, address in found.items() if address}
