@@ -184,6 +184,30 @@ def test_an_engine_that_is_full_gets_calls_one_by_one_and_a_client_that_hangs_up
     assert server.cli("deployment", "rm", "narrow", "--yes").returncode == 0
 
 
+def test_a_canary_gets_the_share_of_requests_that_is_set_by_hand(served: tuple[Embedded, Mapping[str, Any]]) -> None:
+    server, _ = served
+    told = server.cli_json("serve", "toy", "--name", "split", *SMALL)
+    said = json.dumps({"model": "split", "messages": [{"role": "user", "content": "hello"}]})
+    headers = {"authorization": f"Bearer {told['key']}", "content-type": "application/json"}
+    url = f"{told['url']}/chat/completions"
+    ask = partial(httpx2.post, url, content=said, headers=headers, timeout=LIMIT_S, trust_env=False)
+
+    def says(count: int) -> bool:
+        return len(ask().json()["choices"][0]["message"]["content"].split()) == count
+
+    assert says(16)
+    assert server.cli("route", "set", "split", "--share", "2=100").returncode != 0, "there is no canary"
+    updated = server.cli("deployment", "update", "split", "--strategy", "canary", "--detach", "--", "--tokens", "3")
+    assert updated.returncode == 0, updated.stderr
+    for share, count in (("100", 3), ("0", 16)):
+        set_to = server.cli("route", "set", "split", "--share", f"2={share}")
+        assert set_to.returncode == 0, set_to.stderr
+        until(partial(says, count), limit_s=LIMIT_S, what=f"{share} % go to the new revision")
+        assert f"(set to {share} %)" in server.cli("route", "show", "split").stdout
+    assert f"{share} % of requests to revision 2" in server.cli("deployment", "events", "split").stdout
+    assert server.cli("deployment", "rm", "split", "--yes").returncode == 0
+
+
 def test_a_monthly_budget_is_counted_exactly_and_ends_with_a_time(served: tuple[Embedded, Mapping[str, Any]]) -> None:
     server, told = served
     made = server.cli_json("token", "create", NAME, "--tokens-per-month", "150")
