@@ -80,13 +80,15 @@ class SessionMoves:
 class Freeing:
     """Kernels of one session that are gone, with the proof and their last checkpoints.
 
-    With those that are `completed` the session has ended before the notice of its eviction.
+    `exits` are the codes of those that had ended by themselves before the notice of an
+    eviction. With those that are `completed` the session has ended before it.
     """
 
     session_id: SessionId
     kernels: tuple[KernelRecord, ...]
     proof: FreeProof
     checkpoints: Mapping[KernelId, Checkpoint] = field(default_factory=dict)
+    exits: Mapping[KernelId, int] = field(default_factory=dict)
     completed: tuple[KernelId, ...] = ()
 
 
@@ -138,7 +140,10 @@ class SessionWriter:
                 kernels = [kernel for one in batch if one.proof is proof for kernel in one.kernels]
                 saved = {kernel: at for one in batch for kernel, at in one.checkpoints.items()}
                 over = frozenset(kernel for one in batch for kernel in one.completed)
-                freed = await unit.ledger.free(kernels, proof, change, known=known, checkpoints=saved, completed=over)
+                own = {kernel: code for one in batch for kernel, code in one.exits.items()}
+                freed = await unit.ledger.free(
+                    kernels, proof, change, known=known, checkpoints=saved, own_exits=own, completed=over
+                )
                 known |= {record.session_id: record for record in freed}
             return [known[one] for one in ids]
 

@@ -41,6 +41,7 @@ class Ledger(Protocol):
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
+        own_exits: Mapping[KernelId, int] | None = None,
         completed: Collection[KernelId] = (),
     ) -> Sequence[SessionRecord]:
         """End TERMINATING kernels with a proof and free their slots.
@@ -50,9 +51,10 @@ class Ledger(Protocol):
         repeated reports are harmless. `known` are sessions as they were read before: one that
         has not changed since is not read again. `checkpoints` are the last ones that the
         kernels reported: receipts count the lost work from them, and an evicted session whose
-        first kernel was done ends well. `completed` are kernels of evicted sessions that ended by
-        themselves before the notice, and their session with them: it ends by their exit codes,
-        and does not wait again. Raises UnprovenFree, StaleVersion.
+        first kernel was done ends well. `own_exits` are the codes of kernels of evicted sessions
+        that ended by themselves before the notice; their receipts keep them. `completed` are such
+        kernels, of this call or earlier ones, with which their session has ended: it ends by their
+        exit codes, and does not wait again. Raises UnprovenFree, StaleVersion.
         """
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:

@@ -17,7 +17,12 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_kernels,
 )
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, end_by_itself, report_checkpoint
+from sokovan.adapters.sql.repositories.sessions.transitions import (
+    Transitions,
+    end_by_itself,
+    keep_own_exits,
+    report_checkpoint,
+)
 from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
@@ -58,13 +63,14 @@ class SqlLedger:
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
+        own_exits: Mapping[KernelId, int] | None = None,
         completed: Collection[KernelId] = (),
     ) -> Sequence[SessionRecord]:
         """See the port."""
         agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
         given = {kernel.kernel_id: kernel for kernel in kernels}
         ids = sorted({kernel.session_id for kernel in kernels})
-        sessions = await lock_sessions(self._transaction, ids, known=known, wanted=given.keys())
+        sessions = await lock_sessions(self._transaction, ids, known=known, wanted={*given, *completed})
         to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
             problem = _proof_problem(kernel, agents.get(kernel.agent_id or ""), proof)
@@ -75,9 +81,10 @@ class SqlLedger:
             reported = checkpoints.get(kernel.kernel_id) if checkpoints else None
             if reported is not None:
                 report_checkpoint(transitions, session, kernel, reported)
-        for session in {one.session_id: one for one, kernel in to_free if kernel.kernel_id in completed}.values():
-            codes = {str(one): given[one].exit_code for one in given if one in completed and one in session.kernels}
-            end_by_itself(transitions, session, codes)
+        for session in {one.session_id: one for one, _ in to_free}.values() if own_exits else ():
+            keep_own_exits(session, own_exits or {})
+            if any(kernel in session.kernels for kernel in completed):
+                end_by_itself(transitions, session, [str(one) for one in completed if one in session.kernels])
         if to_free:
             await self._free_locked(transitions, to_free, given, proof)
         return await transitions.records(sessions.values())
