@@ -97,6 +97,7 @@ class SqlLedger:
         proof: FreeProof,
     ) -> None:
         agents_of: dict[str, str] = {}
+        lost_since = {kernel.kernel_id: since for one, kernel in to_free if (since := one.lost_since(kernel)) is not None}
         leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:
             agents_of[kernel.kernel_id] = str(kernel.agent_id)
@@ -115,7 +116,7 @@ class SqlLedger:
             transitions.settle_receipts(session)
             transitions.settle(session, KernelTrigger.REQUEUED if session.is_retried else KernelTrigger.GONE)
         await transitions.write()
-        await self._release(to_free, agents_of, proof)
+        await self._release(to_free, agents_of, proof, lost_since)
         if leased:
             ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in to_free])
             statement = _free_ports(self._transaction.postgresql)
@@ -202,7 +203,11 @@ class SqlLedger:
         return {row.agent_id: row for row in rows}
 
     async def _release(
-        self, freed: Sequence[tuple[SessionRow, KernelRow]], agents_of: Mapping[str, str], proof: FreeProof
+        self,
+        freed: Sequence[tuple[SessionRow, KernelRow]],
+        agents_of: Mapping[str, str],
+        proof: FreeProof,
+        lost_since: Mapping[str, int],
     ) -> None:
         ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
         slots, devices = _free_statements(self._transaction.postgresql)
@@ -216,6 +221,8 @@ class SqlLedger:
             amounts = ResourceSlot(held[kernel.kernel_id]) if kernel.kernel_id in held else NO_SLOTS
             delta.add_kernel(agents_of[kernel.kernel_id], amounts, sign=-1)
             delta.add_owner(session.row, amounts, sign=-1)
+            if kernel.kernel_id in lost_since:
+                delta.add_lost(session.row, amounts, since_ms=lost_since[kernel.kernel_id])
         for session in {session.session_id: session for session, _ in freed}.values():
             if not session.holds_slots:
                 delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
