@@ -17,8 +17,8 @@ from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.errors import BookingConflict
 from sokovan.domain.ids import AccessKey, SessionId
 from sokovan.domain.owners.tenancy import Keypair, Role, User
-from sokovan.ports.repositories.credentials import Principal
 from sokovan.ports.allocation import AllocationContext, BatchResult
+from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.clock import until
 from sokovan.testing.stored_cluster import StoredCluster
 

@@ -183,7 +183,9 @@ class ToyEngine:
         elif self.mode == "error":
             await connection.answer(500, refusal("failed on demand", "server_error"))
         elif 0 < self.options.concurrency <= self.counters.running:
-            await connection.answer(429, refusal("the engine is full", "rate_limit_error"), headers={"retry-after": "1"})
+            await connection.answer(
+                429, refusal("the engine is full", "rate_limit_error"), headers={"retry-after": "1"}
+            )
         elif self.mode == "hang":
             await connection.gone()
             raise ConnectionResetError

@@ -142,8 +142,13 @@ class DeploymentController:
             deployment = await _living(unit, found.deployment_id, caller)
             before = deployment.spec
             # The weights of replicas and the shares of canaries are set by hand, and not part of what is applied.
-            by_hand = {"weights": before.weights, "shares": before.shares}
-            given = replace(spec, deployment_id=before.deployment_id, owner=before.owner, **by_hand)
+            given = replace(
+                spec,
+                deployment_id=before.deployment_id,
+                owner=before.owner,
+                weights=before.weights,
+                shares=before.shares,
+            )
             configured = given != before
             if configured:
                 await unit.audit.append(_entry("deployment.configure", deployment, change))
@@ -298,7 +303,8 @@ class DeploymentController:
         policy = deployment.spec.rollout
         if deployment.spec.shares:
             # Those of an earlier canary to the same revision do not count for this one.
-            deployment = await unit.deployments.configure(deployment, replace(deployment.spec, shares={}), change)
+            current = await unit.deployments.get(deployment.deployment_id)
+            deployment = await unit.deployments.configure(current, replace(current.spec, shares={}), change)
         rollout = RolloutRecord(
             rollout_id=self._ids.new("ro"),
             deployment_id=deployment.deployment_id,

@@ -21,7 +21,7 @@ from sokovan.domain.records import DETAIL_MAX, Change, KernelMove, KernelRecord,
 from sokovan.orchestrator.batch_writer import BatchWriter, WriteResult
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.session_cache import SessionCache
-from sokovan.ports.repositories.ledger import UnprovenFree
+from sokovan.ports.repositories.ledger import OwnEnds, UnprovenFree
 from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
@@ -139,11 +139,11 @@ class SessionWriter:
             for proof in dict.fromkeys(one.proof for one in batch):
                 kernels = [kernel for one in batch if one.proof is proof for kernel in one.kernels]
                 saved = {kernel: at for one in batch for kernel, at in one.checkpoints.items()}
-                over = frozenset(kernel for one in batch for kernel in one.completed)
-                own = {kernel: code for one in batch for kernel, code in one.exits.items()}
-                freed = await unit.ledger.free(
-                    kernels, proof, change, known=known, checkpoints=saved, own_exits=own, completed=over
+                ends = OwnEnds(
+                    {kernel: code for one in batch for kernel, code in one.exits.items()},
+                    frozenset(kernel for one in batch for kernel in one.completed),
                 )
+                freed = await unit.ledger.free(kernels, proof, change, known=known, checkpoints=saved, ends=ends)
                 known |= {record.session_id: record for record in freed}
             return [known[one] for one in ids]
 

@@ -28,9 +28,9 @@ class EndpointState:
     """One endpoint; `outstanding` counts requests from before they are sent."""
 
     __slots__ = (
-        "address", "concurrency_max", "ejection", "entry", "full_at", "full_until_ms", "hash", "health", "last_byte_ms", "last_error",
-        "listeners", "outstanding", "prefixes", "sample", "sample_ms", "secret", "served", "smoke_failures", "smoked",
-        "stalled",
+        "address", "concurrency_max", "ejection", "entry", "full_at", "full_until_ms", "hash", "health",
+        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "sample", "sample_ms", "secret",
+        "served", "smoke_failures", "smoked", "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:

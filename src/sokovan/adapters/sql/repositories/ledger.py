@@ -46,7 +46,7 @@ from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, Checkpoints, UnprovenFree
+from sokovan.ports.repositories.ledger import NO_ENDS, PORTS_LISTED_MAX, Checkpoints, OwnEnds, UnprovenFree
 
 
 class SqlLedger:
@@ -63,14 +63,13 @@ class SqlLedger:
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
-        own_exits: Mapping[KernelId, int] | None = None,
-        completed: Collection[KernelId] = (),
+        ends: OwnEnds = NO_ENDS,
     ) -> Sequence[SessionRecord]:
         """See the port."""
         agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
         given = {kernel.kernel_id: kernel for kernel in kernels}
         ids = sorted({kernel.session_id for kernel in kernels})
-        sessions = await lock_sessions(self._transaction, ids, known=known, wanted={*given, *completed})
+        sessions = await lock_sessions(self._transaction, ids, known=known, wanted={*given, *ends.completed})
         to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
             problem = _proof_problem(kernel, agents.get(kernel.agent_id or ""), proof)
@@ -81,10 +80,11 @@ class SqlLedger:
             reported = checkpoints.get(kernel.kernel_id) if checkpoints else None
             if reported is not None:
                 report_checkpoint(transitions, session, kernel, reported)
-        for session in {one.session_id: one for one, _ in to_free}.values() if own_exits else ():
-            keep_own_exits(session, own_exits or {})
-            if any(kernel in session.kernels for kernel in completed):
-                end_by_itself(transitions, session, [str(one) for one in completed if one in session.kernels])
+        for session in {one.session_id: one for one, _ in to_free}.values() if ends.exits else ():
+            keep_own_exits(session, ends.exits)
+            names = [str(one) for one in ends.completed if one in session.kernels]
+            if names:
+                end_by_itself(transitions, session, names)
         if to_free:
             await self._free_locked(transitions, to_free, given, proof)
         return await transitions.records(sessions.values())
@@ -97,7 +97,9 @@ class SqlLedger:
         proof: FreeProof,
     ) -> None:
         agents_of: dict[str, str] = {}
-        lost_since = {kernel.kernel_id: since for one, kernel in to_free if (since := one.lost_since(kernel)) is not None}
+        lost_since = {
+            str(kernel.kernel_id): since for one, kernel in to_free if (since := one.lost_since(kernel)) is not None
+        }
         leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:
             agents_of[kernel.kernel_id] = str(kernel.agent_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -85,12 +86,38 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     return OK
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitFlags:
+    """How requests are divided: weights of replicas, shares of canaries."""
+
+    weights: Annotated[
+        tuple[str, ...],
+        Parameter(name="--weight", negative=(), help="Weight of a replica, 0 to 100: REPLICA=WEIGHT. Repeatable."),
+    ] = ()
+    shares: Annotated[
+        tuple[str, ...],
+        Parameter(name="--share", negative=(), help="Percentage for a canary: REVISION=PERCENT. Repeatable."),
+    ] = ()
+
+    def numbers(self) -> tuple[dict[str, int], dict[str, int | None]]:
+        """Weights by replica, and percentages by revision; None for `auto`."""
+        weights = name_values(self.weights, option="--weight", example="0=2")
+        shares = name_values(self.shares, option="--share", example="2=30")
+        return (
+            {number: _weight(text) for number, text in weights.items()},
+            {number: _share(text) for number, text in shares.items()},
+        )
+
+
+NO_SPLIT = SplitFlags()
+
+
 def set_route(
     name: str,
     /,
     *,
-    weights: Annotated[tuple[str, ...], Parameter(name="--weight", negative=())] = (),
-    shares: Annotated[tuple[str, ...], Parameter(name="--share", negative=())] = (),
+    split: SplitFlags = NO_SPLIT,
     model_names: Annotated[tuple[str, ...], Parameter(name="--model-name", negative=())] = (),
     routing: RoutingPolicy | None = None,
     access: DeploymentAccess | None = None,
@@ -114,10 +141,6 @@ def set_route(
     ----------
     name
         Deployment name or ID, or a unique prefix of one.
-    weights
-        Weight of a replica, 0 to 100: REPLICA=WEIGHT. Repeatable.
-    shares
-        Percentage of requests to a canary: REVISION=PERCENT. Repeatable.
     model_names
         Model name that it answers to. Repeatable.
     routing
@@ -125,8 +148,7 @@ def set_route(
     access
         Whose keys may use it.
     """
-    given = {number: _weight(text) for number, text in name_values(weights, option="--weight", example="0=2").items()}
-    parts = {number: _share(text) for number, text in name_values(shares, option="--share", example="2=30").items()}
+    given, parts = split.numbers()
     if not given and not parts and not model_names and routing is None and access is None:
         raise InvalidSetting("nothing to set", hint="give --weight, --share, --model-name, --routing or --access")
     with server.client() as client:
