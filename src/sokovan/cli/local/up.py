@@ -84,7 +84,7 @@ def up(
       sokovan up
       sokovan up --detach --open
       sokovan up --fake-gpus 4
-      sokovan up --listen 0.0.0.0:7648
+      sokovan up --listen 0.0.0.0:7649
       sokovan up --fake 64x8 --no-agent
       sokovan up --config lab.toml --set orchestrator.agent_lost_s=120
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-# The port of the API, and that of the agent link.
+# The ports of the API, of the agents of this machine, of the gateway, and, in examples, of other machines' agents.
 DEFAULT_PORT = 7646
 LINK_PORT = 7647
 GATEWAY_PORT = 7648
+MACHINES_PORT = 7649
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
