@@ -7,6 +7,7 @@ from typing import Any
 
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation
+from sokovan.api.routes.audit_log import AuditLogRoutes
 from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
@@ -64,5 +65,6 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *KeyRoutes(context).operations(),
         *LoginRoutes(context).operations(),
         *UsageRoutes(context).operations(),
+        *AuditLogRoutes(context).operations(),
         *UploadRoutes(context).operations(),
     ]
