@@ -152,7 +152,7 @@ def test_an_engine_that_is_full_gets_calls_one_by_one_and_a_client_that_hangs_up
 ) -> None:
     server, _ = served
     arguments = ("--", "--concurrency", "1", "--tokens-per-second", "100")
-    told = server.cli_json("serve", "toy", "--name", "narrow", *SMALL, *arguments)
+    told = json.loads(server.cli("serve", "toy", "--name", "narrow", *SMALL, "--json", *arguments).stdout)
     made = server.cli_json("token", "create", "narrow", "--tokens-per-month", "100000")
     headers = {"authorization": f"Bearer {made['token']}"}
     body = {"model": "narrow", "messages": [{"role": "user", "content": "hello"}]}
