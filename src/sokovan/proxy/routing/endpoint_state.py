@@ -85,7 +85,7 @@ class EndpointState:
         self.full_until_ms = now_ms + (FULL_MS if self.full_at else RESTS_MS)
 
     def rest(self, now_ms: int) -> None:
-        """Send it nothing for a moment: a request that failed here waits for another endpoint."""
+        """Send it nothing for a moment: a request that failed here waits elsewhere."""
         self.full_at, self.full_until_ms = 0, now_ms + RESTS_MS
 
     def load(self, now_ms: int) -> int:

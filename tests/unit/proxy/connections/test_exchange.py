@@ -223,17 +223,6 @@ async def test_requests_beyond_what_an_engine_takes_wait_until_it_has_a_place() 
         assert not route.endpoints["k1.1"].ejection.count
 
 
-async def test_an_engine_that_is_full_is_passed_on_once_no_retry_is_left() -> None:
-    async with (
-        engines(json_answer(b'{"e":1}', b"429 Too Many")) as (engine,),
-        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
-    ):
-        while proxy.context.retries.spend():
-            pass
-
-        assert status_of(await proxy.send(call())) == 429
-
-
 async def test_a_stream_that_breaks_off_ends_with_an_error_event_and_without_done() -> None:
     async def broken(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")

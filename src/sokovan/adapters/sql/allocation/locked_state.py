@@ -39,7 +39,7 @@ from sokovan.ports.allocation import AllocationContext, Assignment
 async def lock_state(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext, limits: OwnerLimitCache
 ) -> LockedState:
-    """Lock agents by id, then sessions by id, then bookings; read the rest without locks."""
+    """Lock agents by id, sessions by id, then bookings; read the rest without locks."""
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
     ids = [one.session_id for one in assignments]
     sessions = await lock_sessions(transaction, ids, known=context.known, wanted=None)

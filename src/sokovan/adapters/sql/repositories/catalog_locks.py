@@ -1,4 +1,4 @@
-"""Locks on kinds of catalog items, for decisions that depend on all items of a kind.
+"""Locks on kinds of catalog items, for decisions that depend on all of a kind.
 
 SQLite has one writer at a time, and needs none.
 """
@@ -17,13 +17,13 @@ _WITH_OTHERS = sa.select(sa.func.pg_advisory_xact_lock_shared(_KEY))
 
 
 async def lock_to_change(transaction: Transaction, table: sa.Table) -> None:
-    """Wait for the transactions that rely on the items, and let others wait for this one."""
+    """Wait for those that rely on the items, and let others wait for this one."""
     if transaction.postgresql:
         await transaction.fetch(_ALONE, {"lock_key": _key_of(table)})
 
 
 async def lock_to_rely_on(transaction: Transaction, table: sa.Table) -> None:
-    """Wait for a transaction that changes the items; what is read afterwards stays as it is."""
+    """Wait for one that changes the items; what is read afterwards stays."""
     if transaction.postgresql:
         await transaction.fetch(_WITH_OTHERS, {"lock_key": _key_of(table)})
 

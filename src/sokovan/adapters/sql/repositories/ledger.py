@@ -41,7 +41,7 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
@@ -98,7 +98,7 @@ class SqlLedger:
     ) -> None:
         agents_of: dict[str, str] = {}
         lost_since = {
-            str(kernel.kernel_id): since for one, kernel in to_free if (since := one.lost_since(kernel)) is not None
+            str(kernel.kernel_id): since for one, kernel in to_free if (since := _lost_since(one, kernel)) is not None
         }
         leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:
@@ -231,6 +231,16 @@ class SqlLedger:
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
             delta.devices[device.agent_id, device.device_id] -= device.units
         await apply_delta(self._transaction, delta, incarnations={})
+
+
+def _lost_since(session: SessionRow, kernel: KernelRow) -> int | None:
+    """Since when the work of a kernel is lost by an eviction under way, if it is."""
+    receipt = next((one for one in session.evictions if one.is_open), None)
+    if receipt is None or receipt.completed or session.is_done:
+        return None
+    if not receipt.whole and kernel.follow_up is not FollowUp.REQUEUE:
+        return None
+    return receipt.saved_ms if session.checkpoint is None else max(receipt.saved_ms, session.checkpoint.at_ms)
 
 
 def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionRow]) -> tuple[SessionRow, KernelRow] | None:

@@ -125,7 +125,7 @@ async def apply_delta(
 
 
 async def record_usage(transaction: Transaction, changes: Mapping[UsageKey, UsageChange]) -> None:
-    """Add held slots and amounts to past usage, less what was lost. Raises LedgerMismatch."""
+    """Add to past usage, less what was lost. Raises LedgerMismatch."""
     if changes:
         await _update_all(transaction, write_usage, await updated_usage(transaction, changes), "past usage")
 

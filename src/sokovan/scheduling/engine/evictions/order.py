@@ -19,14 +19,14 @@ from sokovan.scheduling.engine.workspace import Flags, Ints
 
 
 class SharedOrder(NamedTuple):
-    """Candidates, those of them that may go in the order of their units, and which are surplus."""
+    """Candidates, and those that may go, in the order of their units."""
 
     candidates: Ints
     rows: Ints
     surplus: Flags
 
     def without(self, rows: Ints, table: VictimTable) -> tuple[Ints, Flags] | None:
-        """The order of fewer candidates; None if one is new, or has left without its session."""
+        """The order of fewer candidates; None if one is new, or left without its gang."""
         known = np.zeros(len(table.kernels), bool)
         known[self.candidates] = True
         if not known[rows].all():

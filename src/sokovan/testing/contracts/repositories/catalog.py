@@ -21,7 +21,6 @@ from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.ports.repositories.catalog import CatalogItem
-from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal
 
@@ -314,9 +313,9 @@ async def items_of_a_kind_that_is_locked_are_changed_by_one_transaction_after_th
     first = await counted(cluster, Booking)
 
     async def add(name: str) -> int:
-        async def work(unit: UnitOfWork) -> int:
+        async def work(unit: Any) -> int:
             await unit.catalog.lock(Booking)
-            found = await unit.catalog.count(Booking)
+            found: int = await unit.catalog.count(Booking)
             await unit.catalog.put(Booking(name, 0, 10, agents=("a1",), users=("u",)))
             return found
 

@@ -142,15 +142,6 @@ class SessionRow:
         """Whether a kernel that is gone has ended alone."""
         return kernel.follow_up is not None and self.status not in _ENDS
 
-    def lost_since(self, kernel: KernelRow) -> int | None:
-        """Since when the work of a kernel is lost by an eviction under way; None if none is."""
-        receipt = next((one for one in self.evictions if one.is_open), None)
-        if receipt is None or receipt.completed or self.is_done:
-            return None
-        if not receipt.whole and kernel.follow_up is not FollowUp.REQUEUE:
-            return None
-        return receipt.saved_ms if self.checkpoint is None else max(receipt.saved_ms, self.checkpoint.at_ms)
-
     @property
     def holds_slots(self) -> bool:
         """Whether a kernel holds slots."""

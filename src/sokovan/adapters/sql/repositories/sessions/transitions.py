@@ -349,7 +349,7 @@ def report_checkpoint(transitions: Transitions, session: SessionRow, kernel: Ker
 
 
 def keep_own_exits(session: SessionRow, exits: Mapping[KernelId, int]) -> None:
-    """Keep the codes of kernels that ended before the notice: the others may be heard of later."""
+    """Keep the codes of kernels that ended before the notice; others may follow."""
     own = {str(kernel): code for kernel, code in exits.items() if kernel in session.kernels}
     session.evictions = [
         replace(one, exits=tuple(sorted({**dict(one.exits), **own}.items()))) if one.is_open else one
