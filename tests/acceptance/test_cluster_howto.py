@@ -68,7 +68,7 @@ class Page:
     def __init__(self, folder: Path, database: str) -> None:
         self.desks = {name: Desk(folder / name) for name in ("one", "two", "gpu1")}
         first, second = (f"{host}:{free_port(host)}" for host in HOSTS)
-        self._real = {DATABASE: database, "10.0.0.1:7648": first, "10.0.0.2:7648": second}
+        self._real = {DATABASE: database, "10.0.0.1:7649": first, "10.0.0.2:7649": second}
         self._join: list[str] = []
         self.ran: list[str] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sqlite3
 import ssl
 from contextlib import closing
@@ -134,6 +135,16 @@ def test_a_server_without_a_listener_creates_no_join_token(tmp_path: Path) -> No
         made = server.cli("agent", "token")
         assert (made.returncode != 0, "sokovan up --listen HOST:PORT" in made.stderr) == (True, True), made.stderr
         assert not (server.data / "tls").exists()
+
+
+def test_an_address_that_is_in_use_is_named_and_the_server_does_not_start(tmp_path: Path) -> None:
+    server = Embedded(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = server.cli("up", "--data", str(server.data), "--port", "0", "--no-agent", "--listen", at)
+    assert done.returncode != 0
+    assert f"cannot listen on {at} for other machines: Address already in use" in done.stderr, done.stderr
+    assert "machine-port-taken" in done.stderr
 
 
 def foreign_context(authority: Path, joined: Path) -> ssl.SSLContext:

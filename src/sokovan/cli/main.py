@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -34,6 +35,9 @@ def _toy_engine(words: list[str]) -> int:
 # Called by programs, not in the help, and without the parser: by the shell's completion script at every Tab, and as the
 # engine of replicas.
 _FOR_PROGRAMS = {"__complete": _complete, "__toy-engine": _toy_engine}
+
+# Errors of writing to standard output.
+_OF_OUTPUT = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG})
 
 
 def main() -> None:
@@ -82,9 +86,9 @@ def run(words: list[str]) -> int:
     except KeyboardInterrupt:
         print_status("interrupted")
         return INTERRUPTED
-    except OSError:  # commands report errors of files they read; this one is about standard output
-        raise
-    except Exception as error:  # noqa: BLE001  # every error becomes a message and an exit code
+    except Exception as error:  # every error becomes a message and an exit code
+        if isinstance(error, OSError) and error.errno in _OF_OUTPUT:
+            raise  # commands report errors of the files that they write
         return _report(error, as_object=wants_json(words))
 
 

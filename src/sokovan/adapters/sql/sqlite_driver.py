@@ -6,8 +6,9 @@ execute, fetch, close. Here all of it is one call.
 
 Inside a write transaction there is no switch: all other writers wait for its end, so
 its statements run inline, in the caller's thread. BEGIN and COMMIT, which may wait
-for the disk or for another process, still run in the connection's thread. Short reads
-may run inline as well.
+for the disk or for another process, still run in the connection's thread, and so do
+statements with many rows in one parameter, which would hold up the event loop. Short
+reads may run inline as well.
 
 A database in memory waits for neither a disk nor another process: all of its
 statements run inline.
@@ -26,6 +27,8 @@ from sqlalchemy.engine import URL
 
 # Rows fetched with the statement; further rows are fetched on demand.
 ROWS_AT_ONCE = 1_000
+# A statement with a longer text as a parameter, some hundred rows, never runs inline.
+INLINE_TEXT_MAX = 32_768
 
 
 class _Result(NamedTuple):
@@ -55,7 +58,8 @@ class OneHopCursor:
 
     async def execute(self, sql: str, parameters: Any = ()) -> None:
         """Run a statement."""
-        self._set_result(await self._connection.call(_run, self._connection, sqlite3.Cursor.execute, sql, parameters))
+        call = self._connection.call_in_thread if _is_long(parameters) else self._connection.call
+        self._set_result(await call(_run, self._connection, sqlite3.Cursor.execute, sql, parameters))
 
     async def executemany(self, sql: str, parameters: Sequence[Any]) -> None:
         """Run a statement once for each set of parameters."""
@@ -153,12 +157,22 @@ class OneHopConnection(aiosqlite.Connection):
         """Call a function in the connection's thread, or here if it need not wait."""
         if (self.inline or self.in_memory) and not self._abandoned_call:
             return work(*arguments)
+        return await self.call_in_thread(work, *arguments)
+
+    async def call_in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connection's thread; here only for a database in memory."""
+        if self.in_memory and not self._abandoned_call:
+            return work(*arguments)
         try:
             return await self._execute(work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
         except asyncio.CancelledError:
             # The call still completes, perhaps after a rollback that would not wait for it.
             self._abandoned_call = True
             raise
+
+
+def _is_long(parameters: Sequence[Any]) -> bool:
+    return any(type(one) is str and len(one) > INLINE_TEXT_MAX for one in parameters)
 
 
 def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable[[], Awaitable[OneHopConnection]]:

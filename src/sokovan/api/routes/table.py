@@ -8,6 +8,7 @@ from typing import Any
 from sokovan.api.context import ApiContext
 from sokovan.api.middleware import OPEN_PATH
 from sokovan.api.operations import ApiOperation
+from sokovan.api.routes.audit_log import AuditLogRoutes
 from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
@@ -73,5 +74,6 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *KeyRoutes(context).operations(),
         *LoginRoutes(context).operations(),
         *UsageRoutes(context).operations(),
+        *AuditLogRoutes(context).operations(),
         *UploadRoutes(context).operations(),
     ]

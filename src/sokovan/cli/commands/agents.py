@@ -109,8 +109,8 @@ def history(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
 def drain(name: str, /, *, reason: str = "", dry_run: Flag = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Stop scheduling on an agent; running kernels continue.
 
-    With --dry-run, the sessions with kernels there and the room that its pool keeps
-    are shown, and nothing is changed.
+    With --dry-run, the sessions with kernels there and the room that is left in its
+    scaling group are shown, and nothing is changed.
 
     For example:
       sokovan agent drain gpu2 --dry-run
@@ -136,15 +136,16 @@ def drain(name: str, /, *, reason: str = "", dry_run: Flag = False, server: Serv
 
 
 def drain_impact(client: Client, agent: AgentView) -> Iterator[str]:
-    """The kernels that continue on a drained agent, and the room left in its pool."""
-    pool = [one for one in client.agents.list() if one.scaling_group == agent.scaling_group and one.status == "alive"]
-    others = [one for one in pool if one.id != agent.id]
+    """The kernels that continue on a drained agent, and the room that is left."""
+    group = [one for one in client.agents.list() if one.scaling_group == agent.scaling_group and one.status == "alive"]
+    others = [one for one in group if one.id != agent.id]
     free = {
         slot: sum(one.slots.get(slot, 0) - one.used.get(slot, 0) for one in others)
         for slot in sorted({slot for one in others for slot in one.slots})
     }
     yield f"{agent.id}  {agent_state(agent)}, {agent.kernels} kernels continue: {formatting.amounts(agent.used)}"
-    yield f"pool {agent.scaling_group} keeps {len(others)} of {len(pool)} agents, free: {formatting.amounts(free)}"
+    left = f"{len(others)} of {len(group)} agents, free: {formatting.amounts(free)}"
+    yield f"scaling group {agent.scaling_group} keeps {left}"
     if not agent.kernels:
         return
     shown = 0

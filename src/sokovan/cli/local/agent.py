@@ -100,7 +100,7 @@ def join(
     keep running, and `sokovan agent run` starts it again.
 
     For example:
-      sokovan agent join wss://10.0.0.1:7648 --token join-1.Xy --ca sha256:09ab
+      sokovan agent join wss://10.0.0.1:7649 --token join-1.Xy --ca sha256:09ab
 
     Parameters
     ----------

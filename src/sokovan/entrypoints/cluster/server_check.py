@@ -177,7 +177,9 @@ def _keys(folder: Path) -> DoctorFinding:
 
 def _configuration(sources: SettingSources, settings: ServerSettings) -> DoctorFinding:
     if settings.config.url.startswith("file:"):
-        return DoctorFinding("configuration", ok=True, detail=str(sources.file))
+        found = sources.file.exists()
+        detail = str(sources.file) if found else f"there is no file {sources.file}, all settings have their defaults"
+        return DoctorFinding("configuration", ok=found or None, detail=detail, hint="write one: sokovan server init")
 
     async def read() -> str:
         store = sources.store(settings.config, clock=SystemClock())

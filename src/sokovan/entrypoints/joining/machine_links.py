@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
@@ -12,6 +13,7 @@ from sokovan.adapters.agentlink.machine_listener import MachineEndpoint, serve_m
 from sokovan.adapters.local.certificates import VALID_S, CertificateAuthority, fingerprint
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.domain.cluster.agent_grant import JoinAddress
+from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.joining.enrolment import FOREIGN, Admit, Enrolment
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.web.connection_limits import Connections
@@ -23,6 +25,13 @@ from sokovan.wire.join_messages import MANAGER_NAME
 REVOKED_CHECK_S = 2.0
 # Runs a task until the manager ends, and again after a failure.
 Keep = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+
+
+class MachinePortTaken(SokovanError):
+    """The address for agents of other machines is in use, or not of this machine."""
+
+    code = "machine-port-taken"
+    hint = "choose another address with --listen, or stop the process that uses it"
 
 
 class MachineLinks:
@@ -39,14 +48,17 @@ class MachineLinks:
         return self._enrolment.admission(admit, token)
 
     async def start(self, linked: LinkedAgents, stack: AsyncExitStack, keep: Keep) -> JoinAddress:
-        """Listen for other machines until the stack is closed. Raises OSError."""
+        """Listen for other machines until the stack is closed. Raises MachinePortTaken."""
         at, options, authority = self._options.at, self._options, self._authority
         tls = authority.listening(MANAGER_NAME, self._refused)
         bounds = Connections(options.limits, self._clock, telemetry=options.telemetry, log=options.log)
         endpoint = MachineEndpoint(linked, self._enrolment.join, authority.certificate, self._enrolment.granted)
-        listener = await stack.enter_async_context(
-            serve_machines(endpoint, host=at.host, port=at.port, tls=tls, bounds=bounds)
-        )
+        serving = serve_machines(endpoint, host=at.host, port=at.port, tls=tls, bounds=bounds)
+        try:
+            listener = await stack.enter_async_context(serving)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise MachinePortTaken(f"cannot listen on {at.host}:{at.port} for other machines: {reason}") from error
 
         async def renew() -> None:
             await renew_repeatedly(self._clock, lambda: authority.renew(tls, MANAGER_NAME))

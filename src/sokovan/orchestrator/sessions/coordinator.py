@@ -122,7 +122,9 @@ class ScheduleCoordinator:
         # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents,
         #    garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start kernels.
         #    After one that took long for large sessions, the small ones are served.
+        #    Each moves a part of a large session; the rest follows in the next cycle.
         self._small_served_ms, again = self._clock.monotonic_ms(), False
+        self._sessions.unfinished.clear()
         for handler in self.handlers:
             await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
             again |= await self._serve_small_sessions()
@@ -134,7 +136,8 @@ class ScheduleCoordinator:
         if self._replicas_changed:
             self._replicas_changed = False
             await self._hints.set(DEPLOYMENTS_HINT)
-        return moved or again or self._requests.waiting > 0 or bool(self._sessions.stale)
+        unfinished = bool(self._sessions.unfinished or self._sessions.stale)
+        return moved or again or unfinished or self._requests.waiting > 0
 
     async def _serve_small_sessions(self) -> bool:
         """Run the handlers for small sessions alone, if large ones have kept them waiting; whether they did.

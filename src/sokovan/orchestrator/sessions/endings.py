@@ -140,7 +140,9 @@ def end_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[S
     if not decisive:
         return ()
     deciding = frozenset(decisive)
-    first = [kernel for kernel in session.kernels if kernel.kernel_id in deciding]
+    # Failures first: those that move first determine the result of the session.
+    found = (kernel for kernel in session.kernels if kernel.kernel_id in deciding)
+    first = sorted(found, key=lambda kernel: exits[kernel.kernel_id].code == 0)
     rest = {kernel: one for kernel, one in exits.items() if kernel not in deciding}
     return _exited(first, exits, *_reason(first, exits)), *exit_steps(session, rest)
 

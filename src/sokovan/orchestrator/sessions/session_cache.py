@@ -24,6 +24,8 @@ PAGE = 500
 LARGE = 64
 # Kernels that are placed but whose image is not known to be ready.
 UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
+# Kernels that agents list until they end.
+REPORTED = frozenset({KernelStatus.CREATING, KernelStatus.RUNNING})
 _LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
 
 # Receives a session that changed, as it was (None if it is new) and as it is.
@@ -85,12 +87,14 @@ class SessionCache:
     """Caches live sessions; `changed` is called for each session that changed.
 
     `now_ms` is the store's time of the last refresh; `stale` are sessions to reread. `large`
-    sessions seem to need nothing while they are hidden.
+    sessions seem to need nothing while they are hidden; `unfinished` are those of which a
+    handler left kernels for the next cycle.
     """
 
     def __init__(self, changed: SessionChanged) -> None:
         self.now_ms = 0
         self.large = LargeSessions()
+        self.unfinished: dict[SessionId, None] = {}
         self._changed = changed
         self._sessions: dict[SessionId, SessionRecord] = {}
         self._needs: dict[SessionId, frozenset[Need]] = {}
@@ -110,10 +114,12 @@ class SessionCache:
             return
         if known is not None:
             self._remove(known)
-        if is_settled(record):
+        settled = is_settled(record)
+        if settled:
             self._settle(record)
         else:
             self._add(record)
+        self._index_kernels(() if known is None else known.kernels, () if settled else record.kernels)
         if known != record:
             self._changed_ids[record.session_id] = None
             self._changed(known, record)
@@ -126,6 +132,7 @@ class SessionCache:
         """Remove everything."""
         self._sessions.clear()
         self.large.clear()
+        self.unfinished.clear()
         self._needs.clear()
         self._held.clear()
         self._on_agent.clear()
@@ -186,19 +193,28 @@ class SessionCache:
         self._needs[session_id] = needs_of(record)
         for need in self._needs[session_id]:
             self._by_need[need][session_id] = None
-        for kernel in record.kernels:
-            if kernel.status in HOLDS_SLOTS and kernel.agent_id is not None:
-                self._held[kernel.kernel_id] = kernel
-                self._on_agent.setdefault(kernel.agent_id, {})[kernel.kernel_id] = None
 
     def _remove(self, record: SessionRecord) -> None:
         del self._sessions[record.session_id]
         self.large.discard(record.session_id)
         for need in self._needs.pop(record.session_id):
             self._by_need[need].pop(record.session_id, None)
-        for kernel in record.kernels:
+
+    def _index_kernels(self, before: Sequence[KernelRecord], after: Sequence[KernelRecord]) -> None:
+        """Replace the kernels of a session in the indexes; the same objects are there already.
+
+        A write of a large session changes few of its kernels.
+        """
+        if len(before) == len(after):
+            changed = [pair for pair in zip(before, after, strict=True) if pair[0] is not pair[1]]
+            before, after = [old for old, _ in changed], [new for _, new in changed]
+        for kernel in before:
             if self._held.pop(kernel.kernel_id, None) is not None and kernel.agent_id is not None:
                 self._on_agent[kernel.agent_id].pop(kernel.kernel_id, None)
+        for kernel in after:
+            if kernel.status in HOLDS_SLOTS and kernel.agent_id is not None:
+                self._held[kernel.kernel_id] = kernel
+                self._on_agent.setdefault(kernel.agent_id, {})[kernel.kernel_id] = None
 
 
 class SessionCacheReader:

@@ -7,7 +7,8 @@ become few statements; a session that changed concurrently is skipped and reread
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeVar
 
 from sokovan.domain.errors import StaleVersion
@@ -25,6 +26,22 @@ from sokovan.ports.repositories.ledger import UnprovenFree
 from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
+# Kernels of large sessions that one run of a handler moves. The rest follows in the next cycle, and small sessions
+# are served in between.
+SLICE = 512
+# Triggers that may reach the kernels of a session one after the other: what the session needs to go on was decided on
+# all of them. A failure, an eviction or a withdrawal is of all kernels at once.
+DIVISIBLE = frozenset(
+    {
+        KernelTrigger.PREPARATION_STARTED,
+        KernelTrigger.PULL_STARTED,
+        KernelTrigger.IMAGE_READY,
+        KernelTrigger.CREATION_REQUESTED,
+        KernelTrigger.STARTED,
+        KernelTrigger.EXITED,
+        KernelTrigger.STOP_REQUESTED,
+    }
+)
 
 _T = TypeVar("_T")
 
@@ -68,6 +85,18 @@ class SessionStep:
         ]
 
 
+def first_slice(steps: Sequence[SessionStep], limit: int) -> tuple[SessionStep, ...]:
+    """The steps of the first `limit` kernels; all if a step cannot be divided."""
+    if any(step.trigger not in DIVISIBLE for step in steps):
+        return tuple(steps)
+    kernels = dict.fromkeys(kernel for step in steps for kernel in step.kernels)
+    if len(kernels) <= limit:
+        return tuple(steps)
+    first = frozenset(islice(kernels, limit))
+    sliced = [replace(step, kernels=tuple([one for one in step.kernels if one in first])) for step in steps]
+    return tuple(step for step in sliced if step.kernels)
+
+
 @dataclass(frozen=True, slots=True)
 class SessionMoves:
     """The steps of a session in one transaction; the first one determines its cause."""
@@ -91,16 +120,24 @@ class Freeing:
 
 
 class SessionWriter:
-    """Writes decisions of handlers and updates the session cache."""
+    """Writes decisions of handlers and updates the session cache.
+
+    `left` are the large sessions of the last decision that move in part, or later.
+    """
 
     def __init__(self, batches: BatchWriter, sessions: SessionCache, quarantine: Quarantine) -> None:
         self._batches, self._sessions, self._quarantine = batches, sessions, quarantine
+        self.left: list[SessionId] = []
 
     def decide(
         self, handler: str, sessions: Iterable[SessionRecord], decide: Callable[[SessionRecord], Sequence[SessionStep]]
     ) -> list[SessionMoves]:
-        """The plans for these sessions; one whose decision raises is quarantined."""
+        """The plans for these sessions; one whose decision raises is quarantined.
+
+        Of all large sessions together one slice is planned.
+        """
         plans: list[SessionMoves] = []
+        room, self.left = SLICE, []
         for session in sessions:
             if not self._quarantine.admits(session.session_id):
                 continue
@@ -109,8 +146,13 @@ class SessionWriter:
             except Exception as error:  # noqa: BLE001  # one session must not stop the others
                 self._quarantine.failed(session.session_id, handler=handler, error=error)
                 continue
+            if session.session_id in self._sessions.large:
+                whole, steps = steps, first_slice(steps, room)
+                room = max(0, room - len({kernel for step in steps for kernel in step.kernels}))
+                self.left += [session.session_id] if steps != whole else []
             if steps:
                 plans.append(SessionMoves(session, steps))
+        self._sessions.unfinished.update(dict.fromkeys(self.left))
         return plans
 
     async def move(self, handler: str, plans: Sequence[SessionMoves]) -> list[SessionRecord]:

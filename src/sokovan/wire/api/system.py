@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-# The port of the API, and that of the agent link.
+# The ports of the API, of the agents of this machine, of the gateway, and, in examples, of other machines' agents.
 DEFAULT_PORT = 7646
 LINK_PORT = 7647
 GATEWAY_PORT = 7648
+MACHINES_PORT = 7649
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,11 @@ class ProblemView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """A change of an object; `object` is its kind, `id` its name."""
+    """A change of an object; `object` is its kind, `id` its name.
+
+    An event about `verdicts` says that `count` sessions wait for the reason `after` now;
+    `sessions` are the ids of the first of them.
+    """
 
     object: str
     id: str
@@ -43,6 +48,8 @@ class EventView:
     after: str
     trigger: str
     at: str
+    count: int = 0
+    sessions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +82,29 @@ class HealthView:
     status: str
     version: str
     parts: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntryView:
+    """A call that changed something, or was denied: who did what to which object."""
+
+    number: int
+    at: str
+    who: str
+    action: str
+    target: str
+    outcome: str
+    request_id: str = ""
+    detail: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntryPage:
+    """Entries of the audit log, newest first.
+
+    A page may have fewer entries than were asked for, or none, and still a `next`: a filter
+    looks at a bounded number of entries at a time.
+    """
+
+    items: list[AuditEntryView]
+    next: str | None = None

@@ -1,12 +1,14 @@
-"""Rows that are bound as one parameter, on both databases."""
+"""Rows that are bound as one parameter, or read as one value, on both databases."""
 
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, packed_rows
+from sokovan.adapters.sql.schema.tables import KERNELS
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.dialects import POSTGRESQL, SQLITE
 
@@ -45,3 +47,32 @@ async def test_sqlite_reads_what_was_bound(rows: list[tuple[object, ...]]) -> No
 @pytest.mark.parametrize("rows", [ROWS, []], ids=["several", "none"])
 async def test_postgresql_reads_what_was_bound(rows: list[tuple[object, ...]], postgres_url: str) -> None:
     assert await unpacked(postgres_url, rows) == rows
+
+
+async def packed(url: str) -> dict[str, list[list[object]]]:
+    async with StoredCluster.open(url) as cluster:
+        await cluster.agent("a@1")
+        for name, size in (("s", 3), ("t", 1), ("other", 1)):
+            await cluster.submit(name, kernels=size)
+        await cluster.place("s", *["a@1"] * 3)
+        columns = [KERNELS.c[name] for name in ("kernel_id", "agent_id", "index", "sent")]
+        statement = packed_rows(
+            columns,
+            KERNELS.c.session_id.in_(["s", "t"]),
+            key=KERNELS.c.session_id,
+            order=KERNELS.c.index,
+            postgresql=cluster.store.database.is_postgresql,
+        )
+        found = await cluster.store.read(lambda unit: unit.transaction.fetch(statement))
+        return {row.session_id: msgspec.json.decode(row.packed) for row in found}
+
+
+PACKED = {"s": [[f"s.{index}", "a@1", index, False] for index in range(3)], "t": [["t.0", None, 0, False]]}
+
+
+async def test_rows_of_a_key_come_as_one_text_in_their_order() -> None:
+    assert await packed("sqlite://") == PACKED
+
+
+async def test_rows_of_a_key_come_as_one_text_from_postgresql(postgres_url: str) -> None:
+    assert await packed(postgres_url) == PACKED

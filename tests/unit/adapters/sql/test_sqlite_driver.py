@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
+from sokovan.adapters.sql.compiled_statements import driver_of
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.sqlite_driver import ROWS_AT_ONCE, OneHopConnection, connector
+from sokovan.adapters.sql.sqlite_driver import INLINE_TEXT_MAX, ROWS_AT_ONCE, OneHopConnection, connector
 from sokovan.testing.clock import VirtualClock
 
 COUNT = 2 * ROWS_AT_ONCE + 1
@@ -63,6 +64,18 @@ async def test_a_writer_crosses_only_to_begin_and_to_commit(database: Database, 
     async with database.reading() as connection:
         await connection.execute(sa.text("SELECT name FROM things"))
     assert hops[2:] == ["BEGIN", "SELECT name FROM things", "rollback"]
+
+
+async def test_a_writer_crosses_with_many_rows_in_a_parameter_too(database: Database, hops: list[str]) -> None:
+    insert = "INSERT INTO things (name, size) SELECT value, 1 FROM json_each(?)"
+    async with database.writing() as connection:
+        driver = driver_of(connection)
+        assert driver is not None
+        for count in (1, INLINE_TEXT_MAX // 8):
+            rows = "[" + ",".join(f'"{count}-{one}"' for one in range(count)) + "]"
+            await driver.cursor().execute(insert, (rows,))
+        await connection.commit()
+    assert hops == ["BEGIN IMMEDIATE", insert, "commit"]
 
 
 async def test_only_what_must_last_waits_for_the_disk(database: Database) -> None:

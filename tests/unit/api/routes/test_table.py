@@ -72,6 +72,7 @@ GET /api/v1/events
 GET /api/v1/usage
 GET /api/v1/queue-shares
 GET /api/v1/settings
+GET /api/v1/audit-log
 PUT /api/v1/uploads/blobs/{digest}
 PUT /api/v1/uploads/{digest}
 GET /api/v1/agents
@@ -99,6 +100,7 @@ CALLS: list[Call[Any]] = [
     system_calls.whoami(),
     system_calls.health(),
     system_calls.events(),
+    system_calls.audit_log(),
     session_calls.submit(SessionBody(), key="k"),
     session_calls.plan(SessionBody()),
     session_calls.listing(SessionListOptions()),

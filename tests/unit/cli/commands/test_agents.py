@@ -80,7 +80,7 @@ def test_a_drain_is_previewed_without_a_change(server: CannedServer, sokovan: So
         0,
         [
             "gpu2  ALIVE, 5 kernels continue: cpu 40, mem 300GiB, cuda.device 5",
-            "pool default keeps 1 of 2 agents, free: cuda.device 8, mem 2TiB",
+            "scaling group default keeps 1 of 2 agents, free: cuda.device 8, mem 2TiB",
             "  ddp of ada: 1 of 1 kernels",
             "  wide of ada: 1 of 2 kernels",
         ],

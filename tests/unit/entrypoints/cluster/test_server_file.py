@@ -14,9 +14,9 @@ from sokovan.entrypoints.settings.setting_sources import sources_of
 
 def test_the_file_is_valid_and_its_keys_exist(tmp_path: Path) -> None:
     url = 'postgresql://me:p"w\\@db.example/sokovan'
-    file = write_server_file(tmp_path / "etc", database=url, listen="0.0.0.0:7648")
+    file = write_server_file(tmp_path / "etc", database=url, listen="0.0.0.0:7649")
     settings = sources_of(file, tmp_path, environment={}).read()
-    assert (settings.storage.url, settings.orchestrator.listen) == (url, "0.0.0.0:7648")
+    assert (settings.storage.url, settings.orchestrator.listen) == (url, "0.0.0.0:7649")
     assert missing_keys(Path(settings.cluster.keys)) == []
     assert file.stat().st_mode & 0o077 == 0
 

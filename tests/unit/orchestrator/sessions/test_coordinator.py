@@ -2,9 +2,15 @@
 
 import pytest
 
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.records import SessionRecord, SessionResult
+from sokovan.domain.session import EndPolicy
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
+from sokovan.orchestrator.sessions import session_writer
 from sokovan.orchestrator.sessions.context import CycleInput
+from sokovan.orchestrator.sessions.handlers import terminate
 from sokovan.orchestrator.sessions.session_cache import LARGE
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -193,3 +199,72 @@ async def test_small_sessions_are_served_between_the_handlers_of_large_ones(
     assert looks.seen == [status]
     await cluster.settle()
     assert await cluster.status("small") == "running"
+
+
+SLICED = 2 * LARGE
+
+
+async def gang_of_slices(cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
+    """A gang of five slices on one agent, not handled yet."""
+    for module in (session_writer, terminate):
+        monkeypatch.setattr(module, "SLICE", SLICED // 5)
+    agent = await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40})
+    agent.script.exits = lambda launch: 3 if options.get("fails") == launch.kernel_id else options.get("exits")  # type: ignore[assignment,return-value]  # an exit code or None
+    given = {name: value for name, value in options.items() if name not in {"exits", "fails"}}
+    await cluster.submit("gang", kernels=SLICED, **given)
+
+
+def counted(record: SessionRecord, *statuses: KernelStatus) -> int:
+    return sum(kernel.status in statuses for kernel in record.kernels)
+
+
+@pytest.mark.slow
+async def test_a_gang_starts_and_stops_in_slices_and_small_sessions_pass_it(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gang_of_slices(cluster, monkeypatch)
+    starting, steps = (KernelStatus.CREATING, KernelStatus.RUNNING), [0]
+    while steps[-1] < SLICED:
+        assert await cluster.tick() or steps[-1] > 0
+        steps.append(counted(await cluster.stored.session("gang"), *starting))
+        assert steps[-1] - steps[-2] <= SLICED // 5 + 1
+        if len(steps) == 3:
+            await cluster.submit("small")
+        if len(steps) == 4:
+            assert await cluster.status("small") in {"creating", "running"}
+    await cluster.settle()
+    assert [await cluster.status(name) for name in ("gang", "small")] == ["running", "running"]
+    await cluster.stop("gang")
+    await cluster.settle()
+    assert await cluster.status("gang") == "terminated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", list(EndPolicy))
+@pytest.mark.parametrize("fails", ["", f"gang.{SLICED - 1}"])
+async def test_a_gang_whose_kernels_end_by_themselves_ends_in_slices_as_it_would_whole(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, policy: EndPolicy, fails: str
+) -> None:
+    tolerates = policy is EndPolicy.ALL
+    await gang_of_slices(cluster, monkeypatch, exits=0, fails=fails, ends_with=policy, tolerates_failures=tolerates)
+    await cluster.settle(rounds_max=200)
+    record = await cluster.stored.session("gang")
+    assert (record.status, counted(record, KernelStatus.TERMINATED)) == (SessionStatus.TERMINATED, SLICED)
+    if policy is EndPolicy.ALL:
+        assert record.result is (SessionResult.FAILURE if fails else SessionResult.SUCCESS)
+        assert [kernel.exit_code for kernel in record.kernels] == [0] * (SLICED - 1) + [3 if fails else 0]
+    assert not await cluster.stored.store.read(lambda unit: unit.ledger.held(AgentId("a1")))
+
+
+@pytest.mark.slow
+async def test_another_manager_goes_on_with_a_gang_that_has_started_in_part(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gang_of_slices(cluster, monkeypatch)
+    await cluster.tick()
+    started = counted(await cluster.stored.session("gang"), KernelStatus.CREATING, KernelStatus.RUNNING)
+    assert 0 < started < SLICED
+    await cluster.fail_over()
+    await cluster.pass_time(20)
+    assert counted(await cluster.stored.session("gang"), KernelStatus.RUNNING) == SLICED
+    assert await cluster.status("gang") == "running"

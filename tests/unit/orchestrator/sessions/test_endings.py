@@ -77,6 +77,11 @@ def test_the_first_step_has_the_result_and_the_second_the_rest() -> None:
     assert (second.kernels, second.change.code) == (("s.1",), "kernel-exited")
 
 
+def test_tolerated_failures_are_the_first_to_move_as_they_determine_the_result() -> None:
+    first, *_ = end_steps(session(ALL, tolerates=True), exits(k0=0, k1=4, k2=0))
+    assert first.kernels == ("s.1", "s.0", "s.2")
+
+
 def test_the_summary_of_failures_is_limited() -> None:
     first, *_ = end_steps(session(ANY), exits(k2=137))
     assert (first.change.code, first.change.detail) == ("kernel-failed", "kernel 2 ended with code 137")

@@ -1,6 +1,7 @@
 """The cache of cache sessions: needs, indexes, loading and refreshing."""
 
 from dataclasses import replace
+from random import Random  # noqa: TID251  # a fixed series
 from typing import Any
 
 import pytest
@@ -129,6 +130,26 @@ def test_a_session_that_settled_does_not_come_back() -> None:
     cache.clear()
     assert not cache.knows(SessionId("s"), 1)
     assert cache.stale == {}
+
+
+def test_kernels_that_stay_the_same_objects_are_found_as_if_all_were_indexed_anew() -> None:
+    cache, source = SessionCache(lambda _before, _after: None), Random(7)  # noqa: S311  # a fixed series
+    record, states = session(*[K.PENDING] * 6), tuple(K)
+    for version in range(2, 200):
+        kernels = list(record.kernels)
+        for index in source.sample(range(6), source.randrange(4)):
+            status = source.choice(states)
+            placed = None if status in {K.PENDING, K.CANCELLED} else AgentId(f"a{source.randrange(3)}")
+            kernels[index] = replace(kernels[index], status=status, agent_id=placed)
+        record = replace(record, kernels=tuple(kernels), version=version, status=SessionStatus.RUNNING)
+        cache.put(record)
+        fresh = SessionCache(lambda _before, _after: None)
+        fresh.put(record)
+        for kernel in record.kernels:
+            assert cache.kernel(kernel.kernel_id) is fresh.kernel(kernel.kernel_id)
+        for agent_id in map(AgentId, ("a0", "a1", "a2")):
+            found, expected = cache.kernels_on(agent_id), fresh.kernels_on(agent_id)
+            assert sorted(one.index for one in found) == sorted(one.index for one in expected)
 
 
 def cached(cluster: OrchestratedCluster) -> tuple[SessionCache, SessionCacheReader, list[SessionRecord]]:

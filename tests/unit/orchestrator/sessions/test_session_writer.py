@@ -5,20 +5,23 @@ from collections.abc import Sequence
 import pytest
 
 from sokovan.domain.events import Event, VerdictsChanged
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions.session_cache import SessionCache, SessionCacheReader
+from sokovan.orchestrator.sessions import session_writer
+from sokovan.orchestrator.sessions.session_cache import LARGE, SessionCache, SessionCacheReader
 from sokovan.orchestrator.sessions.session_writer import (
+    DIVISIBLE,
     Freeing,
     SessionMoves,
     SessionStep,
     SessionWriter,
     by_coordinator,
     by_report,
+    first_slice,
 )
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -188,3 +191,43 @@ async def test_a_record_that_is_out_of_date_is_read_again_and_loses_nothing(harn
     [moved] = await harness.writer.move("test", [SessionMoves(gang, (other,))])
     assert moved == await harness.cluster.stored.session("gang")
     assert [one.status for one in moved.kernels] == [KernelStatus.PREPARED] * 2
+
+
+def step(trigger: KernelTrigger, *kernels: str) -> SessionStep:
+    return SessionStep(trigger, by_coordinator(), tuple(map(KernelId, kernels)))
+
+
+def test_a_slice_has_all_steps_of_its_first_kernels() -> None:
+    steps = (step(READY, "b", "c"), step(CREATE, "a", "b", "c", "d"))
+    assert first_slice(steps, 4) == steps
+    assert first_slice(steps, 3) == (step(READY, "b", "c"), step(CREATE, "a", "b", "c"))
+    assert first_slice(steps, 1) == (step(READY, "b"), step(CREATE, "b"))
+    assert first_slice(steps, 0) == ()
+
+
+def test_a_step_that_concerns_the_whole_gang_is_never_divided() -> None:
+    for trigger in KernelTrigger:
+        steps = (step(READY, "a", "b"), step(trigger, "a", "b"))
+        assert (first_slice(steps, 1) == steps) is (trigger not in DIVISIBLE), trigger
+
+
+async def test_large_sessions_share_a_slice_and_small_ones_move_whole(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_writer, "SLICE", LARGE + 11)
+    await harness.cluster.agent("large", slots={"cpu": 1_000_000, "mem": 1 << 50})
+    sizes = {"first": LARGE + 1, "small": LARGE, "second": LARGE + 1, "third": LARGE + 1}
+    for name, size in sizes.items():
+        await harness.cluster.submit(name, kernels=size)
+        await harness.cluster.stored.place(name, *["large"] * size)
+    await harness.reader.load()
+    plans = harness.writer.decide("test", list(harness.live.all()), ready_and_asked)
+    assert {plan.session.session_id: [len(one.kernels) for one in plan.steps] for plan in plans} == {
+        "first": [LARGE + 1] * 2,
+        "small": [LARGE] * 2,
+        "second": [10] * 2,
+    }
+    assert list(harness.live.unfinished) == harness.writer.left == ["second", "third"]
+    for plan, record in zip(plans, await harness.writer.move("test", plans), strict=True):
+        assert record == await harness.cluster.stored.session(record.session_id)
+        assert plan.session.session_id in sizes

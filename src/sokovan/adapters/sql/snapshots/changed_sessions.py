@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.arrays import SqlArrays
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.rows import packed_rows
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
+from sokovan.adapters.sql.snapshots.kernel_digests import read_digests
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
@@ -26,15 +29,23 @@ _SESSION_COLUMNS = [
         "hypernode", "failed_starts", "array_id", "body", "since_ms", "evictions", "checkpoint_ms", "loan",
     )
 ]  # fmt: skip
-_KERNEL_COLUMNS = [
-    KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots", "ports", "rank")
-]
 _LIVE = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.status.not_in(_ENDED))
 _CHANGED = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.stamp >= sa.bindparam("since"))
-_KERNELS = sa.select(*_KERNEL_COLUMNS).order_by(KERNELS.c.session_id, KERNELS.c.index)
-_LIVE_KERNELS = _KERNELS.where(
-    KERNELS.c.session_id.in_(sa.select(SESSIONS.c.session_id).where(SESSIONS.c.status.not_in(_ENDED)))
-)
+
+
+class PlacedKernel(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The columns of a kernel's row that its workload follows from."""
+
+    kernel_id: str
+    status: str
+    agent_id: str | None
+    slots: str
+    ports: str
+    rank: int | None
+
+
+_KERNEL_COLUMNS = [KERNELS.c[name] for name in PlacedKernel.__struct_fields__]
+_KERNEL_STATES = msgspec.json.Decoder(list[PlacedKernel])
 
 
 async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:
@@ -44,9 +55,14 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
     """
     changed, known = (_LIVE, None) if since is None else (_CHANGED, {"since": since})
     rows = await transaction.fetch(changed, known)
-    kernels = await _kernels(transaction, rows, since)
+    digests = {} if since is None else await read_digests(transaction, rows)
+    same = {one for one, digest in digests.items() if view.digests.get(one) == digest}
+    kernels = await _kernels(transaction, [row for row in rows if row.session_id not in same], since)
     for row in rows:
-        view.put_session(row, kernels.get(row.session_id, ()), ended=row.status in _ENDED)
+        found = None if row.session_id in same else kernels.get(row.session_id, ())
+        view.put_session(row, found, ended=row.status in _ENDED)
+        if row.session_id in digests and row.status not in _ENDED:
+            view.digests[row.session_id] = digests[row.session_id]
     if since is None:
         await _releasing(transaction, view)
     await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
@@ -56,16 +72,13 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
         view.unsettled.clear()
 
 
-async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[Any]]:
-    if since is None:
-        found = await transaction.fetch(_LIVE_KERNELS)
-    else:
-        bound = bound_ids(transaction, [row.session_id for row in rows])
-        found = await transaction.fetch(_kernels_of(transaction.postgresql), bound)
-    kernels: dict[str, list[Any]] = {}
-    for kernel in found:
-        kernels.setdefault(kernel.session_id, []).append(kernel)
-    return kernels
+async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[PlacedKernel]]:
+    if not rows:
+        return {}
+    live, chosen = _kernel_statements(transaction.postgresql)
+    bound = None if since is None else bound_ids(transaction, [row.session_id for row in rows])
+    found = await transaction.fetch(live if since is None else chosen, bound)
+    return {row.session_id: _KERNEL_STATES.decode(row.packed) for row in found}
 
 
 async def _releasing(transaction: Transaction, view: SystemView) -> None:
@@ -90,9 +103,16 @@ async def _outcomes(transaction: Transaction, view: SystemView, ids: Sequence[st
 
 
 @cache
-def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
-    """Selects the kernels of sessions."""
-    return _KERNELS.where(KERNELS.c.session_id.in_(sa.select(ids_table(postgresql).c.id)))
+def _kernel_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:  # noqa: FBT001  # a key of the cache
+    """Select the kernels of all sessions that have not ended, and of chosen sessions."""
+    live = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.status.not_in(_ENDED))
+    chosen = sa.select(ids_table(postgresql).c.id)
+    of, order = KERNELS.c.session_id, KERNELS.c.index
+    every, some = (
+        packed_rows(_KERNEL_COLUMNS, of.in_(wanted), key=of, order=order, postgresql=postgresql)
+        for wanted in (live, chosen)
+    )
+    return every, some
 
 
 @cache

@@ -43,6 +43,8 @@ class SystemView:
         self.hypernodes = HyperNodeCache()
         self.limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = {}
         self.agents: dict[AgentId, AgentInfo] = {}
+        # Of large sessions, as their kernels were read last.
+        self.digests: dict[str, tuple[object, ...]] = {}
         self.outcomes: dict[SessionId, bool] = {}
         # Ids, of which those of arrays may have another outcome than before.
         self.unsettled: set[str] = set()
@@ -69,10 +71,13 @@ class SystemView:
         """Replace the scaling groups."""
         self.scaling_groups = {group.name: group for group in groups}
 
-    def put_session(self, row: Any, kernels: Sequence[Any], *, ended: bool) -> None:
-        """Update a session; an ended one is removed, and its result kept while needed."""
+    def put_session(self, row: Any, kernels: Sequence[Any] | None, *, ended: bool) -> None:
+        """Update a session; an ended one is removed, and its result kept while needed.
+
+        Without `kernels` these are as they were.
+        """
         session_id = SessionId(row.session_id)
-        for kernel in kernels:
+        for kernel in kernels or ():
             if kernel.status == RELEASING:
                 self.set_releasing(kernel.kernel_id, kernel.agent_id, slots_of(kernel.slots))
             else:
@@ -99,6 +104,7 @@ class SystemView:
     def _drop_session(self, session_id: SessionId) -> SessionWorkload | None:
         """Remove a session, and results of dependencies that no session waits for; returns it."""
         self._evictions.drop(session_id)
+        self.digests.pop(session_id, None)
         known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)
         for dependency in () if known is None else known.dependencies:
             self._waiting_for[dependency] -= 1

@@ -40,33 +40,21 @@ _STARTING = frozenset(status.value for status in ALIVE if status is not KernelSt
 _HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
 
 
-def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload | None = None) -> SessionWorkload:
+def session_workload(row: Any, kernels: Sequence[Any] | None, before: SessionWorkload | None = None) -> SessionWorkload:
     """The workload of one session, from the rows that `changed_sessions` reads.
 
-    Kernels that are as they were `before` are taken from there.
+    Kernels that are as they were `before` are taken from there; without `kernels`, all of them.
     """
     spec = msgspec.json.decode(row.body) if len(row.body) <= _SMALL_TEXT else _large_spec(row.body)
-    specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}
-    known = {} if before is None else {kernel.kernel_id: kernel for kernel in before.kernels}
     failed = failed_starts_of(row.failed_starts)
     elsewhere = spec.get("retry", {}).get("elsewhere", True)
-    constraints = _constraints(row, spec)
     avoid = tuple((one.agent_id, one.avoid_until_ms) for one in failed) if elsewhere else ()
     # Without another agent to go to at once, the next attempt is later.
     later = () if elsewhere else tuple(one.avoid_until_ms for one in failed)
-    # The first kernels that are placed lease the port where all meet.
-    placed = any(kernel.status in _HOLDING for kernel in kernels)
-    meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
-    leading = _leading(kernels, ends_with_main=spec.get("ends_with") == EndPolicy.MAIN.value)
+    known = () if before is None else before.kernels
     return SessionWorkload(
         session_id=SessionId(row.session_id),
-        kernels=tuple(
-            same
-            if (same := known.get(kernel.kernel_id)) is not None and _is_same(same, kernel, avoid, meets=meets)
-            else _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets, leading=leading)
-            for kernel in kernels
-            if kernel.status not in (_ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED)
-        ),
+        kernels=known if kernels is None else _kernel_workloads(row, kernels, spec, avoid, before=known),
         submitted=row.place,
         session_type=SessionType(spec["session_type"]),
         owner=_owner(row.user, row.group, row.domain, row.access_key),
@@ -100,6 +88,31 @@ def session_workload(row: Any, kernels: Sequence[Any], before: SessionWorkload |
         migratable=spec.get("migratable", False),
         saves_every_ms=milliseconds(spec.get("checkpoint_s")),
         **_eviction_times(row.evictions),
+    )
+
+
+def _kernel_workloads(
+    row: Any,
+    kernels: Sequence[Any],
+    spec: Mapping[str, Any],
+    avoid: tuple[tuple[AgentId, int], ...],
+    *,
+    before: Sequence[KernelWorkload],
+) -> tuple[KernelWorkload, ...]:
+    specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}
+    known = {kernel.kernel_id: kernel for kernel in before}
+    constraints = _constraints(row, spec)
+    # The first kernels that are placed lease the port where all meet.
+    placed = any(kernel.status in _HOLDING for kernel in kernels)
+    meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
+    leading = _leading(kernels, ends_with_main=spec.get("ends_with") == EndPolicy.MAIN.value)
+    hidden = _ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED
+    return tuple(
+        same
+        if (same := known.get(kernel.kernel_id)) is not None and _is_same(same, kernel, avoid, meets=meets)
+        else _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets, leading=leading)
+        for kernel in kernels
+        if kernel.status not in hidden
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.agent_health import HealthLimits
@@ -61,8 +62,11 @@ class AgentHealthMonitor:
 
     def session_changed(self, before: SessionRecord | None, after: SessionRecord) -> None:
         """Collect what the change of a session shows about its agents."""
-        known = {} if before is None else {kernel.kernel_id: kernel.status for kernel in before.kernels}
-        for kernel in after.kernels:
+        # A write of a large session leaves most kernels the same objects.
+        pairs = zip_longest(() if before is None else before.kernels, after.kernels)
+        changed = [pair for pair in pairs if pair[0] is not pair[1]]
+        known = {kernel.kernel_id: kernel.status for kernel, _ in changed if kernel is not None}
+        for kernel in (kernel for _, kernel in changed if kernel is not None):
             if kernel.agent_id is not None and has_started(known.get(kernel.kernel_id), kernel):
                 findings = self._of(kernel.agent_id)
                 findings.started_ms = max(findings.started_ms, kernel.since_ms)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from operator import attrgetter
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
@@ -63,23 +64,22 @@ class PrepareImages:
     def _request(self, sessions: list[SessionRecord]) -> bool:
         begun = False
         for session in sessions:
-            for kernel, image in _unprepared(session):
-                report = self._report(kernel, image)
+            for key, kernels in _waiting(session).items():
+                report = self._report(key)
                 state = None if report is None else report.state
-                if state is ImageState.READY or _key(kernel, image) in self._answered:
+                if state is ImageState.READY or key in self._answered:
                     continue
-                if state is ImageState.FAILED and kernel.status is KernelStatus.PULLING:
+                if state is ImageState.FAILED and all(one.status is KernelStatus.PULLING for one in kernels):
                     continue
                 if state is ImageState.FAILED:
                     # The failure predates this kernel's request; retry.
-                    self._backoff.retry_now(_key(kernel, image))
-                begun |= self._begin(kernel, image)
+                    self._backoff.retry_now(key)
+                begun |= self._begin(key)
         return begun
 
-    def _begin(self, kernel: KernelRecord, image: str) -> bool:
-        key, gateway = _key(kernel, image), self._gateway
-        incarnation = kernel.incarnation or 0
-        return self._requests.begin(key, lambda: gateway.prepare_image(key.agent_id, incarnation, image))
+    def _begin(self, key: AgentRequestKey) -> bool:
+        gateway = self._gateway
+        return self._requests.begin(key, lambda: gateway.prepare_image(key.agent_id, key.attempt, key.subject))
 
     async def _take_replies(self) -> None:
         waiting: dict[AgentRequestKey, list[SessionId]] = {}
@@ -96,39 +96,41 @@ class PrepareImages:
             for session_id in waiting.get(reply.key, ()):
                 await self._context.request_failed(self.name, reply, session_id)
 
-    def _report(self, kernel: KernelRecord, image: str) -> ImageReport | None:
-        return self._images.of(kernel.agent_id or AgentId(""), kernel.incarnation or 0, image)
+    def _report(self, key: AgentRequestKey) -> ImageReport | None:
+        return self._images.of(key.agent_id, key.attempt, key.subject)
 
     def _steps(self, session: SessionRecord) -> tuple[SessionStep, ...]:
-        begin: list[KernelId] = []
-        pull: list[KernelId] = []
-        ready: list[KernelId] = []
+        begin: list[KernelRecord] = []
+        pull: list[KernelRecord] = []
+        ready: list[KernelRecord] = []
         failed: list[tuple[KernelId, str]] = []
-        for kernel, image in _unprepared(session):
-            report = self._report(kernel, image)
+        for key, kernels in _waiting(session).items():
+            report = self._report(key)
             state = None if report is None else report.state
-            if report is not None and self._has_failed(kernel, image, report):
-                failed.append((kernel.kernel_id, f"{image}: {report.detail}"))
+            lost = [one for one in kernels if state is ImageState.FAILED and self._has_failed(one, key)]
+            if report is not None and lost:
+                failed += [(one.kernel_id, f"{key.subject}: {report.detail}") for one in lost]
             elif state is ImageState.READY:
-                ready.append(kernel.kernel_id)
+                ready += kernels
             else:
-                begin += [kernel.kernel_id] if kernel.status is KernelStatus.SCHEDULED else []
-                pulling = state is ImageState.PULLING and kernel.status is not KernelStatus.PULLING
-                pull += [kernel.kernel_id] if pulling else []
+                begin += [one for one in kernels if one.status is KernelStatus.SCHEDULED]
+                if state is ImageState.PULLING:
+                    pull += [one for one in kernels if one.status is not KernelStatus.PULLING]
         if failed:
             change = by_report(IMAGE_UNAVAILABLE, "; ".join(detail for _, detail in failed[:3]))
             step = SessionStep(KernelTrigger.FAILED, change, tuple(kernel for kernel, _ in failed))
             return (failed_start(session, step),)
+        images_ready = _in_order(ready)
         return (
-            SessionStep(KernelTrigger.PREPARATION_STARTED, by_coordinator(), tuple(begin)),
-            SessionStep(KernelTrigger.PULL_STARTED, by_report(), tuple(pull)),
-            SessionStep(KernelTrigger.IMAGE_READY, by_report(), tuple(ready)),
-            creation_step(session, ready=frozenset(ready)),
+            SessionStep(KernelTrigger.PREPARATION_STARTED, by_coordinator(), _in_order(begin)),
+            SessionStep(KernelTrigger.PULL_STARTED, by_report(), _in_order(pull)),
+            SessionStep(KernelTrigger.IMAGE_READY, by_report(), images_ready),
+            creation_step(session, ready=frozenset(images_ready)),
         )
 
-    def _has_failed(self, kernel: KernelRecord, image: str, report: ImageReport) -> bool:
-        fresh = kernel.status is KernelStatus.PULLING or _key(kernel, image) in self._answered
-        return report.state is ImageState.FAILED and fresh
+    def _has_failed(self, kernel: KernelRecord, key: AgentRequestKey) -> bool:
+        """Whether a reported failure is one of this kernel's request."""
+        return kernel.status is KernelStatus.PULLING or key in self._answered
 
     async def _note_progress(self, sessions: list[SessionRecord]) -> None:
         """Note the progress of pulls in the history of their sessions."""
@@ -146,20 +148,27 @@ class PrepareImages:
                 await self._writer.note(ids, by_coordinator(PULLING, text), emit=text != noted)
 
 
-def _unprepared(session: SessionRecord) -> Iterator[tuple[KernelRecord, str]]:
-    """The kernels that wait for an image, with its name."""
+def _waiting(session: SessionRecord) -> dict[AgentRequestKey, list[KernelRecord]]:
+    """The kernels that wait for an image, by image and agent: a gang has many on each agent."""
+    found: dict[tuple[AgentId | None, str, int | None], list[KernelRecord]] = {}
+    specs = session.spec.kernels
     for kernel in session.kernels:
         if kernel.status in UNPREPARED:
-            yield kernel, session.spec.kernels[kernel.index].image
+            found.setdefault((kernel.agent_id, specs[kernel.index].image, kernel.incarnation), []).append(kernel)
+    return {
+        AgentRequestKey(PREPARE, agent_id or AgentId(""), image, incarnation or 0): kernels
+        for (agent_id, image, incarnation), kernels in found.items()
+    }
+
+
+def _in_order(kernels: Iterable[KernelRecord]) -> tuple[KernelId, ...]:
+    """By index: of a gang that starts in slices, the kernel where the others meet comes first."""
+    return tuple([kernel.kernel_id for kernel in sorted(kernels, key=attrgetter("index"))])
 
 
 def _by_key(sessions: Iterable[SessionRecord]) -> dict[AgentRequestKey, list[SessionId]]:
-    found: dict[AgentRequestKey, dict[SessionId, None]] = {}
+    found: dict[AgentRequestKey, list[SessionId]] = {}
     for session in sessions:
-        for kernel, image in _unprepared(session):
-            found.setdefault(_key(kernel, image), {})[session.session_id] = None
-    return {key: list(ids) for key, ids in found.items()}
-
-
-def _key(kernel: KernelRecord, image: str) -> AgentRequestKey:
-    return AgentRequestKey(PREPARE, kernel.agent_id or AgentId(""), image, kernel.incarnation or 0)
+        for key in _waiting(session):
+            found.setdefault(key, []).append(session.session_id)
+    return found

@@ -143,9 +143,11 @@ class StartKernels:
 
     def _is_due(self, kernel: KernelRecord) -> bool:
         """Whether its agent has reported neither start nor end, and no backoff applies."""
+        if kernel.status is not KernelStatus.CREATING:
+            return False
         report = self._reports.listed(kernel)
         begun = report is not None and (report.running or report.exit_code is not None)
-        return kernel.status is KernelStatus.CREATING and not begun and self._requests.may_begin(_key(kernel))
+        return not begun and self._requests.may_begin(_key(kernel))
 
     def _begin(self, kernel: KernelRecord, launch: CreateKernel, notify: Notify) -> None:
         key, gateway, incarnation = _key(kernel), self._gateway, kernel.incarnation or 0

@@ -16,15 +16,15 @@ from sokovan.domain.lifecycle.eviction import (
     Checkpoint,
     EvictionReceipt,
 )
-from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, AgentRequestKey
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import Exit, alive_kernels, ended_before_notice, pending_kernels
-from sokovan.orchestrator.sessions.session_cache import Need
-from sokovan.orchestrator.sessions.session_writer import Freeing, SessionStep, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_cache import REPORTED, Need
+from sokovan.orchestrator.sessions.session_writer import SLICE, Freeing, SessionStep, by_coordinator, by_report
 
 STOP = "stop"
 KILL = "kill"
@@ -52,13 +52,34 @@ class TerminateSessions:
         late = await self._take_replies()
         self._retry_changed(cycle)
         announced = await self._announce()
-        plans = self._writer.decide(self.name, self._sessions.needing(Need.TERMINATION), _stop_the_rest)
+        plans = self._writer.decide(self.name, self._sessions.needing(Need.TERMINATION), self._stop_the_rest)
         moved = await self._writer.move(self.name, plans)
         freed = await self._free_proved(cycle)
         if self._request(cycle):
             await self._requests.settle()
         replied = await self._take_replies()
         return bool(late or announced or moved or freed or replied)
+
+    def _stop_the_rest(self, session: SessionRecord) -> tuple[SessionStep, ...]:
+        """Stop the kernels that are alive, and withdraw those that are pending.
+
+        Those of a large session that have ended by themselves move with the next reports.
+        """
+        if session.is_retried:  # all of its kernels wait again
+            return ()
+        alive = alive_kernels(session)
+        if session.session_id in self._sessions.large:
+            alive = tuple(one.kernel_id for one in session.kernels if one.status in ALIVE and not self._has_ended(one))
+        return (
+            SessionStep(KernelTrigger.STOP_REQUESTED, _SESSION_ENDS, alive),
+            SessionStep(KernelTrigger.WITHDRAWN, _SESSION_ENDS, pending_kernels(session)),
+        )
+
+    def _has_ended(self, kernel: KernelRecord) -> bool:
+        """Whether the agent reports the exit of a kernel, which is about to be recorded."""
+        report = self._reports.listed(kernel)
+        ended = report is not None and report.exit_code is not None and self._reports.current(kernel)
+        return ended and kernel.status in REPORTED
 
     async def _announce(self) -> bool:
         """Withdraw evictions for sessions that wait no more; note of the others that their notice is given.
@@ -102,10 +123,15 @@ class TerminateSessions:
         freeings: list[Freeing] = []
         for session in self._ending():
             by_proof: dict[FreeProof, list[KernelRecord]] = {}
+            left = SLICE
             for kernel in _terminating(session):
                 proof = self._proof(kernel, cycle.agents.get(kernel.agent_id or AgentId("")))
+                if proof is not None and not left:
+                    self._sessions.unfinished[session.session_id] = None
+                    break
                 if proof is not None:
                     by_proof.setdefault(proof, []).append(kernel)
+                    left -= 1
             freeings += [Freeing(session.session_id, tuple(kernels), proof) for proof, kernels in by_proof.items()]
         return await self._free(freeings, by_coordinator("over"))
 
@@ -157,7 +183,9 @@ class TerminateSessions:
             notice = "" if forced else _notice(session)
             left = REQUESTS_PER_ROUND
             for kernel in _terminating(session):
-                if not left or not kernel.sent or not self._requests.may_begin(_key(kind, kernel)):
+                if not left:
+                    break
+                if not kernel.sent or not self._requests.may_begin(_key(kind, kernel)):
                     continue
                 agent = cycle.agents.get(kernel.agent_id or AgentId(""))
                 if kernel.agent_id is not None and self._proof(kernel, agent) is None:
@@ -262,13 +290,3 @@ def _notice(session: SessionRecord) -> str:
 
 def _key(kind: str, kernel: KernelRecord) -> AgentRequestKey:
     return AgentRequestKey(kind, kernel.agent_id or AgentId(""), kernel.kernel_id, kernel.attempt)
-
-
-def _stop_the_rest(session: SessionRecord) -> tuple[SessionStep, ...]:
-    """Stop the kernels that are alive, and withdraw those that are pending."""
-    if session.is_retried:  # all of its kernels wait again
-        return ()
-    return (
-        SessionStep(KernelTrigger.STOP_REQUESTED, _SESSION_ENDS, alive_kernels(session)),
-        SessionStep(KernelTrigger.WITHDRAWN, _SESSION_ENDS, pending_kernels(session)),
-    )

@@ -9,14 +9,13 @@ from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import Exit, end_steps, exit_steps, failed_start
-from sokovan.orchestrator.sessions.session_cache import Need, needs_of
+from sokovan.orchestrator.sessions.session_cache import REPORTED, Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
 
 KERNEL_LOST = "kernel-lost"
 # A session with more kernels than this is checked at most once in a millisecond per `_KERNELS_PER_MS` of them.
 _PACED_ABOVE = 500
 _KERNELS_PER_MS = 20
-_WATCHED = frozenset({KernelStatus.CREATING, KernelStatus.RUNNING})
 
 
 class WatchKernels:
@@ -45,6 +44,9 @@ class WatchKernels:
         """Check the sessions that changed; all of them in a long cycle."""
         self._partly_ended.clear()
         plans = self._writer.decide(self.name, self._candidates(cycle), self._steps)
+        for session_id in self._writer.left:  # the rest of it moves in the next cycle
+            self._next_ms.pop(session_id, None)
+            self._postponed[session_id] = None
         moved = await self._writer.move(self.name, plans)
         await self._note_partly_ended()
         if cycle.long:
@@ -88,7 +90,7 @@ class WatchKernels:
         started: list[KernelId] = []
         lost: list[KernelId] = []
         for kernel in session.kernels:
-            if kernel.status not in _WATCHED:
+            if kernel.status not in REPORTED:
                 continue
             report = self._reports.listed(kernel)
             if report is None:

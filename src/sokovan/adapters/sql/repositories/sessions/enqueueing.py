@@ -18,7 +18,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     spec_text,
 )
 from sokovan.adapters.sql.repositories.sessions.session_summaries import summary_text
-from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
     ARRAYS,
@@ -44,6 +44,14 @@ IndexedSession: TypeAlias = tuple[int, NewSession]
 # Sessions that one unit of work can number, in the order of submission.
 PLACES_PER_UNIT = 1 << 20
 _INSERT_SESSIONS, _INSERT_KERNELS = sa.insert(SESSIONS), sa.insert(KERNELS)
+# Kernels that are inserted with a statement for each.
+SEPARATE_MAX = 64
+# In the order of `_kernel_rows`.
+_KERNEL_COLUMNS: Mapping[str, Any] = {
+    "kernel_id": TEXT, "session_id": TEXT, "index": WHOLE, "status": TEXT, "version": WHOLE,
+    "history_sequence": WHOLE, "attempt": WHOLE, "since_ms": WHOLE, "sent": FLAG, "slots": TEXT,
+    "architecture": TEXT, "require": TEXT, "devices": TEXT, "ports": TEXT,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -229,7 +237,7 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     for change, some in by_change.items():
         kernels = [_first_row(kernel.kernel_id, KERNEL) for spec in some for kernel in spec.kernels]
         await history.append(transaction, KERNEL.name, kernels, change)
-    await transaction.execute(_INSERT_KERNELS, [row for spec in specs for row in _kernel_rows(spec, transaction)])
+    await _insert_kernels(transaction, [row for spec in specs for row in _kernel_rows(spec, transaction)])
     pairs = [
         {"session_id": spec.session_id, "depends_on": dependency}
         for spec in specs
@@ -245,6 +253,22 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
     if arrays:
         await transaction.execute(sa.insert(ARRAY_DEPENDENCIES), arrays)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
+
+
+async def _insert_kernels(transaction: Transaction, rows: list[dict[str, Any]]) -> None:
+    """Insert kernels; those of a large session in one step of the database, which others cannot hold up."""
+    if len(rows) <= SEPARATE_MAX:
+        await transaction.execute(_INSERT_KERNELS, rows)
+        return
+    statement, table = _insert_many(transaction.postgresql)
+    await transaction.execute(statement, table.bind([tuple(row.values()) for row in rows]))
+
+
+@cache
+def _insert_many(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("kernels_of_gang", _KERNEL_COLUMNS, postgresql=postgresql)
+    chosen = sa.select(*[rows.c[name] for name in _KERNEL_COLUMNS])
+    return sa.insert(KERNELS).from_select(list(_KERNEL_COLUMNS), chosen), rows
 
 
 def _first_row(object_id: str, table: TransitionTable[Any, Any]) -> history.HistoryRow:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy.exc import IntegrityError
 
+from sokovan.adapters.sql.repositories.sessions import enqueueing
 from sokovan.adapters.sql.repositories.sessions.enqueueing import (
     Preconditions,
     find_earlier,
@@ -16,6 +19,8 @@ from sokovan.adapters.sql.repositories.sessions.session_names import conflict_of
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.records import SessionRecord
+from sokovan.domain.session import ServicePort
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -138,3 +143,17 @@ async def test_a_name_is_found_by_its_index() -> None:
         [lookup] = [statement for statement in statements if statement.startswith("SELECT")]
         # As a parameter, neither database would see that the partial index applies.
         assert "sessions.name != ''" in lookup
+
+
+async def test_kernels_inserted_in_one_step_are_as_those_inserted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = session_spec("s", kernels=3, slots={"cpu": 1000, "mem": 1 << 30}, ports=(ServicePort("web", 8080),))
+    stored: list[SessionRecord] = []
+    for few in (3, 2):
+        monkeypatch.setattr(enqueueing, "SEPARATE_MAX", few)
+        async with StoredCluster.open() as cluster:
+            with recorded_statements(cluster) as statements:
+                await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
+            assert any("kernels_of_gang" in one for one in statements) is (few == 2), statements
+            stored.append(await cluster.session("s"))
+    first, second = [[replace(one, since_ms=0) for one in record.kernels] for record in stored]
+    assert first == second
