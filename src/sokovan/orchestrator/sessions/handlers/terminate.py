@@ -56,7 +56,7 @@ class TerminateSessions:
         moved = await self._writer.move(self.name, plans)
         freed = await self._free_proved(cycle)
         if self._request(cycle):
-            await self._requests.settle()
+            await self._requests.settle(STOP, KILL)
         replied = await self._take_replies()
         return bool(late or announced or moved or freed or replied)
 
