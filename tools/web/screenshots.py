@@ -25,13 +25,14 @@ def load(up: Dashboard) -> str:
     """Fill the cluster; the name of a session that waits."""
     up.sokovan("queue", "set", "research", "--weight", "3")
     up.sokovan("queue", "set", "teaching", "--weight", "1")
+    # Ends before the rest fills the cluster.
+    up.sokovan("run", "--name", "quick", "--gpus", "2", "--", "sleep", "1")
     for number in range(12):
         queue = ("research", "teaching")[number % 2]
         words = ["run", "-d", "--name", f"train-{number}", "--queue", queue, "--size", "4", "--gpus", "8"]
         up.sokovan(*words, "--topology", "soft", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "sweep", "--array", "0-199", "--gpus", "1", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "whole", "--size", "64", "--gpus", "8", "--", "sleep", "3600")
-    up.sokovan("run", "--name", "quick", "--gpus", "2", "--", "sleep", "1")
     up.sokovan("serve", "toy", "--name", "chatty", "--replicas", "2", "--detach")
     up.sokovan("agent", "drain", "r01n3")
     return "whole"

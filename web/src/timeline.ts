@@ -24,7 +24,7 @@ export function barOf(row: SessionRow): Bar {
 /** The bars that reach into a span of time, in the order in which they began, the waiting ones last. */
 export function barsIn(rows: readonly SessionRow[], from: number, to: number): Bar[] {
   const found = rows.map(barOf).filter((bar) => bar.submitted <= to && (bar.ended === null || bar.ended >= from));
-  return found.sort((one, other) => (one.began ?? Infinity) - (other.began ?? Infinity) || one.submitted - other.submitted);
+  return found.sort((one, other) => (one.began ?? Infinity) - (other.began ?? Infinity) || one.submitted - other.submitted || one.row.name.localeCompare(other.row.name, "en", { numeric: true }));
 }
 
 /** How many devices were held from each time on, within a span. */

@@ -138,9 +138,10 @@ export function DeploymentPage({ id }: { id: string }) {
 }
 
 function resourcesText(resources: Record<string, number | string>): string {
+  if (!Object.keys(resources).length) return "the usual slots";
   const numbers = Object.entries(resources).every(([, value]) => typeof value === "number");
   if (numbers) return slotsText(resources as Record<string, number>);
-  return Object.entries(resources).map(([slot, value]) => `${slot} ${value}`).join(", ") || "the usual slots";
+  return Object.entries(resources).map(([slot, value]) => `${slot} ${value}`).join(", ");
 }
 
 function Replica({ replica, endpoint }: { replica: ReplicaView; endpoint: RouteEndpointView | undefined }) {
