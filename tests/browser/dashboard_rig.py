@@ -90,7 +90,8 @@ def dashboard_up(home: Path, *options: str) -> Iterator[Dashboard]:
 
 def violations(page: Any, *names: str, kind: str = "tag") -> list[str]:
     """What axe-core finds on a page by these rules, or by those with these tags."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    if page.evaluate("() => globalThis.axe === undefined"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
     chosen = {"type": kind, "values": list(names)}
     found = page.evaluate("(chosen) => globalThis.axe.run(document, {runOnly: chosen})", chosen)
     return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]

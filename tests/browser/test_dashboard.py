@@ -18,7 +18,22 @@ PAGES = {
     "/ui/cluster": "Cluster",
     "/ui/cluster?view=table": "Cluster",
     "/ui/queues": "Queues",
+    "/ui/deployments": "Deployments",
+    "/ui/timeline": "Timeline",
+    "/ui/history": "History",
+    "/ui/admin": "Administration",
+    "/ui/admin?tab=keys": "Administration",
 }
+# As if a link had been followed: loading everything again for each page takes longer.
+GOES = "(to) => { history.pushState(null, '', to); dispatchEvent(new PopStateEvent('popstate')); }"
+ADDS_A_USER = """() => fetch('/api/v1/users/eve', {
+  method: 'PUT', body: JSON.stringify({name: 'eve', domain: 'default'}),
+  headers: {'X-Sokovan-Proof': localStorage['sokovan-proof'], 'Content-Type': 'application/json'},
+}).then((answer) => answer.status)"""
+# A label that agents with simulated kernels have.
+REAL = "sokovan.fake not exists"
+# Colours, the title of a window, a bell, a page, a tag, and marks that turn the order of text around.
+HOSTILE = "\\033[31mred\\033[0m \\033]0;title\\007 \\f <script>alert(1)</script> \\342\\200\\256gnp.exe\\n"
 
 
 def text_of(page: Any, selector: str) -> str:
@@ -125,6 +140,7 @@ def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard)
         name = text_of(page, ".drawer h2")
         assert f"agent={name}" in page.url
         drawer.get_by_role("button", name="Drain", exact=True).click()
+        page.get_by_role("dialog").get_by_text("8 free devices of it are no longer used; 504 of 512").wait_for()
         page.get_by_role("dialog").get_by_role("button", name="Drain", exact=True).click()
         drawer.locator(".state", has_text="draining").wait_for()
         assert dashboard.sokovan("agent", "show", name, "--json").count('"draining"') == 1
@@ -147,16 +163,133 @@ def test_queues_show_what_they_use_and_wait_for(dashboard: Dashboard) -> None:
     dashboard.sokovan("stop", "shared", "--yes")
 
 
+def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> None:
+    fresh = dashboard.context.browser.new_context()
+    with dashboard.watched(fresh, dashboard.address()) as page:
+        page.get_by_role("link", name="New session").click()
+        page.get_by_label("Command").fill(f"sh -c 'printf \"{HOSTILE}\"; exec sleep 600'")
+        page.get_by_label("Name", exact=True).fill("first")
+        page.get_by_label("Labels of agents").fill(REAL)
+        page.get_by_text("would start now").wait_for()
+        page.get_by_text("What if it were submitted now").click()
+        page.get_by_role("list", name="places").get_by_role("listitem").wait_for()
+        page.get_by_role("button", name="Submit").click()
+        page.locator(".bar .state", has_text="running").wait_for()
+        log = page.get_by_label("output", exact=True)
+        log.filter(has_text="gnp.exe").wait_for()
+        # All of it is text, and nothing of it is obeyed.
+        assert text_of(page, ".log pre").strip() == "red  \ufffd <script>alert(1)</script> \ufffdgnp.exe"
+        assert page.title().endswith("Sokovan")
+        assert log.locator("script").count() == 0
+        page.get_by_role("button", name="Open a shell in kernel 0").click()
+        page.get_by_label("command for the shell").fill("echo $((6 * 7)); printf '\\033[1mbold'")
+        page.keyboard.press("Enter")
+        page.get_by_label("output of the shell").filter(has_text="\n42\nbold").wait_for()
+        assert violations(page, *RULES) == []
+        page.get_by_role("button", name="Stop", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
+        page.locator(".bar .state", has_text="cancelled").wait_for()
+        page.get_by_role("link", name="Run again").click()
+        page.get_by_text("would start now").wait_for()
+        assert page.get_by_label("Labels of agents").input_value() == REAL
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Or enter an API key").wait_for()
+        assert violations(page, *RULES) == []
+    fresh.close()
+
+
+def test_ended_sessions_are_in_the_history_and_on_the_timeline(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "--name", "over", "--gpus", "2", "--", "sleep", "2")
+    with dashboard.page("/ui/timeline?span=15m&q=over") as page:
+        row = page.locator("[data-session=over]")
+        row.locator(".gantt-bar.held", has_text=re.compile(r"^2 GPU [2-9]s$")).wait_for()
+        assert "at most" in text_of(page, "figcaption")
+    with dashboard.page("/ui/history?name=over") as page:
+        cells = page.get_by_role("row", name=re.compile("success over")).get_by_role("cell")
+        cells.first.wait_for()
+        assert re.fullmatch("[2-9]s", cells.nth(6).inner_text())
+        page.get_by_label("Name").fill("nothing-of-this-name")
+        page.keyboard.press("Enter")
+        page.get_by_text("No session that ended matches the filters.").wait_for()
+        assert "name=nothing-of-this-name" in page.url
+
+
+def test_a_deployment_is_scaled_and_deleted(dashboard: Dashboard) -> None:
+    dashboard.sokovan("serve", "toy", "--name", "chatty", "--detach")
+    with dashboard.page("/ui/deployments") as page:
+        page.get_by_role("link", name="chatty").click()
+        page.get_by_role("heading", name="chatty").wait_for()
+        tiles = page.get_by_role("list", name="replicas").get_by_role("listitem")
+        tiles.first.wait_for()
+        page.get_by_role("textbox", name="replicas").fill("2")
+        page.get_by_role("button", name="Scale").click()
+        tiles.nth(1).wait_for()
+        assert '"replicas_min": 2' in dashboard.sokovan("deployment", "show", "chatty", "--json")
+        assert violations(page, *RULES) == []
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        page.get_by_role("heading", name="Deployments").wait_for()
+        page.get_by_role("link", name="chatty").wait_for(state="detached")
+
+
+def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/admin") as page:
+        page.get_by_role("heading", name="New user").wait_for()
+        page.get_by_label("Name", exact=True).fill("ada")
+        page.get_by_label("Domain", exact=True).fill("default")
+        page.get_by_role("button", name="Create").click()
+        page.get_by_role("row", name=re.compile("^ada default")).wait_for()
+        assert "ada" in dashboard.sokovan("user", "ls", "-o", "name").split()
+        page.get_by_role("button", name="Audit log").click()
+        page.get_by_label("Object").fill("ada")
+        page.keyboard.press("Enter")
+        page.get_by_role("row", name=re.compile("user.* ada done")).wait_for()
+        page.get_by_role("button", name="Keys").click()
+        page.get_by_label("User").fill("ada")
+        page.get_by_role("button", name="New key").click()
+        token = page.locator(".notice code").inner_text()
+    fresh = dashboard.context.browser.new_context()
+    with dashboard.watched(fresh, f"{dashboard.url}/ui/admin?tab=users", allowed=("403",)) as page:
+        page.get_by_label("Or enter an API key").fill(token)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_text("This is for administrators.").wait_for()
+        assert page.evaluate(ADDS_A_USER) == 403
+        page.get_by_role("button", name="Keys").click()
+        row = page.get_by_role("row", name=re.compile("ada"))
+        row.wait_for()
+        assert row.count() == 1
+    fresh.close()
+
+
+def test_the_palette_goes_anywhere_by_name_and_a_filter_is_saved(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/sessions?status=running") as page:
+        page.get_by_label("name of this view").fill("mine")
+        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Forget mine").wait_for()
+        page.keyboard.press("Control+k")
+        page.keyboard.type("r01n1")
+        page.get_by_role("option", name=re.compile("agent r01n1$")).wait_for()
+        assert violations(page, *RULES) == []
+        page.keyboard.press("Enter")
+        page.get_by_role("complementary", name="agent r01n1").wait_for()
+        page.get_by_role("link", name="Sessions").click()
+        page.get_by_role("button", name="mine", exact=True).click()
+        page.get_by_role("button", name="Forget mine").click()
+        page.get_by_role("button", name="Forget mine").wait_for(state="detached")
+        assert "status=running" in page.url
+
+
 def test_no_page_has_a_barrier_that_axe_knows(dashboard: Dashboard) -> None:
-    for path, title in PAGES.items():
-        with dashboard.page(path) as page:
+    with dashboard.page() as page:
+        for path, title in PAGES.items():
+            page.evaluate(GOES, path)
             page.get_by_role("heading", name=title, exact=True).wait_for(timeout=LIMIT_MS)
             page.get_by_label("theme").select_option("light")
             assert violations(page, *RULES) == [], path
             # Only colours differ.
             page.get_by_label("theme").select_option("dark")
             assert violations(page, "color-contrast", kind="rule") == [], path
-            page.get_by_label("theme").select_option("auto")
+        page.get_by_label("theme").select_option("auto")
 
 
 def test_many_sessions_are_few_nodes_of_the_document(dashboard: Dashboard) -> None:

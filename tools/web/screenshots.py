@@ -11,7 +11,13 @@ from typing import Any
 from tests.browser.dashboard_rig import Dashboard, dashboard_up
 
 OUT = Path("screenshots")
-PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "cluster", "queues": "queues"}
+PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "cluster", "queues": "queues"} | {
+    "deployments": "deployments",
+    "timeline": "timeline?span=15m",
+    "history": "history",
+    "administration": "admin",
+    "keys": "admin?tab=keys",
+}
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 
 
@@ -19,12 +25,15 @@ def load(up: Dashboard) -> str:
     """Fill the cluster; the name of a session that waits."""
     up.sokovan("queue", "set", "research", "--weight", "3")
     up.sokovan("queue", "set", "teaching", "--weight", "1")
+    # Ends before the rest fills the cluster.
+    up.sokovan("run", "--name", "quick", "--gpus", "2", "--", "sleep", "1")
     for number in range(12):
         queue = ("research", "teaching")[number % 2]
         words = ["run", "-d", "--name", f"train-{number}", "--queue", queue, "--size", "4", "--gpus", "8"]
         up.sokovan(*words, "--topology", "soft", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "sweep", "--array", "0-199", "--gpus", "1", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "whole", "--size", "64", "--gpus", "8", "--", "sleep", "3600")
+    up.sokovan("serve", "toy", "--name", "chatty", "--replicas", "2", "--detach")
     up.sokovan("agent", "drain", "r01n3")
     return "whole"
 
@@ -55,7 +64,12 @@ def main() -> int:
             folder.mkdir(parents=True)
             if state == "full":
                 waits = load(up)
-                for name, path in {"session": f"sessions/{waits}", "drawer": "cluster?agent=r01n3"}.items():
+                more = {
+                    "session": f"sessions/{waits}",
+                    "drawer": "cluster?agent=r01n3",
+                    "deployment": "deployments/chatty",
+                }
+                for name, path in more.items():
                     take(up, name, path, folder)
             for name, path in PAGES.items():
                 take(up, name, path, folder)

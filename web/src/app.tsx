@@ -6,15 +6,20 @@ import { call } from "./api.ts";
 import { duration } from "./format.ts";
 import { connect, disconnect, heardAt, lineUp, now, refresh } from "./live/store.ts";
 import { leave, logIn, loginId, proof, takeCode } from "./login.ts";
+import { AdminPage } from "./pages/admin.tsx";
 import { ClusterPage } from "./pages/cluster.tsx";
+import { DeploymentPage, DeploymentsPage } from "./pages/deployments.tsx";
+import { HistoryPage } from "./pages/history.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { NewPage } from "./pages/new.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { QueuesPage } from "./pages/queues.tsx";
 import { SessionPage } from "./pages/session.tsx";
 import { SessionsPage } from "./pages/sessions.tsx";
+import { TimelinePage } from "./pages/timeline.tsx";
 import { Empty, Skeleton } from "./parts/basics.tsx";
 import { isTyping } from "./parts/keys.ts";
+import { Palette } from "./parts/palette.tsx";
 import { followLinks, go, href, path } from "./router.ts";
 import { me } from "./session.ts";
 import type { ProblemView, WhoamiView } from "./wire.ts";
@@ -25,7 +30,12 @@ const PAGES = [
   ["/new", "New session", "n"],
   ["/cluster", "Cluster", "c"],
   ["/queues", "Queues", "q"],
+  ["/deployments", "Deployments", "d"],
+  ["/timeline", "Timeline", "t"],
+  ["/history", "History", "h"],
+  ["/admin", "Administration", "a"],
 ] as const;
+const TARGETS = PAGES.map(([to, name]) => ({ kind: "page", name, to }));
 const THEME = "sokovan-theme";
 
 const entering = signal(true);
@@ -47,9 +57,19 @@ function Page() {
       return <ClusterPage />;
     case "/queues":
       return <QueuesPage />;
+    case "/deployments":
+      return <DeploymentsPage />;
+    case "/timeline":
+      return <TimelinePage />;
+    case "/history":
+      return <HistoryPage />;
+    case "/admin":
+      return <AdminPage />;
   }
   const session = /^\/sessions\/([^/]+)$/.exec(here)?.[1];
   if (session) return <SessionPage key={session} id={decodeURIComponent(session)} />;
+  const deployment = /^\/deployments\/([^/]+)$/.exec(here)?.[1];
+  if (deployment) return <DeploymentPage key={deployment} id={decodeURIComponent(deployment)} />;
   return <Empty title="There is no such page." />;
 }
 
@@ -77,10 +97,16 @@ async function logOut(): Promise<void> {
 
 function Shell() {
   const [help, setHelp] = useState(false);
+  const [jumping, setJumping] = useState(false);
   const [theme, chooseTheme] = useState(localStorage.getItem(THEME) ?? "auto");
   useEffect(() => {
     let going = 0;
     const pressed = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+        event.preventDefault();
+        setJumping(true);
+        return;
+      }
       if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.key === "?") setHelp((shown) => !shown);
       if (event.key === "Escape") setHelp(false);
@@ -106,6 +132,7 @@ function Shell() {
           })}
         </nav>
         <span class="spring" />
+        <button type="button" onClick={() => setJumping(true)} title="Go to a page, session, agent or deployment">Go to <kbd>Ctrl K</kbd></button>
         <LineState />
         <select
           aria-label="theme" value={theme}
@@ -125,13 +152,14 @@ function Shell() {
         <Page />
       </main>
       {help ? <Help /> : null}
+      {jumping ? <Palette pages={TARGETS} onClose={() => setJumping(false)} /> : null}
     </div>
   );
 }
 
 function Help() {
   const keys = [
-    ["/", "filter"], ["j k", "next, previous"], ["x", "choose"], ["Enter", "open"], ["Esc", "close"],
+    ["/", "filter"], ["j k", "next, previous"], ["x", "choose"], ["Enter", "open"], ["Esc", "close"], ["Ctrl K", "go to"],
     ...PAGES.map(([, name, key]) => [`g ${key}`, name]), ["?", "this list"],
   ];
   return (

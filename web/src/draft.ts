@@ -1,5 +1,6 @@
 // The form of a new session, as a request and as a command line. Pure.
-import type { SessionBody } from "./wire.ts";
+import type { SessionBody, SessionView } from "./wire.ts";
+import { bytes, shellWords } from "./format.ts";
 
 export interface Draft {
   command: string;
@@ -10,9 +11,10 @@ export interface Draft {
   mem: string;
   gpus: string;
   topology: string;
+  where: string;
 }
 
-export const EMPTY: Draft = { command: "", name: "", queue: "", size: "1", cpus: "1", mem: "1GiB", gpus: "", topology: "" };
+export const EMPTY: Draft = { command: "", name: "", queue: "", size: "1", cpus: "1", mem: "1GiB", gpus: "", topology: "", where: "" };
 
 /** Words of a command line: quotes group, a backslash takes the next character as it is. */
 export function words(line: string): string[] {
@@ -54,6 +56,7 @@ export function bodyOf(draft: Draft): SessionBody {
     ...(draft.name.trim() ? { name: draft.name.trim() } : {}),
     ...(draft.queue ? { queue: draft.queue } : {}),
     ...(draft.topology.trim() ? { topology: draft.topology.trim() } : {}),
+    ...(draft.where.trim() ? { where: [draft.where.trim()] } : {}),
   };
 }
 
@@ -70,6 +73,29 @@ export function commandLine(draft: Draft): string[] {
     ...option("--mem", resources["mem"] as string | undefined),
     ...option("--gpus", resources["cuda.device"] as string | undefined),
     ...option("--topology", draft.topology.trim()),
+    ...option("--where", draft.where.trim()),
     "--", ...words(draft.command),
   ];
+}
+
+/** The form of a session that is like another one, with a name of its own. */
+export function draftOf(view: SessionView): Draft {
+  const share = (slot: string) => (view.kernels[0]?.slots ?? {})[slot] ?? (view.slots[slot] ?? 0) / view.size;
+  return {
+    command: shellWords(view.command),
+    name: "",
+    queue: view.queue,
+    size: String(view.size),
+    cpus: share("cpu") ? String(share("cpu") / 1000) : "",
+    mem: share("mem") ? exactBytes(share("mem")) : "",
+    gpus: share("cuda.device") ? String(share("cuda.device")) : "",
+    topology: view.topology ?? "",
+    where: view.where[0] ?? "",
+  };
+}
+
+/** Bytes in the largest unit that has no fraction, without a blank. */
+function exactBytes(value: number): string {
+  const text = bytes(value).replace(" ", "");
+  return /^[0-9]+[A-Z]/.test(text) && Number.isInteger(value / 2 ** 20) ? text : String(value);
 }

@@ -128,3 +128,11 @@ export function heldOn(agent: MapAgent, fleet: FleetView): { id: string; name: s
     return { id: holder?.id ?? "", name: holder ? holder.name || holder.id : "sessions of others", user: holder?.user ?? "", devices };
   });
 }
+
+/** What a drain of an agent takes away: its free devices, and how many stay open for new sessions. */
+export function impactOf(agent: MapAgent, fleet: FleetView): { free: number; left: number; total: number } {
+  const isOpen = (at: number) => fleet.status[at] === "alive" && fleet.agents[at] !== agent.name;
+  const left = fleet.device_agent.filter(isOpen).length;
+  const free = agent.devices.filter((device) => (fleet.device_used[device] ?? 0) === 0).length;
+  return { free, left, total: fleet.device.length };
+}

@@ -24,6 +24,14 @@ const LOOKS: Record<string, StateLook> = {
   draining: { mark: "◐", tone: "wait" },
   suspect: { mark: "?", tone: "wait" },
   lost: { mark: "✕", tone: "bad" },
+  provisioning: { mark: "◔", tone: "start" },
+  starting: { mark: "◔", tone: "start" },
+  warming: { mark: "◑", tone: "start" },
+  active: { mark: "●", tone: "run" },
+  unhealthy: { mark: "!", tone: "bad" },
+  stopping: { mark: "◌", tone: "end" },
+  destroying: { mark: "◌", tone: "end" },
+  failed: { mark: "✕", tone: "bad" },
   gone: { mark: "⊘", tone: "end" },
 };
 

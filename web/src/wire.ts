@@ -26,6 +26,8 @@ export interface EventView {
   after: string;
   trigger: string;
   at: string;
+  count: number;
+  sessions: string[];
 }
 
 /** A setting of the server; `source` is `default`, FILE:LINE, a variable or a flag. */
@@ -49,6 +51,24 @@ export interface HealthView {
   status: string;
   version: string;
   parts: Record<string, string>;
+}
+
+/** A call that changed something, or was denied: who did what to which object. */
+export interface AuditEntryView {
+  number: number;
+  at: string;
+  who: string;
+  action: string;
+  target: string;
+  outcome: string;
+  request_id: string;
+  detail: Record<string, string>;
+}
+
+/** Entries of the audit log, newest first. */
+export interface AuditEntryPage {
+  items: AuditEntryView[];
+  next: string | null;
 }
 
 /** A directory of the agent, mounted in the kernels at `target`. */
@@ -849,5 +869,315 @@ export interface UsageView {
 /** Past usage that the caller may see. */
 export interface UsagePage {
   items: UsageView[];
+  next: string | null;
+}
+
+/** How a replica is checked: a GET of `path`; without one, a connection. */
+export interface ProbeBody {
+  path?: string;
+  warming_interval_ms?: number;
+  interval_ms?: number;
+  timeout_ms?: number;
+  smoke?: boolean;
+}
+
+/** How many requests wait for a deployment, and how long, in seconds. */
+export interface RequestLimitsBody {
+  queued_max?: number;
+  queue_wait_s?: number;
+  cold_wait_s?: number;
+}
+
+/** The engine, the model and the resources of each replica. */
+export interface RevisionBody {
+  engine: string;
+  model?: string;
+  command?: string[];
+  arguments?: string[];
+  image?: string | null;
+  resources?: Record<string, number | string>;
+  size?: number;
+  mounts?: MountBody[];
+  environment?: Record<string, string>;
+  secrets?: Record<string, string | null>;
+  probe?: ProbeBody | null;
+  startup_timeout?: number | string;
+  drain_timeout?: number | string;
+  concurrency_max?: number | null;
+  limits?: RequestLimitsBody;
+}
+
+/** How the number of replicas follows demand; `target` is per replica. */
+export interface ScalingBody {
+  metric?: "manual" | "concurrency" | "qps" | "queue" | "ttft_p95";
+  target?: number | null;
+  stable_s?: number;
+  panic_s?: number;
+  panic_hold_s?: number;
+  down_s?: number;
+  idle_s?: number;
+}
+
+/** How updates proceed. */
+export interface RolloutBody {
+  strategy?: "rolling" | "blue-green" | "canary";
+  surge?: number;
+  unavailable?: number;
+  when_full?: "replace" | "wait" | "fail";
+  steps?: number[];
+  hold_s?: number;
+  promote_after_s?: number | null;
+  keep_s?: number;
+  analysis?: boolean;
+}
+
+/** A request for a deployment. */
+export interface DeploymentBody {
+  name: string;
+  revision: RevisionBody;
+  model_names?: string[];
+  access?: "private" | "project" | "public";
+  replicas_min?: number;
+  replicas_max?: number | null;
+  scaling?: ScalingBody;
+  rollout?: RolloutBody;
+  routing?: "least-load" | "prefix" | "sticky" | "round-robin" | null;
+  scaling_group?: string | null;
+  queue?: string | null;
+  group?: string | null;
+  priority?: number;
+}
+
+/** New bounds of the number of replicas, and how it follows demand, if given. */
+export interface ScaleBody {
+  replicas_min: number;
+  replicas_max?: number | null;
+  scaling?: ScalingBody | null;
+}
+
+/** A new revision, and how to change to it; without that, as the deployment says. */
+export interface UpdateBody {
+  revision: RevisionBody;
+  rollout?: RolloutBody | null;
+}
+
+/** The revision to return to; by default the one before the current one. */
+export interface RollbackBody {
+  revision?: number | null;
+}
+
+/** A request for a token of a deployment; None is no limit, no models are all. */
+export interface EndpointTokenBody {
+  name?: string;
+  models?: string[];
+  expires_at?: string | null;
+  requests_per_minute?: number | null;
+  tokens_per_minute?: number | null;
+  concurrency?: number | null;
+  tokens_per_month?: number | null;
+}
+
+/** One revision; `number` counts from 1. */
+export interface RevisionView {
+  number: number;
+  revision: RevisionBody;
+  created_at: string;
+  created_by: string;
+}
+
+/** Revisions of a deployment, newest first. */
+export interface RevisionPage {
+  items: RevisionView[];
+  next: string | null;
+}
+
+/** One replica: an attempt at one place of a revision, and its session. */
+export interface ReplicaView {
+  id: string;
+  revision: number;
+  ordinal: number;
+  attempt: number;
+  status: string;
+  since: string;
+  session: string | null;
+  agent: string | null;
+  port: number | null;
+  reason_code: string;
+  reason: string;
+}
+
+/** A change from one revision to another; `weight_new` is in percent. */
+export interface RolloutView {
+  id: string;
+  revision_from: number;
+  revision_to: number;
+  strategy: string;
+  status: string;
+  started_at: string;
+  since: string;
+  step: number;
+  weight_new: number;
+  reason: string;
+}
+
+/** One deployment, with its live replicas and its rollout, if one is under way. */
+export interface DeploymentView {
+  id: string;
+  name: string;
+  models: string[];
+  user: string;
+  group: string;
+  access: string;
+  status: string;
+  health: string;
+  replicas_min: number;
+  replicas_max: number;
+  replicas_desired: number;
+  replicas_active: number;
+  revision: RevisionView;
+  scaling: ScalingBody;
+  rollout_policy: RolloutBody;
+  created_at: string;
+  since: string;
+  queue: string;
+  scaling_group: string | null;
+  routing: string;
+  replicas: ReplicaView[];
+  rollout: RolloutView | null;
+  url: string;
+}
+
+/** A deployment that was applied, and the effect of that. */
+export interface AppliedDeploymentView {
+  outcome: "created" | "updated" | "unchanged";
+  deployment: DeploymentView;
+}
+
+/** Deployments, newest first. */
+export interface DeploymentPage {
+  items: DeploymentView[];
+  next: string | null;
+}
+
+/** The last events of a deployment, its replicas, rollouts and route, by time. */
+export interface DeploymentEventsView {
+  deployment: string;
+  lines: HistoryLine[];
+}
+
+/** One token of a deployment, without its secret. */
+export interface EndpointTokenView {
+  id: string;
+  deployment: string;
+  name: string;
+  models: string[];
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  requests_per_minute: number | null;
+  tokens_per_minute: number | null;
+  concurrency: number | null;
+  tokens_per_month: number | null;
+  tokens_used: number;
+  renewed_at: string | null;
+}
+
+/** A new token; its secret is only ever in this response. */
+export interface NewEndpointTokenView {
+  id: string;
+  deployment: string;
+  token: string;
+}
+
+/** Tokens of a deployment, newest first. */
+export interface EndpointTokenPage {
+  items: EndpointTokenView[];
+  next: string | null;
+}
+
+/** Why one replica does not serve; `why` is that of its session, if it waits. */
+export interface ReplicaWhyView {
+  replica: ReplicaView;
+  summary: string;
+  why: WhyView | null;
+  log: string[];
+}
+
+/** Why a deployment is not as desired: one sentence, and each replica that waits. */
+export interface DeploymentWhyView {
+  name: string;
+  status: string;
+  health: string;
+  code: string;
+  summary: string;
+  replicas: ReplicaWhyView[];
+}
+
+/** The command and probe that an engine's generator makes for a revision. */
+export interface EngineView {
+  engine: string;
+  command: string[];
+  environment: Record<string, string>;
+  probe: ProbeBody;
+  model: string;
+  image: string;
+  concurrency_max: number;
+  routing: string;
+  checks_secret: boolean;
+  smoke_path: string;
+}
+
+/** Changes of a route; what is not given stays. */
+export interface RouteBody {
+  weights?: Record<string, number> | null;
+  shares?: Record<string, number> | null;
+  model_names?: string[] | null;
+  routing?: "least-load" | "prefix" | "sticky" | "round-robin" | null;
+  access?: "private" | "project" | "public" | null;
+}
+
+/** The endpoint of one replica, and the reports of proxies on it. */
+export interface RouteEndpointView {
+  replica: number;
+  revision: number;
+  status: string;
+  weight: number;
+  agent: string;
+  port: number;
+  healthy: boolean | null;
+  outstanding: number;
+  served: number;
+  error: string;
+}
+
+/** The share of the requests that one revision gets, in tenths of a percent. */
+export interface RouteShareView {
+  revision: number;
+  weight: number;
+}
+
+/** The route of one deployment. */
+export interface RouteView {
+  deployment: string;
+  name: string;
+  status: string;
+  models: string[];
+  access: string;
+  routing: string;
+  weights: Record<string, number>;
+  table_version: number;
+  proxies: number;
+  acknowledged: number;
+  holding: boolean;
+  refusal: string;
+  revisions: RouteShareView[];
+  endpoints: RouteEndpointView[];
+  url: string;
+  shares: Record<string, number>;
+}
+
+/** Routes, newest first. */
+export interface RoutePage {
+  items: RouteView[];
   next: string | null;
 }

@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bodyOf, commandLine, EMPTY, words } from "../src/draft.ts";
+import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
+import { bodyOf, commandLine, draftOf, EMPTY, words } from "../src/draft.ts";
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
-import { agentsOf, heldOn, layout, neighbour, tileAt } from "../src/map.ts";
+import { agentsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../src/map.ts";
 import { countBy, matches, type SessionRow } from "../src/rows.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
-import type { FleetView, HistoryLine, QueueBody, QueueShareView } from "../src/wire.ts";
+import { targetsFor } from "../src/targets.ts";
+import { averageOf, barsIn, heldOver, marksOf, pathOf } from "../src/timeline.ts";
+import type { FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -33,13 +36,14 @@ test("a command line is split and quoted back", () => {
 });
 
 test("a draft is a request and the same command line", () => {
-  const draft = { ...EMPTY, command: "python t.py", size: "4", gpus: "8", topology: "hard:rack", name: "ddp" };
+  const draft = { ...EMPTY, command: "python t.py", size: "4", gpus: "8", topology: "hard:rack", name: "ddp", where: "nvme exists" };
   assert.deepEqual(bodyOf(draft), {
     command: ["python", "t.py"], resources: { cpu: "1", mem: "1GiB", "cuda.device": "8" }, size: 4, name: "ddp", topology: "hard:rack",
+    where: ["nvme exists"],
   });
   assert.equal(
     shellWords(commandLine(draft)),
-    "sokovan run --name ddp --size 4 --cpus 1 --mem 1GiB --gpus 8 --topology hard:rack -- python t.py",
+    "sokovan run --name ddp --size 4 --cpus 1 --mem 1GiB --gpus 8 --topology hard:rack --where 'nvme exists' -- python t.py",
   );
 });
 
@@ -111,4 +115,58 @@ test("queues are bars below their parents, and who borrows from whom is named", 
   assert.deepEqual(bars.map((one) => [one.queue, one.depth]), [["root", 0], ["a", 1], ["b", 1]]);
   assert.equal(scaleOf(bars), 6);
   assert.deepEqual(borrowing(bars), { starved: ["a"], over: ["b"] });
+});
+
+test("a drain takes the free devices of an agent away", () => {
+  const [first] = agentsOf(FLEET);
+  assert.ok(first);
+  // Of the other agents one is draining, so that only the device of a2 stays open.
+  assert.deepEqual(impactOf(first, FLEET), { free: 1, left: 1, total: 4 });
+});
+
+function row(name: string, submitted: number, began: number | null, ended: number | null, held: number): SessionRow {
+  const text = (at: number | null) => (at === null ? null : new Date(at).toISOString());
+  return {
+    id: name, name, status: ended === null ? (began === null ? "pending" : "running") : "terminated", result: null, user: "u", queue: "q", size: 1,
+    devices: held, agents: 1, submitted_at: text(submitted) ?? "", since: text(ended ?? began ?? submitted) ?? "", scheduled_at: text(began),
+    ended_at: text(ended), reason: null, detail: null,
+  };
+}
+
+test("devices over time are the sum of what sessions hold", () => {
+  const rows = [row("a", 0, 1000, 5000, 4), row("b", 0, 3000, null, 2), row("c", 0, null, null, 8), row("old", 0, 10, 500, 8)];
+  const steps = heldOver(rows, 600, 9000);
+  assert.deepEqual(steps, [{ at: 600, devices: 0 }, { at: 1000, devices: 4 }, { at: 3000, devices: 6 }, { at: 5000, devices: 2 }]);
+  assert.equal(averageOf(steps, 9000), (4 * 2000 + 6 * 2000 + 2 * 4000) / 8400);
+  assert.equal(pathOf(steps, 600, 9000, 6, 84, 6), "M0.0 6.0H4.0V2.0H24.0V0.0H44.0V4.0H84.0");
+  assert.deepEqual(barsIn(rows, 600, 9000).map((bar) => [bar.row.name, bar.began, bar.ended]), [["a", 1000, 5000], ["b", 3000, null], ["c", null, null]]);
+  assert.deepEqual(marksOf(0, 240_000), [0, 60_000, 120_000, 180_000, 240_000]);
+});
+
+test("the palette finds names by their parts, beginnings first", () => {
+  const known = ["sessions", "train-1", "a-train"].map((name) => ({ kind: "session", name, to: name }));
+  assert.deepEqual(targetsFor(known, "train").map((one) => one.name), ["train-1", "a-train"]);
+  assert.deepEqual(targetsFor(known, "session 1").map((one) => one.name), ["train-1"]);
+  assert.deepEqual(targetsFor(known, "nothing"), []);
+});
+
+test("a form changes what it shows and keeps the rest", () => {
+  const policies = KINDS.find((kind) => kind.path === "policies");
+  assert.ok(policies);
+  const before = { name: "small", slots_max: { cpu: 4 }, sessions_max: 3, stored_pending_max: 7 };
+  const texts = Object.fromEntries(policies.fields.map((field) => [field.name, shown(field, (before as Record<string, unknown>)[field.name])]));
+  assert.equal(texts["slots_max"], "cpu=4");
+  const body = bodyFrom(policies, before, "small", { ...texts, slots_max: "cpu=8, mem=1GiB", sessions_max: "" });
+  assert.deepEqual(body["slots_max"], { cpu: "8", mem: "1GiB" });
+  assert.deepEqual([body["sessions_max"], body["stored_pending_max"]], [null, 7]);
+  assert.deepEqual(given({ name: "g", label: "", kind: "words" }, "a, b  c"), ["a", "b", "c"]);
+});
+
+test("a session is run again with the same request and another name", () => {
+  const view = {
+    command: ["sh", "-c", "a b"], name: "old", queue: "q", size: 2, topology: null, where: [], slots: { cpu: 3000, mem: 2 ** 31, "cuda.device": 4 }, kernels: [],
+  } as unknown as SessionView;
+  assert.deepEqual(draftOf(view), {
+    command: "sh -c 'a b'", name: "", queue: "q", size: "2", cpus: "1.5", mem: "1GiB", gpus: "2", topology: "", where: "",
+  });
 });

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import PRINCIPAL, AuthenticatedPrincipal, Authenticator, token_of
-from sokovan.api.access.logins import LOGINS_PATH, code_of, halves_of, require_same_page
+from sokovan.api.access.logins import LOGINS_PATH, code_of, halves_of, may_log_in, require_same_page
 from sokovan.api.access.proxies import PROXY_PATHS, require_proxy
 from sokovan.api.access.request_limits import BATCH_BYTES_MAX, Buckets, LimitedBody, require_length
 from sokovan.api.context import ApiDependencies
@@ -145,10 +145,10 @@ class RequestMiddleware:
 
     async def _of_browser(self, scope: Scope, headers: Headers, address: str) -> tuple[str, Principal] | None:
         """The principal of a login, or of a code that begins one. Raises ForeignOrigin, TooManyRequests."""
-        if scope["type"] != "http":
+        if not may_log_in(scope):
             return None
         authorization = headers.get("authorization")
-        code = code_of(authorization) if (scope["method"], scope["path"]) == ("POST", LOGINS_PATH) else None
+        code = code_of(authorization) if (scope.get("method"), scope["path"]) == ("POST", LOGINS_PATH) else None
         halves = halves_of(headers) if authorization is None else None
         if code is None and halves is None:
             return None

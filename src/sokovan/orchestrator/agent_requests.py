@@ -139,6 +139,8 @@ class AgentRequests:
         self._agent_semaphores: dict[AgentId, asyncio.Semaphore] = {}
         self._deadlines = RequestDeadlines(clock, self.limits.timeout_s)
         self._under_way: dict[AgentRequestKey, asyncio.Task[None]] = {}
+        # Those that no cycle has waited for yet.
+        self._new: dict[AgentRequestKey, asyncio.Task[None]] = {}
         self._replies: dict[str, list[AgentReply]] = {}
         self._settling = 0
 
@@ -156,16 +158,20 @@ class AgentRequests:
         """
         if not self.may_begin(key):
             return False
-        self._under_way[key] = asyncio.ensure_future(self._run(key, work, notify, hold_s))
+        self._under_way[key] = self._new[key] = asyncio.ensure_future(self._run(key, work, notify, hold_s))
         return True
 
     def may_begin(self, key: AgentRequestKey) -> bool:
         """Whether `begin` would start a request with this key."""
         return key not in self._under_way and self.backoff.due(key)
 
-    async def settle(self) -> None:
-        """Wait up to `settle_s` for replies to the requests under way."""
-        waiting = list(self._under_way.values())
+    async def settle(self, *kinds: str) -> None:
+        """Wait up to `settle_s` for replies to new requests of these kinds.
+
+        Each is waited for once: a cycle does not wait again for the many of a large session.
+        """
+        new = [key for key in self._new if key.kind in kinds]
+        waiting = [self._new.pop(key) for key in new]
         if not waiting:
             return
         self._settling += 1
@@ -204,6 +210,7 @@ class AgentRequests:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()
+        self._new.clear()
         self._replies.clear()
         self.backoff.clear()
         self._agent_semaphores.clear()
@@ -218,6 +225,7 @@ class AgentRequests:
                 reply = await self._send(key, work)
         finally:
             self._under_way.pop(key, None)
+            self._new.pop(key, None)
         if reply.error is None and hold_s > 0:
             self.backoff.hold(key, hold_s)
         if notify is Notify.NOTHING or (notify is Notify.FAILURES and reply.error is None):

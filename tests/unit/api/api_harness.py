@@ -214,7 +214,8 @@ class ApiHarness:
         """An open WebSocket; it is left at the end."""
         socket = Socket()
         scope = self._scope("websocket", f"/api/v1{path}", {**self.headers(user), **(headers or {})})
-        scope |= {"query_string": b"", "subprotocols": [], "extensions": {"websocket.http.response": {}}}
+        offered = [one.strip() for one in (headers or {}).get("sec-websocket-protocol", "").split(",") if one]
+        scope |= {"query_string": b"", "subprotocols": offered, "extensions": {"websocket.http.response": {}}}
         task = asyncio.create_task(self.app(scope, socket.receive, socket.send))
         try:
             yield socket

@@ -61,7 +61,7 @@ async def harness() -> AsyncIterator[Harness]:
 async def settled(harness: Harness) -> None:
     # As handlers do: right after the requests, before they run.
     passing = asyncio.ensure_future(harness.clock.advance(0.1))
-    await harness.requests.settle()
+    await harness.requests.settle("stop")
     await passing
 
 
@@ -83,6 +83,17 @@ async def test_a_slow_reply_is_not_waited_for_and_wakes_the_next_cycle(harness: 
     await harness.clock.advance(0)
     assert harness.woken == 1
     assert harness.requests.waiting == 1
+
+
+async def test_a_request_is_waited_for_once_and_one_of_another_kind_not_at_all(harness: Harness) -> None:
+    harness.requests.begin(key("of a gang"), harness.slow)
+    await settled(harness)
+    harness.requests.begin(AgentRequestKey("create", A1, "k2"), harness.slow)
+    harness.requests.begin(key("small", A2), harness.quick)
+    await harness.requests.settle("stop")  # no time passes: with the others it would wait until it does
+    assert [reply.key for reply in harness.requests.take("stop")] == [key("small", A2)]
+    await harness.requests.settle("stop", "kill")
+    assert harness.requests.under_way == 2
 
 
 async def test_replies_that_are_left_are_there_for_the_next_who_asks(harness: Harness) -> None:

@@ -54,7 +54,7 @@ function heard(message: FromWorker): void {
       paint();
       return;
     case "events":
-      recent.value = [...message.events.reverse(), ...recent.value].slice(0, EVENTS_KEPT);
+      recent.value = [...message.events.filter((one) => one.object !== "verdicts").reverse(), ...recent.value].slice(0, EVENTS_KEPT);
       heardAt.value = Date.now();
       clusterTick.value += 1;
       return;

@@ -10,10 +10,11 @@ const PAGE = 500;
 const ROWS_MAX = 10_000;
 // Changes are collected for this long, so that a busy server does not make a busy page.
 const COLLECT_MS = 200;
-// Above this many changed sessions the list is read again instead of one by one.
-const SINGLE_MAX = 24;
-// A session that is submitted, and a new reason of a waiting one, are no events of the stream of all.
-const WAITING_MS = 1_500;
+// Sessions that one request names; above the second number the whole list is read again.
+const NAMED_MAX = 200;
+const CHANGED_MAX = 2_000;
+// A new reason is an event. Its text, such as a place in the queue, changes without one: it is read now and then.
+const WAITING_MS = 15_000;
 const WAITING_ROWS = 200;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
@@ -29,6 +30,7 @@ const fresh: EventView[] = [];
 let proof = "";
 let running: AbortController | null = null;
 let cut = false;
+let many = false;
 let ready = false;
 let up = false;
 let heardAt = 0;
@@ -75,11 +77,14 @@ async function readChanged(signal: AbortSignal): Promise<void> {
   if (fresh.length) tell({ kind: "events", events: fresh.splice(0) });
   const ids = [...dirty];
   dirty.clear();
-  if (ids.length > SINGLE_MAX) return readAll(signal);
-  const views = await Promise.all(
-    ids.map((id) => get<SessionView>(`sessions/${encodeURIComponent(id)}`, signal)),
-  );
-  keep(views.filter((view) => view !== null));
+  if (many || ids.length > CHANGED_MAX) {
+    many = false;
+    return readAll(signal);
+  }
+  for (let at = 0; at < ids.length; at += NAMED_MAX) {
+    const named = ids.slice(at, at + NAMED_MAX).map(encodeURIComponent).join(",");
+    keep((await get<SessionPage>(`sessions?id=${named}&limit=${NAMED_MAX}`, signal))?.items ?? []);
+  }
 }
 
 function keep(views: readonly SessionView[]): void {
@@ -97,6 +102,11 @@ async function readWaiting(signal: AbortSignal): Promise<void> {
 function noted(event: EventView, signal: AbortSignal): void {
   fresh.push(event);
   if (event.object === "session") dirty.add(event.id);
+  if (event.object === "verdicts") {
+    for (const id of event.sessions ?? []) dirty.add(id);
+    // Only the first are named.
+    if ((event.count ?? 0) > (event.sessions ?? []).length) many = true;
+  }
   if (timer === null) timer = setTimeout(() => void readChanged(signal).catch(() => undefined), COLLECT_MS);
 }
 

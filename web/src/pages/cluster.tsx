@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { amount, plural, shellWords } from "../format.ts";
 import { clusterTick } from "../live/store.ts";
-import { CELL, type MapAgent, type MapLayout, PER_ROW, type Tile, agentsOf, heldOn, layout, neighbour, tileAt } from "../map.ts";
+import { CELL, type MapAgent, type MapLayout, PER_ROW, type Tile, agentsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../map.ts";
 import { Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
@@ -287,9 +287,25 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
           title={drained ? `Place sessions on ${agent.name} again?` : `Place nothing new on ${agent.name}? ${plural(agent.kernels, "kernel")} on it ${agent.kernels === 1 ? "continues" : "continue"}.`}
           action={drained ? "Undrain" : "Drain"} command={shellWords(["sokovan", "agent", verb, agent.name])} onYes={act}
           onNo={() => setAsking(false)}
-        />
+        >
+          {drained ? null : <DrainImpact agent={agent} fleet={fleet} />}
+        </Confirm>
       ) : null}
     </aside>
+  );
+}
+
+/** What a drain would take away, and what goes on meanwhile. */
+function DrainImpact({ agent, fleet }: { agent: MapAgent; fleet: FleetView }) {
+  const impact = impactOf(agent, fleet);
+  const held = heldOn(agent, fleet);
+  return (
+    <div class="impact" aria-label="impact">
+      <p>{plural(impact.free, "free device")} of it {impact.free === 1 ? "is" : "are"} no longer used; {impact.left} of {plural(impact.total, "device")} in the cluster stay open for new sessions.</p>
+      {held.length ? <p>These sessions go on until they end:</p> : <p>No session holds a device of it.</p>}
+      <ul class="reasons">{held.slice(0, 10).map((one) => <li key={one.id}>{one.name}<span class="muted">{plural(one.devices, "device")}{one.user ? ` of ${one.user}` : ""}</span></li>)}</ul>
+      {held.length > 10 ? <p class="muted">and {plural(held.length - 10, "more session")}</p> : null}
+    </div>
   );
 }
 

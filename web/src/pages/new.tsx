@@ -2,10 +2,11 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, all, call } from "../api.ts";
 import { plural, shellWords } from "../format.ts";
-import { commandLine, type Draft, bodyOf, EMPTY } from "../draft.ts";
+import { commandLine, type Draft, bodyOf, draftOf, EMPTY } from "../draft.ts";
 import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
-import { go } from "../router.ts";
+import { go, query } from "../router.ts";
+import { countBy } from "../rows.ts";
 import type { PlanView, ProblemView, QueueBody, SessionView } from "../wire.ts";
 
 const WAIT_MS = 300;
@@ -20,6 +21,18 @@ export function NewPage() {
   const key = useRef(crypto.randomUUID());
   const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
   const body = useMemo(() => bodyOf(draft), [draft]);
+  const like = query.value.get("like") ?? "";
+  useEffect(() => {
+    if (!like) return;
+    const stopped = new AbortController();
+    call<SessionView>(`sessions/${encodeURIComponent(like)}`, { signal: stopped.signal }).then(
+      (view) => setDraft(draftOf(view)),
+      (error: unknown) => {
+        if (error instanceof Problem) setProblem(error.view);
+      },
+    );
+    return () => stopped.abort();
+  }, [like]);
   useEffect(() => {
     const stopped = new AbortController();
     if (!body.command?.length) return setPlan(null);
@@ -80,6 +93,7 @@ export function NewPage() {
         {field("mem", "Memory of each", "1GiB")}
         {field("gpus", "GPU of each", "0")}
         {field("topology", "Topology", "hard:rack or soft")}
+        {field("where", "Labels of agents", "nvme exists")}
       </div>
       <div class="badge-box" aria-live="polite">
         {plan ? (
@@ -89,6 +103,7 @@ export function NewPage() {
             {plan.evicts.length ? <span class="muted"> · would evict {plural(plan.evicts.length, "session")}</span> : null}
           </p>
         ) : null}
+        {plan ? <PlanDetails plan={plan} /> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
       </div>
       <div class="actions">
@@ -96,5 +111,31 @@ export function NewPage() {
         <CopyCommand command={shellWords(commandLine(draft))} />
       </div>
     </form>
+  );
+}
+
+const MARKS: Record<string, string> = { ok: "✓", no: "✕", short: "!" };
+
+/** The plan in full: the checks, what remains of the agents, the places, and whom it would evict. */
+function PlanDetails({ plan }: { plan: PlanView }) {
+  const places = [...countBy(plan.placements, (one) => one.agent)];
+  const funnel = Object.entries(plan.funnel);
+  return (
+    <details class="plan">
+      <summary>What if it were submitted now</summary>
+      <p class="muted">in queue {plan.queue} of {plan.scaling_group}{plan.position ? `, place ${plan.position}` : ""}</p>
+      {plan.checks.length ? (
+        <ul class="checks" aria-label="checks">
+          {plan.checks.map((check) => (
+            <li key={check.name} class={check.result}><span class="mark" aria-hidden="true">{MARKS[check.result] ?? "·"}</span><span>{check.name} <span class="muted">{check.result}</span> {check.detail}</span></li>
+          ))}
+        </ul>
+      ) : null}
+      {funnel.length ? <p class="funnel" aria-label="agents that remain after each check">{funnel.map(([name, count]) => <span key={name}>{name} <strong>{count}</strong></span>)}</p> : null}
+      {places.length ? (
+        <ul aria-label="places">{places.map(([agent, kernels]) => <li key={agent}><a href={`/ui/cluster?agent=${encodeURIComponent(agent)}`}>{agent}</a> <span class="muted">{plural(kernels, "kernel")}</span></li>)}</ul>
+      ) : null}
+      {plan.evicts.length ? <ul aria-label="evictions">{plan.evicts.map((one) => <li key={one.session}><a href={`/ui/sessions/${encodeURIComponent(one.session)}`}>{one.session}</a> <span class="muted">{plural(one.kernels, "kernel")}</span></li>)}</ul> : null}
+    </details>
   );
 }

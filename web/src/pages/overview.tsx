@@ -1,12 +1,16 @@
 // The cluster in figures, why sessions wait, what needs attention, and what just happened.
 import { all, call } from "../api.ts";
 import { amount, devices, plural } from "../format.ts";
-import { clusterTick, loaded, recent, sessions } from "../live/store.ts";
+import { clusterTick, loaded, now, recent, sessions } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { DeviceChart } from "../parts/chart.tsx";
 import { useResource } from "../parts/resource.ts";
 import { countBy } from "../rows.ts";
 import { ENDED } from "../states.ts";
+import { heldOver } from "../timeline.ts";
 import type { AgentView, HealthView, WaitingView } from "../wire.ts";
+
+const DAY_MS = 86_400_000;
 
 interface Figures {
   agents: AgentView[];
@@ -52,6 +56,11 @@ export function OverviewPage() {
         <Figure label="agents" value={String(agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
         <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>
+      {devices(totals) ? (
+        <section class="panel" aria-label="the last 24 hours">
+          <DeviceChart label="devices held over 24 h" steps={heldOver(sessions.value, now.value - DAY_MS, now.value)} from={now.value - DAY_MS} to={now.value} total={devices(totals)} />
+        </section>
+      ) : null}
       <div class="columns">
         <section aria-label="why sessions wait">
           <h2>Why sessions wait</h2>

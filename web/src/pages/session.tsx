@@ -5,10 +5,11 @@ import { plural, shellWords, slotsText } from "../format.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { Console } from "../parts/console.tsx";
 import { Log } from "../parts/log.tsx";
 import { useResource } from "../parts/resource.ts";
 import { Why } from "../parts/why.tsx";
-import { query, setQuery } from "../router.ts";
+import { href, query, setQuery } from "../router.ts";
 import { ENDED, look } from "../states.ts";
 import { duration } from "../format.ts";
 import type { HistoryLine, HistoryView, KernelView, ProblemView, SessionView } from "../wire.ts";
@@ -56,6 +57,7 @@ export function SessionPage({ id }: { id: string }) {
         <h1>{name}</h1>
         <State status={view.status} result={view.result} />
         <span class="spring" />
+        <a class="button" href={href(`/new?like=${encodeURIComponent(view.id)}`)}>Run again</a>
         {ended ? null : <button type="button" class="danger" onClick={() => setAsking(true)}>Stop</button>}
         <CopyCommand command={shellWords(["sokovan", "session", "show", name])} />
       </div>
@@ -84,6 +86,12 @@ export function SessionPage({ id }: { id: string }) {
         session={view.id} name={name} kernels={view.kernels.map((one) => one.index)} kernel={kernel} ended={ended}
         onKernel={(index) => setQuery({ kernel: String(index) })}
       />
+      {view.kernels.find((one) => one.index === kernel)?.status === "running" ? (
+        <>
+          <h2>Console</h2>
+          <Console key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
+        </>
+      ) : null}
       {asking ? (
         <Confirm
           title={`Stop ${name}?`} action="Stop" command={shellWords(["sokovan", "stop", name])} onYes={stop}

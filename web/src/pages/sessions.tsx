@@ -10,6 +10,7 @@ import { Why } from "../parts/why.tsx";
 import { go, query, setQuery } from "../router.ts";
 import { countBy, matches, type SessionRow } from "../rows.ts";
 import { ENDED, STATUSES } from "../states.ts";
+import { forgetView, saveView, views } from "../views.ts";
 import type { ProblemView } from "../wire.ts";
 
 const COLUMNS: GridColumn<SessionRow>[] = [
@@ -103,6 +104,7 @@ export function SessionsPage() {
             </button>
           ))}
         </div>
+        <SavedViews text={text} status={status} />
         {cut.value ? <p class="muted">Older sessions are not listed here; <code>sokovan ps</code> has all of them.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         {shown.length ? (
@@ -123,6 +125,36 @@ export function SessionsPage() {
           command={shellWords(["sokovan", "stop", ...toStop.slice(0, 20).map((row) => row.name || row.id)])}
           onYes={() => void stop()} onNo={() => setAsking(false)}
         />
+      ) : null}
+    </div>
+  );
+}
+
+/** Filters under a name, kept in this browser. */
+function SavedViews({ text, status }: { text: string; status: string }) {
+  const [name, setName] = useState("");
+  const current = new URLSearchParams({ ...(text ? { q: text } : {}), ...(status ? { status } : {}) }).toString();
+  const saved = views.value.find((one) => one.query === current);
+  const save = (event: Event) => {
+    event.preventDefault();
+    if (name.trim()) saveView(name.trim().slice(0, 40), current);
+    setName("");
+  };
+  if (!views.value.length && !current) return null;
+  return (
+    <div class="chips" role="group" aria-label="saved views">
+      {views.value.map((one) => (
+        <button key={one.name} type="button" aria-pressed={one.query === current} onClick={() => {
+          const wanted = new URLSearchParams(one.query);
+          setQuery({ q: wanted.get("q") ?? "", status: wanted.get("status") ?? "" });
+        }}>{one.name}</button>
+      ))}
+      {saved ? <button type="button" onClick={() => forgetView(saved.name)}>Forget {saved.name}</button> : null}
+      {current && !saved ? (
+        <form class="inline" onSubmit={save}>
+          <input aria-label="name of this view" placeholder="save this filter as" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+          <button type="submit" disabled={!name.trim()}>Save</button>
+        </form>
       ) : null}
     </div>
   );

@@ -101,15 +101,17 @@ interface ConfirmProps {
   command: string;
   onYes: () => void;
   onNo: () => void;
+  children?: ComponentChildren;
 }
 
 /** Asks before something that cannot be undone; Escape is no. */
-export function Confirm({ title, action, command, onYes, onNo }: ConfirmProps) {
+export function Confirm({ title, action, command, onYes, onNo, children }: ConfirmProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} onCancel={onNo} onClose={onNo} aria-label={title}>
       <h2>{title}</h2>
+      {children}
       <CopyCommand command={command} />
       <div class="actions">
         <button type="button" onClick={onNo}>Back</button>

@@ -23,6 +23,9 @@ from sokovan.ports.storage import UnitOfWork
 
 LOGINS_PATH = "/api/v1/logins"
 PROOF_HEADER = "x-sokovan-proof"
+# Pages cannot set headers of a WebSocket, so the proof is one of the protocols that they offer.
+PROTOCOLS_HEADER = "sec-websocket-protocol"
+PROOF_PROTOCOL = "sokovan-proof."
 # In the Authorization header, instead of `Bearer`.
 CODE_SCHEME = "login-code "
 COOKIE = "sokovan-login"
@@ -33,6 +36,9 @@ _HALF = re.compile(r"LI-[0-9A-Z]{1,40}\.[A-Za-z0-9_\-]{43}", re.ASCII)
 _PROOF = re.compile(r"[A-Za-z0-9_\-]{43}", re.ASCII)
 _CODE = re.compile(r"LC-[0-9A-Z]{1,40}\.[A-Za-z0-9_\-]{43}", re.ASCII)
 _READS = frozenset({"GET", "HEAD"})
+# The only WebSocket that a login opens.
+_EXEC = re.compile(r"/api/v1/sessions/[^/]+/kernels/[0-9]+/exec", re.ASCII)
+_PAGE_SCHEMES = {"ws": "http", "wss": "https"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,13 @@ def joined(cookie: str, proof: str) -> LoginHalves:
 
 def halves_of(headers: Headers) -> LoginHalves | None:
     """The halves in these headers; None unless both are there and well-formed."""
-    proof, cookie = headers.get(PROOF_HEADER, ""), _cookie_of(headers)
+    proof, cookie = headers.get(PROOF_HEADER, "") or _offered_proof(headers), _cookie_of(headers)
     return joined(cookie, proof) if cookie and _PROOF.fullmatch(proof) else None
+
+
+def may_log_in(scope: Scope) -> bool:
+    """Whether a login opens this: every request, and the WebSocket of a command."""
+    return scope["type"] == "http" or _EXEC.fullmatch(scope["path"]) is not None
 
 
 def code_of(authorization: str | None) -> str | None:
@@ -69,16 +80,18 @@ def require_same_page(scope: Scope, headers: Headers) -> None:
     """Reject a request of a page of another origin. Raises ForeignOrigin.
 
     The port counts: another one of this host serves programs of users. Browsers omit the
-    Origin header of their own reads.
+    Origin header of their own reads, and may omit Sec-Fetch-Site where they open a WebSocket.
     """
     origin, host = headers.get("origin"), headers.get("host", "").lower()
-    if origin is None and scope["method"] not in _READS:
+    is_socket, scheme = scope["type"] == "websocket", scope["scheme"]
+    if origin is None and (is_socket or scope["method"] not in _READS):
         raise ForeignOrigin(header="Origin", value="")
     # A server behind a proxy that terminates TLS sees HTTP.
-    if origin is not None and origin.lower() not in {f"{scope['scheme']}://{host}", f"https://{host}"}:
+    own = {f"{_PAGE_SCHEMES.get(scheme, scheme)}://{host}", f"https://{host}"}
+    if origin is not None and origin.lower() not in own:
         raise ForeignOrigin(header="Origin", value=origin)
     site = headers.get("sec-fetch-site", "")
-    if site != "same-origin":
+    if site != "same-origin" and not (is_socket and site == ""):
         raise ForeignOrigin(header="Sec-Fetch-Site", value=site)
 
 
@@ -121,6 +134,11 @@ async def record_use(unit: UnitOfWork, login: Login) -> None:
     [found] = await unit.catalog.find((Login, login.name))
     if found is not None:
         await unit.catalog.put(login)
+
+
+def _offered_proof(headers: Headers) -> str:
+    offered = (one.strip() for one in headers.get(PROTOCOLS_HEADER, "").split(","))
+    return next((one.removeprefix(PROOF_PROTOCOL) for one in offered if one.startswith(PROOF_PROTOCOL)), "")
 
 
 def _plain_name(headers: Headers) -> str:

@@ -22,6 +22,8 @@ from sokovan.wire.api.system import EventView
 
 # Object kinds whose events every user may see.
 SHARED = frozenset({"agent"})
+# Sessions that an event about many of them names; it counts all.
+NAMED_MAX = 200
 
 
 _MOVES: dict[type[Event], tuple[str, str]] = {
@@ -38,7 +40,11 @@ _MOVES: dict[type[Event], tuple[str, str]] = {
 def event_view(event: Event) -> EventView:
     """The wire view of an event."""
     kind, name, before, after, trigger = _view_fields(event)
-    return EventView(object=kind, id=name, before=before, after=after, trigger=trigger, at=time_text(event.at_ms))
+    many = event.session_ids if isinstance(event, VerdictsChanged) else ()
+    return EventView(
+        object=kind, id=name, before=before, after=after, trigger=trigger, at=time_text(event.at_ms),
+        count=len(many), sessions=list(many[:NAMED_MAX]),
+    )  # fmt: skip
 
 
 def missed_view(now_ms: int) -> EventView:
@@ -78,7 +84,7 @@ def _view_fields(event: Event) -> tuple[str, str, str | None, str, str]:
             before, after = str(event.replicas_before), str(event.replicas_desired)
             return "deployment", event.deployment_id, before, after, "scaled"
         case VerdictsChanged():
-            return "verdicts", ",".join(event.session_ids), None, event.code, "changed"
+            return "verdicts", "", None, event.code, "changed"
         case NoticeIssued():
             return "notice", event.about, None, event.topic, "issued"
         case _:

@@ -10,12 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
 from sokovan.domain.constraints.labels import read_selectors
-from sokovan.domain.ids import NAME_PATTERN
+from sokovan.domain.ids import NAME_PATTERN, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.repositories.sessions import SessionFilter
 
 REF_MAX = 200
 INDEX_MAX = 1_000_000
+# Sessions that a listing may name.
+IDS_MAX = 200
 
 Ref: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="An id, a name, or a unique prefix of one.")]
 Index: TypeAlias = Annotated[int, Path(ge=0, le=INDEX_MAX, description="The kernel's index in its session.")]
@@ -71,7 +73,7 @@ class ArrayQuery(SessionChoice):
     limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
     cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
 
-    @field_validator("status", mode="before")
+    @field_validator("status", "id", mode="before", check_fields=False)
     @classmethod
     def _split(cls, given: Any) -> Any:
         """Split `running,pending` like two parameters."""
@@ -86,10 +88,12 @@ class ArrayQuery(SessionChoice):
 class SessionQuery(ArrayQuery):
     """The filters of a listing of sessions."""
 
+    id: list[str] = Field(default_factory=list, max_length=IDS_MAX, description="With any of these ids; repeatable.")
     name: str | None = name_field("With exactly this name.")
     array: str | None = name_field("In this array: its id, its name, or a unique prefix of one.")
     outside_arrays: bool = Field(default=False, description="Only sessions that are in no array.")
 
     def filter(self) -> SessionFilter:
         """The store's filter; the array is looked up by the caller."""
-        return replace(super().filter(), name=self.name or "", outside_arrays=self.outside_arrays)
+        ids = tuple(SessionId(one) for one in self.id)
+        return replace(super().filter(), ids=ids, name=self.name or "", outside_arrays=self.outside_arrays)

@@ -25,6 +25,8 @@ _logger = logging.getLogger("sokovan.api")
 RECEIVED_AT_ONCE = 500
 RECEIVE_S = 5.0
 RETRY_AFTER_S = 5.0
+# New reasons that a stream keeps until it sends them; beyond that they count as lost.
+REASONS_MAX = 10_000
 
 
 class EventListener:
@@ -40,6 +42,7 @@ class EventListener:
         self.has_events = False
         self._lost = False
         self._events: deque[Event] = deque()
+        self._reasons: dict[SessionId, VerdictsChanged] = {}
         self._queue_max = queue_max
 
     def put(self, event: Event) -> None:
@@ -51,6 +54,20 @@ class EventListener:
             self._events.append(event)
         self.has_events = True
         self.woken.set()
+
+    def put_reasons(self, event: VerdictsChanged) -> None:
+        """Keep the new reason of each session, which the stream sends together."""
+        if len(self._reasons) + len(event.session_ids) > REASONS_MAX:
+            self._reasons.clear()
+            self.mark_lost()
+        else:
+            self._reasons.update(dict.fromkeys(event.session_ids, event))
+            self.woken.set()
+
+    def take_reasons(self) -> dict[SessionId, VerdictsChanged]:
+        """The last new reason of each session since the last call."""
+        reasons, self._reasons = self._reasons, {}
+        return reasons
 
     def mark_lost(self) -> None:
         """Mark that events may have been lost."""
@@ -92,8 +109,11 @@ class EventHub:
             for listener in self._holders:
                 listener.mark_lost()
         for event in delivery.events:
-            # Thousands of sessions may get a new reason at once, which would flood streams of all events.
-            if not isinstance(event, VerdictsChanged):
+            # Thousands of sessions may get a new reason at once, which would flood the queues of streams.
+            if isinstance(event, VerdictsChanged):
+                for listener in self._by_session.get(None, ()):
+                    listener.put_reasons(event)
+            else:
                 self._dispatch(None, event)
             for about in sessions_of(event):
                 self._dispatch(about, event)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.mapping.events import SHARED, event_view, session_of
 from sokovan.api.streaming.batch_reader import BatchReader
-from sokovan.domain.events import Event
+from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.access import Ownership, session_scope
 from sokovan.domain.owners.tenancy import Role
@@ -61,9 +61,22 @@ class EventVisibility:
         owners = await self._owners.of(about)
         return [event for event in events if self._visible(event, owners)]
 
+    async def of_reasons(self, reasons: Mapping[SessionId, VerdictsChanged]) -> list[VerdictsChanged]:
+        """The new reasons of visible sessions, one event for each reason."""
+        owners = {} if self._sees_all else await self._owners.of(reasons)
+        found: dict[str, list[SessionId]] = {}
+        for session_id, event in reasons.items():
+            if self._sees_all or self._owned(owners[session_id]):
+                found.setdefault(event.code, []).append(session_id)
+        at_ms = max((event.at_ms for event in reasons.values()), default=0)
+        return [VerdictsChanged(at_ms=at_ms, session_ids=tuple(ids), code=code) for code, ids in found.items()]
+
     def _visible(self, event: Event, owners: Mapping[SessionId, Ownership | None]) -> bool:
         about = session_of(event)
         if about is None:
             return event_view(event).object in SHARED
-        owner, scope = owners[about], self._scope
+        return self._owned(owners[about])
+
+    def _owned(self, owner: Ownership | None) -> bool:
+        scope = self._scope
         return owner is not None and scope.user in {"", owner.user} and scope.domain in {"", owner.domain}

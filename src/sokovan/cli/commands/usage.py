@@ -1,13 +1,19 @@
-"""`sokovan usage` and `sokovan queue shares`: what was used, and is used now."""
+"""`sokovan usage`, `queue shares` and `audit-log`: what was used and done."""
 
 from __future__ import annotations
 
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
-from sokovan.cli.formatting import NONE, amount, duration
-from sokovan.cli.rendering import Column
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.formatting import NONE, age, amount, duration
+from sokovan.cli.rendering import Column, show_all
+from sokovan.sdk.environment import SystemEnvironment
+from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.fleet import QueueShareView
+from sokovan.wire.api.system import AuditEntryView
 from sokovan.wire.api.tenancy import UsageView
+
+ENTRIES_DEFAULT = 100
 
 
 def _used(usage: UsageView) -> str:
@@ -80,3 +86,52 @@ def shares(
         lambda client: client.usage.shares(queue=queue, scaling_group=scaling_group).items,
         key="queue",
     )
+
+
+def audit_log(
+    *,
+    who: str | None = None,
+    action: str | None = None,
+    target: str | None = None,
+    limit: int = ENTRIES_DEFAULT,
+    output: OutputOptions = TABLE_OUTPUT,
+) -> int:
+    """Show who did what to which object.
+
+    Newest first. Only administrators may see it; sokovan audit checks that no
+    entry was changed.
+
+    For example:
+      sokovan audit-log
+      sokovan audit-log --who ada --action session
+      sokovan audit-log --target ddp --json
+
+    Parameters
+    ----------
+    who
+        Only actions of this user.
+    action
+        Only this action, such as session.stop, or all of session.
+    target
+        Only actions on the object with this ID.
+    limit
+        Maximum number of entries; default: 100.
+    """
+    if limit < 1:
+        raise InvalidSetting(f"--limit {limit} is less than 1", hint="use 1 or more")
+    now_s = SystemEnvironment().wall_s()
+    columns: list[Column[AuditEntryView]] = [
+        Column("number", lambda entry: str(entry.number)),
+        Column("age", lambda entry: age(entry.at, now_s=now_s, utc=output.utc)),
+        Column("who", lambda entry: entry.who),
+        Column("action", lambda entry: entry.action),
+        Column("target", lambda entry: entry.target),
+        Column("outcome", lambda entry: entry.outcome),
+        Column("request", lambda entry: entry.request_id, wide=True),
+        Column("detail", lambda entry: ", ".join(f"{k}={v}" for k, v in sorted(entry.detail.items())), wide=True),
+    ]
+    fmt = output.format()
+    with output.client() as client:
+        entries = client.keys.audit_log(who=who, action=action, target=target, limit=limit)
+        show_all(entries, columns, fmt, name=lambda entry: str(entry.number))
+    return OK

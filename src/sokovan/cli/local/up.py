@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import OK
+from sokovan.cli.local.dashboard import DASHBOARD, Opening, opened
 from sokovan.cli.local.setting_options import NO_SETTINGS, SettingOptions
 from sokovan.cli.output import print_data, print_status
 
@@ -42,7 +43,10 @@ class MachineOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundOptions:
-    """Options that run the server in the background; at most one is given."""
+    """Options that run the server in the background, and open its dashboard.
+
+    At most one of the former is given.
+    """
 
     detach: Annotated[
         bool,
@@ -50,6 +54,9 @@ class BackgroundOptions:
     ] = False
     install_service: Annotated[
         bool, Parameter(negative=(), help="Install this command as a systemd user service; start it.")
+    ] = False
+    open_: Annotated[
+        bool, Parameter(name="--open", negative=(), help="Open the dashboard when the server is ready.")
     ] = False
     uninstall_service: Annotated[bool, Parameter(negative=(), help="Stop and remove that service.")] = False
 
@@ -75,7 +82,7 @@ def up(
 
     For example:
       sokovan up
-      sokovan up --detach
+      sokovan up --detach --open
       sokovan up --fake-gpus 4
       sokovan up --listen 0.0.0.0:7649
       sokovan up --fake 64x8 --no-agent
@@ -115,15 +122,16 @@ def up(
     checked = sources.read()  # mistakes are reported here, also if a server runs or will run in the background
     running = server_of(root)
     if running is not None:  # checked before the server modules load
-        return _report_running(running, given, service=background.install_service)
+        return _report_running(running, given, service=background.install_service) or opened(wanted=background.open_)
     if background.install_service:
         return _install(_words(given, data))
     if background.detach:
-        return _detach(_words(given, data), root.absolute(), port=checked.api.port)
+        return _detach(_words(given, data), root.absolute(), port=checked.api.port) or opened(wanted=background.open_)
     with _loading():
         from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
-    return run_up(UpOptions(data=data, fake_agents=agents, sources=sources), echo=print_status)
+    echo = Opening(print_status, program=DASHBOARD) if background.open_ else print_status
+    return run_up(UpOptions(data=data, fake_agents=agents, sources=sources), echo=echo)
 
 
 @contextmanager

@@ -191,6 +191,7 @@ class ScheduleCoordinator:
         moved, again = False, CycleInput(diff=diff, agents=cycle.agents)
         for handler in self.recheck_handlers:
             moved |= await self._context.run(handler, again, timeout_s=self._timing.current.handler_timeout_s)
+            moved |= await self._serve_small_sessions()
         return moved
 
     async def _quarantine_failures(self) -> None:

@@ -25,8 +25,12 @@ class AuditTrail(Protocol):
     async def append(self, *entries: AuditEntry) -> int:
         """Add entries to the chain, in this order; the number of the last one in it."""
 
-    async def page(self, *, limit: int, after: int = 0) -> Sequence[tuple[int, int, AuditEntry]]:
-        """Entries after a number, oldest first, as (number, time, entry)."""
+    async def page(self, *, limit: int, after: int = 0, newest: bool = False) -> Sequence[tuple[int, int, AuditEntry]]:
+        """Entries after a number, oldest first, as (number, time, entry).
+
+        With `newest` they come newest first, so that those after a number are older; after 0
+        all are.
+        """
 
     async def first_broken(self) -> int | None:
         """The number of the first entry that does not fit the chain; None if all do.

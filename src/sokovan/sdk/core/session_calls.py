@@ -23,6 +23,7 @@ SEEN_HEADER = "Last-Event-ID"
 class SessionListOptions(TypedDict, total=False):
     """Filters of a list; of several labels a session must have all."""
 
+    id: str | Sequence[str] | None
     status: str | Sequence[str] | None
     queue: str | None
     scaling_group: str | None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
-from sokovan.sdk.core.calls import Call, api_path
-from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
+from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query
+from sokovan.wire.api.system import AuditEntryPage, EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.tenancy import WhoamiView
@@ -31,3 +31,19 @@ def server_settings() -> Call[ServerSettingsView]:
 def events() -> Call[EventView]:
     """Stream the events of the server."""
     return Call(method="GET", path=api_path("events"), answer=EventView)
+
+
+class AuditOptions(TypedDict, total=False):
+    """Filters of the audit log; `action` is one, or the first part of several."""
+
+    who: str | None
+    action: str | None
+    target: str | None
+
+
+def audit_log(
+    options: AuditOptions | None = None, *, limit: int = PAGE_MAX, cursor: str | None = None
+) -> Call[AuditEntryPage]:
+    """Get one page of the audit log, newest first. Raises InvalidSetting."""
+    parameters = filters_query("entries", options or {}, AuditOptions, limit=limit, cursor=cursor)
+    return Call(method="GET", path=api_path("audit-log"), answer=AuditEntryPage, query=parameters)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, Unpack
 
-from sokovan.sdk.core import catalog_calls
+from sokovan.sdk.core import catalog_calls, system_calls
 from sokovan.sdk.core.catalog_calls import (
     BOOKINGS,
     DOMAINS,
@@ -30,6 +30,7 @@ from sokovan.wire.api.fleet import (
     QueueSharesView,
 )
 from sokovan.wire.api.sessions import HistoryLine
+from sokovan.wire.api.system import AuditEntryView
 from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
@@ -221,6 +222,12 @@ class Keys:
     def set(self, access_key: str, *, policy: str | None) -> KeyView:
         """Change the policy of a key; None for no limits of its own."""
         return self._connection.send(catalog_calls.set_key(access_key, policy))
+
+    def audit_log(
+        self, *, limit: int | None = None, **filters: Unpack[system_calls.AuditOptions]
+    ) -> Iterator[AuditEntryView]:
+        """List who did what to which object, newest first; administrators only."""
+        return self._connection.pages(Paging(partial(system_calls.audit_log, filters), limit=limit))
 
     def delete(self, access_key: str) -> None:
         """Revoke a key."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from sokovan.wire.api.bodies import StrictBody
 
 FRAME_MAX = 1 << 20
+# The protocol that a client may offer for the WebSocket.
+EXEC_PROTOCOL = "sokovan-exec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

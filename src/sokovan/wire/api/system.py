@@ -36,7 +36,11 @@ class ProblemView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """A change of an object; `object` is its kind, `id` its name."""
+    """A change of an object; `object` is its kind, `id` its name.
+
+    An event about `verdicts` says that `count` sessions wait for the reason `after` now;
+    `sessions` are the ids of the first of them.
+    """
 
     object: str
     id: str
@@ -44,6 +48,8 @@ class EventView:
     after: str
     trigger: str
     at: str
+    count: int = 0
+    sessions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +82,29 @@ class HealthView:
     status: str
     version: str
     parts: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntryView:
+    """A call that changed something, or was denied: who did what to which object."""
+
+    number: int
+    at: str
+    who: str
+    action: str
+    target: str
+    outcome: str
+    request_id: str = ""
+    detail: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntryPage:
+    """Entries of the audit log, newest first.
+
+    A page may have fewer entries than were asked for, or none, and still a `next`: a filter
+    looks at a bounded number of entries at a time.
+    """
+
+    items: list[AuditEntryView]
+    next: str | None = None

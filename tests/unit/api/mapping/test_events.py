@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.mapping.events import event_view, session_of, sessions_of
+from sokovan.api.mapping.events import NAMED_MAX, event_view, session_of, sessions_of
 from sokovan.domain.events import (
     KINDS,
     AgentEnrolled,
@@ -97,7 +97,7 @@ VIEWS: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
     ),
     (
         VerdictsChanged(at_ms=0, session_ids=(SessionId("s"), SessionId("t")), code="NEVER_FITS"),
-        ("verdicts", "s,t", None, "NEVER_FITS", "changed"),
+        ("verdicts", "", None, "NEVER_FITS", "changed"),
     ),
     (NoticeIssued(at_ms=0, topic="quota", about="x"), ("notice", "x", None, "quota", "issued")),
 ]
@@ -110,6 +110,12 @@ def test_an_event_names_its_object_and_its_move(
     view = event_view(event)
     assert (view.object, view.id, view.before, view.after, view.trigger) == view_fields
     assert view.at == "1970-01-01T00:00:00.000Z"
+
+
+def test_an_event_about_many_sessions_counts_all_and_names_the_first() -> None:
+    ids = tuple(SessionId(f"s{number}") for number in range(NAMED_MAX + 1))
+    view = event_view(VerdictsChanged(at_ms=0, session_ids=ids, code="NEVER_FITS"))
+    assert (view.count, view.sessions) == (NAMED_MAX + 1, list(ids[:NAMED_MAX]))
 
 
 def test_every_kind_of_event_has_a_view() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -103,10 +104,10 @@ async def test_a_page_of_another_port_or_site_is_refused(api: ApiHarness, change
 
 
 @pytest.mark.slow
-async def test_a_socket_is_not_opened_by_a_login(api: ApiHarness) -> None:
+async def test_a_socket_other_than_that_of_a_command_is_not_opened_by_a_login(api: ApiHarness) -> None:
     browser = await logged_in(api)
     headers = {"cookie": browser.cookie, "x-sokovan-proof": browser.proof, **PAGE}
-    async with api.socket("/sessions/none/kernels/0/exec", user=None, headers=headers) as socket:
+    async with api.socket("/sessions/none/kernels/0/ports/80", user=None, headers=headers) as socket:
         assert (await socket.hear())["status"] == 401
 
 
@@ -245,3 +246,25 @@ async def test_guesses_count_as_those_of_keys() -> None:
         answers = [(await browser.get(x_sokovan_proof="x" * 43)).status_code for _ in range(12)]
         assert answers == [401] * 10 + [429] * 2
         assert (await browser.get()).status_code == 200
+
+
+@pytest.mark.slow
+async def test_a_login_opens_a_command_and_its_proof_is_not_sent_back(api: ApiHarness) -> None:
+    browser = await logged_in(api)
+    await api.run("shown", NORTH)
+    path, offered = "/sessions/shown/kernels/0/exec", f"sokovan-exec, sokovan-proof.{browser.proof}"
+    sent = {"cookie": browser.cookie, "sec-websocket-protocol": offered, "origin": ORIGIN}
+    async with api.socket(path, user=None, headers=sent) as socket:
+        accepted = await socket.hear()
+        assert (accepted["type"], accepted["subprotocol"]) == ("websocket.accept", "sokovan-exec")
+        socket.say(json.dumps({"command": ["echo", "hi"]}))
+        assert (await socket.hear())["bytes"] == b"echo hi\n"
+    for changed, status in (
+        ({"cookie": ""}, 401),
+        ({"sec-websocket-protocol": "sokovan-exec"}, 401),
+        ({"origin": "http://127.0.0.1:9999"}, 403),
+        ({"origin": ""}, 403),
+    ):
+        kept = {name: value for name, value in {**sent, **changed}.items() if value}
+        async with api.socket(path, user=None, headers=kept) as socket:
+            assert (await socket.hear())["status"] == status, changed

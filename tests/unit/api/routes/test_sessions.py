@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN
+from sokovan.api.routes.parameters import IDS_MAX
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
@@ -134,6 +135,18 @@ async def test_a_list_is_filtered_by_its_parameters(api: ApiHarness) -> None:
     assert await ids(api, "queue=filtering&name=same") == ["filter-a"]
     assert await ids(api, "queue=filtering&group=other") == []
     assert await ids(api, "queue=filtering&scaling_group=default") == ["filter-b", "filter-a"]
+
+
+async def test_a_list_of_ids_has_what_the_caller_may_see_of_them(api: ApiHarness) -> None:
+    await api.submit("by-id-1", NORTH)
+    await api.submit("by-id-2", NORTH)
+    await api.submit("by-id-s", SOUTH)
+    assert await ids(api, "id=by-id-1&id=by-id-2&id=by-id-s&id=unknown") == ["by-id-2", "by-id-1"]
+    assert await ids(api, "id=by-id-1,by-id-s", user=SOUTH) == ["by-id-s"]
+    assert await ids(api, "id=") == []
+    many = ",".join(f"s{number}" for number in range(IDS_MAX + 1))
+    answer = await api.get(f"/sessions?id={many}", user=NORTH)
+    assert (answer.status_code, answer.json()["problems"][0]["where"]) == (422, "query/id")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.api.errors import StreamsFull
 from sokovan.api.settings import StreamLimits
+from sokovan.api.streaming import event_hub
 from sokovan.api.streaming.event_hub import EventHub, EventListener
 from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, VerdictsChanged
 from sokovan.domain.ids import AgentId, SessionId
@@ -48,6 +49,20 @@ def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_t
     with hub.listening("k", waiting[99]) as one, hub.listening("k", S1) as other, hub.listening("k") as all_of_it:
         hub.dispatch(Delivery(events=(VerdictsChanged(at_ms=0, session_ids=waiting, code="NEVER_FITS"),)))
         assert (one.has_events, other.has_events, all_of_it.has_events) == (True, False, False)
+        assert all_of_it.woken.is_set()
+        assert list(all_of_it.take_reasons()) == list(waiting)
+        assert all_of_it.take_reasons() == {}
+
+
+def test_a_session_has_its_last_reason_and_too_many_of_them_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_hub, "REASONS_MAX", 3)
+    listener = EventListener(None, queue_max=2)
+    for code in ("HELD", "NEVER_FITS"):
+        listener.put_reasons(VerdictsChanged(at_ms=0, session_ids=(S1,), code=code))
+    assert [event.code for event in listener.take_reasons().values()] == ["NEVER_FITS"]
+    listener.put_reasons(VerdictsChanged(at_ms=0, session_ids=tuple(map(SessionId, "abcd")), code="HELD"))
+    assert listener.take_reasons() == {}
+    assert listener.take() == ([], True)
 
 
 def test_a_slow_listener_loses_events_and_is_notified_once() -> None:

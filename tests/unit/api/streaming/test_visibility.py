@@ -7,7 +7,7 @@ import pytest
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.streaming import visibility
 from sokovan.api.streaming.visibility import EventVisibility, SessionOwners
-from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
+from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved, VerdictsChanged
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -70,6 +70,26 @@ async def test_events_with_texts_about_other_owners_are_for_administrators() -> 
         owners = SessionOwners(cluster.store)
         assert await EventVisibility(owners, principal("alice")).of([NOTICE]) == []
         assert await EventVisibility(owners, principal("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
+
+
+async def test_new_reasons_are_told_of_visible_sessions_once_for_each_reason() -> None:
+    ids = [SessionId(name) for name in ("a", "b", "c")]
+    reasons = {
+        one: VerdictsChanged(at_ms=at_ms, session_ids=(one,), code=code)
+        for one, at_ms, code in zip(ids, (1, 2, 3), ("HELD", "HELD", "NEVER_FITS"), strict=True)
+    }
+    async with StoredCluster.open() as cluster:
+        for name, user in (("a", "alice"), ("b", "bob"), ("c", "alice")):
+            await cluster.submit(name, owner=Owner(user=user, domain="north"))
+        owners = SessionOwners(cluster.store)
+        own = await EventVisibility(owners, principal("alice")).of_reasons(reasons)
+        assert [(one.code, one.session_ids, one.at_ms) for one in own] == [
+            ("HELD", ("a",), 3),
+            ("NEVER_FITS", ("c",), 3),
+        ]
+        everything = await EventVisibility(owners, principal("root", Role.ADMIN)).of_reasons(reasons)
+        assert [(one.code, one.session_ids) for one in everything] == [("HELD", ("a", "b")), ("NEVER_FITS", ("c",))]
+        assert await EventVisibility(owners, principal("other")).of_reasons(reasons) == []
 
 
 async def test_whose_a_session_is_is_looked_up_once_for_all_callers(monkeypatch: pytest.MonkeyPatch) -> None:

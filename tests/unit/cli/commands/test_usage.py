@@ -44,3 +44,14 @@ def test_the_shares_of_queues_are_shown_in_their_units(server: CannedServer, sok
         ["a", "cuda.device", "2", "-", "0", "0", "0"],
     ]
     assert "queue=a" in server.lines[-1]
+
+
+def test_the_audit_log_is_listed_with_its_filters(server: CannedServer, sokovan: Sokovan) -> None:
+    entry = {"number": 7, "at": "2026-01-01T12:00:00Z", "who": "ada", "action": "session.stop", "target": "s-1"}
+    server.says("GET audit-log", {"items": [{**entry, "outcome": "done", "detail": {"forced": "no"}}]})
+    head, line = sokovan("audit-log", "--who", "ada", "--action", "session", "--limit", "5", "--utc")[1].splitlines()
+    assert head.split() == ["NUMBER", "AGE", "WHO", "ACTION", "TARGET", "OUTCOME"]
+    assert line.split()[0] == "7"
+    assert line.split()[-4:] == ["ada", "session.stop", "s-1", "done"]
+    assert server.lines == ["GET audit-log?who=ada&action=session&limit=5"]
+    assert sokovan("audit-log", "--limit", "0")[0] == 2

@@ -15,7 +15,7 @@ from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sections import AgentSettings
 from sokovan.entrypoints.up import UpOptions
 from tests.kernels import own_start
-from tests.unit.cli.canned_server import Sokovan
+from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_an_unknown_setting_is_refused_with_its_place_and_the_nearest_name(
         ("--set", "batch_max=1"),
         ("--set", "scheduler.batch_max"),
         ("--set", "scheduler.batch_max=many"),
-        ("--open",),
+        ("--opened",),
     ],
 )
 def test_invalid_values_are_a_usage_error(sokovan: Sokovan, asked: list[UpOptions], words: tuple[str, ...]) -> None:
@@ -159,3 +159,16 @@ def test_a_running_server_is_reported_with_options_not_applied(
     assert first == "sokovan is already running at http://127.0.0.1:7700; nothing to do"
     assert len(more) == bool(left)
     assert "".join(more).startswith(left)
+
+
+def test_the_dashboard_of_a_server_that_runs_already_is_opened(
+    server: CannedServer, sokovan: Sokovan, tmp_path: Path
+) -> None:
+    code = {"code": "LC-1.x", "path": "/ui/#code=LC-1.x", "expires_at": "2026-01-01T12:00:00Z"}
+    server.says("POST login-codes", code, status=201)
+    folder = DataFolder(tmp_path)
+    with folder.locked():
+        folder.write_private("up.json", json.dumps({"url": server.url, "pid": os.getpid(), "start": own_start()}))
+        assert sokovan("up", "--data", str(tmp_path))[:2] == (0, "")
+        status, out, _ = sokovan("up", "--data", str(tmp_path), "--open")
+    assert (status, out) == (0, f"{server.url}/ui/#code=LC-1.x\n")

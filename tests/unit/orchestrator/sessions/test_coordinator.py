@@ -201,6 +201,21 @@ async def test_small_sessions_are_served_between_the_handlers_of_large_ones(
     assert await cluster.status("small") == "running"
 
 
+@pytest.mark.slow
+async def test_small_sessions_are_served_while_late_reports_of_large_ones_are_handled(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40})
+    await cluster.submit("gang", kernels=LARGE + 1)
+    looks, handlers = Looks(cluster), cluster.coordinator.recheck_handlers
+    cluster.coordinator.recheck_handlers = (Busy(cluster), looks, *handlers)
+    await cluster.tick()
+    cluster.coordinator.recheck_handlers = handlers
+    assert looks.seen == ["creating"]
+    await cluster.settle()
+    assert [await cluster.status(name) for name in ("gang", "small")] == ["running", "running"]
+
+
 SLICED = 2 * LARGE
 
 

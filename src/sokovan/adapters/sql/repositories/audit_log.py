@@ -46,9 +46,11 @@ class SqlAuditTrail:
             await self._transaction.execute(_INSERT, rows)
         return before + len(rows)
 
-    async def page(self, *, limit: int, after: int = 0) -> Sequence[tuple[int, int, AuditEntry]]:
+    async def page(self, *, limit: int, after: int = 0, newest: bool = False) -> Sequence[tuple[int, int, AuditEntry]]:
         """See the port."""
-        statement = sa.select(AUDIT_LOG).where(AUDIT_LOG.c.sequence > after).order_by(AUDIT_LOG.c.sequence)
+        number = AUDIT_LOG.c.sequence
+        beyond = [number < after] if newest and after else [] if newest else [number > after]
+        statement = sa.select(AUDIT_LOG).where(*beyond).order_by(number.desc() if newest else number)
         rows = await self._transaction.fetch(statement.limit(limit))
         return [
             (row.sequence, row.at_ms, from_plain(AuditEntry, msgspec.json.decode(row.entry), key="entry"))

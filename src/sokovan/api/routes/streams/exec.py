@@ -28,7 +28,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import KernelExecution
-from sokovan.wire.api.execution import FRAME_MAX, frames_of
+from sokovan.wire.api.execution import EXEC_PROTOCOL, FRAME_MAX, frames_of
 
 PATH = "/api/v1/sessions/{ref}/kernels/{index:int}/exec"
 FIRST_MESSAGE_S = 10.0
@@ -91,7 +91,9 @@ class ExecSocket(KernelSocket):
         except ObjectNotFound as error:
             await self._auditor.denied(websocket, error)
             raise
-        await websocket.accept()
+        # A page that offers its proof as a protocol needs one to be chosen, and never that one.
+        is_offered = EXEC_PROTOCOL in websocket.scope.get("subprotocols", ())
+        await websocket.accept(EXEC_PROTOCOL if is_offered else None)
         try:
             code = await self._executed(websocket, principal, *found)
         except (WebSocketDisconnect, TimeoutError):

@@ -26,6 +26,8 @@ CONNECTED = b": connected\n\n"
 # The pause after a read of a session, as a multiple of the time that it took.
 _PAUSE_TIMES = 10
 _PAUSE_MAX_S = 0.5
+# New reasons of waiting sessions are sent together, this far apart.
+_REASONS_EVERY_MS = 1_000
 # Encoded events that are kept for other streams.
 _CHANGES_KEPT = 2_000
 
@@ -66,7 +68,7 @@ class WatchRoutes:
         """Watch changes of the sessions, kernels and agents that the caller may see.
 
         Server-sent events `change` with an EventView; `resync` means that some were
-        missed.
+        missed. A submitted session starts, or gets a reason: an event about `verdicts`.
         """
         principal = principal_of(request.scope)
         return self._streams.response(principal, lambda ear: self._events(ear, principal))
@@ -94,12 +96,18 @@ class WatchRoutes:
         visibility = EventVisibility(self._owners, principal)
         # Confirms the connection: from here on nothing is missed unless `resync` is sent.
         yield CONNECTED
+        due_ms = 0
         while True:
             events, lost = listener.take()
             if lost:
                 yield sse("resync", missed_view(self._clock.now_ms()))
             for event in await visibility.of(events):
                 yield _change(event)
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= due_ms and (reasons := listener.take_reasons()):
+                for changed in await visibility.of_reasons(reasons):
+                    yield sse("change", event_view(changed))
+                due_ms = now_ms + _REASONS_EVERY_MS
             if not listener.has_events:
                 yield UNTIL_WOKEN
 

@@ -32,6 +32,9 @@ class SessionSelection:
     """Options that select sessions."""
 
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=(), help="Include sessions that have ended.")] = False
+    id: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="Only the session with this id, ended or not. Repeatable.")
+    ] = ()
     status: Annotated[str | None, Parameter(help="Only these states (comma-separated); ENDED is any final state.")] = (
         None
     )
@@ -57,9 +60,10 @@ class SessionSelection:
         states = (
             [state for each in self.status.split(",") for state in _states(each)] if self.status is not None else []
         )
-        if not states and not self.all and self.array is None:
+        if not states and not self.all and self.array is None and not self.id:
             states = [state for state in STATES if state not in FINAL]
         return SessionListOptions(
+            id=",".join(self.id) or None,
             status=",".join(state.lower() for state in states) or None,
             queue=self.queue,
             scaling_group=self.scaling_group,
@@ -132,7 +136,8 @@ def ps(
         fmt = OutputFormat("jsonl")
     columns = listed_columns(utc=output.utc)
     with output.client() as client:
-        views, is_cut = selection.listed(client, query, folded=not watched and selection.array is None)
+        folded = not watched and selection.array is None and not selection.id
+        views, is_cut = selection.listed(client, query, folded=folded)
         show_all(views, columns, fmt, name=_name)
         if is_cut:
             which = "newest" if selection.array is None else "first"

@@ -51,7 +51,7 @@ class PrepareImages:
         try:
             await self._take_replies()
             if self._request(sessions):
-                await self._requests.settle()
+                await self._requests.settle(PREPARE)
                 await self._take_replies()
             plans = self._writer.decide(self.name, sessions, self._steps)
         finally:

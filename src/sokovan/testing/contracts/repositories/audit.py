@@ -39,9 +39,11 @@ async def _first_broken(cluster: StoredCluster) -> int | None:
     return await cluster.store.read(lambda unit: unit.audit.first_broken())
 
 
-async def page(cluster: StoredCluster, *, limit: int = 99, after: int = 0) -> Sequence[tuple[int, int, AuditEntry]]:
+async def page(
+    cluster: StoredCluster, *, limit: int = 99, after: int = 0, newest: bool = False
+) -> Sequence[tuple[int, int, AuditEntry]]:
     """Some entries."""
-    return await cluster.store.read(lambda unit: unit.audit.page(limit=limit, after=after))
+    return await cluster.store.read(lambda unit: unit.audit.page(limit=limit, after=after, newest=newest))
 
 
 async def tampered(cluster: StoredCluster, *statements: str) -> None:
@@ -67,6 +69,14 @@ async def entries_come_oldest_first_and_in_pages(cluster: StoredCluster) -> None
     expect([one.target for _, _, one in await page(cluster)] == ["s1", "s2", "s3", "s4", "s5"], "the order is wrong")
     expect([number for number, _, _ in await page(cluster, limit=2, after=2)] == [3, 4], "the page is wrong")
     expect(not await page(cluster, after=5), "there is something after the last entry")
+
+
+async def entries_come_newest_first_on_request(cluster: StoredCluster) -> None:
+    """From the last one on, or from those before a number."""
+    await appended(cluster, *[entry(number) for number in range(1, 6)])
+    expect([number for number, _, _ in await page(cluster, limit=2, newest=True)] == [5, 4], "not from the last one on")
+    expect([number for number, _, _ in await page(cluster, after=3, newest=True)] == [2, 1], "not before a number")
+    expect(not await page(cluster, after=1, newest=True), "there is something before the first entry")
 
 
 async def an_unchanged_trail_is_valid(cluster: StoredCluster) -> None:
@@ -150,6 +160,7 @@ async def exchanged_entries_are_detected(cluster: StoredCluster) -> None:
 CHECKS: tuple[Check, ...] = (
     an_entry_is_read_as_it_was_appended,
     entries_come_oldest_first_and_in_pages,
+    entries_come_newest_first_on_request,
     an_unchanged_trail_is_valid,
     concurrent_entries_form_one_chain,
     an_entry_is_rolled_back_with_its_unit_of_work,

@@ -183,6 +183,23 @@ async def test_each_user_gets_events_of_own_objects_and_of_agents(api: ApiHarnes
         assert len(await happenings(everything, 5)) == 5
 
 
+async def test_who_watches_everything_hears_of_submissions_by_their_reason(api: ApiHarness) -> None:
+    await api.flush()
+    async with api.stream("/events", user=NORTH) as north, api.stream("/events", user=SOUTH) as south:
+        for stream in (north, south):
+            await connected(stream)
+        await api.submit("waits-n", NORTH)
+        book = VerdictCache(BatchWriter(api.cluster.store), VirtualClock())
+        await book.write(ScalingGroupName("default"), [Verdict(SessionId("waits-n"), Code.NEVER_FITS, "too large")])
+        await api.flush()
+        event = await north.event()
+        assert event is not None
+        assert (event[1]["object"], event[1]["after"]) == ("verdicts", "NEVER_FITS")
+        assert (event[1]["count"], event[1]["sessions"]) == (1, ["waits-n"])
+        await api.bus.publish([AgentEnrolled(at_ms=0, agent_id=AgentId("a8"), incarnation=1)])
+        assert await happenings(south, 1) == [("agent", "a8", "alive")]
+
+
 async def test_a_slow_client_gets_a_resync(api: ApiHarness) -> None:
     async with api.stream("/events") as stream:
         await connected(stream)

@@ -54,6 +54,12 @@ def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: 
     ]
 
 
+def test_sessions_are_listed_by_their_ids_ended_or_not_and_in_arrays(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session()]})
+    assert sokovan("ps", "--id", "s-1", "--id", "s-2")[0] == 0
+    assert server.lines == ["GET sessions?id=s-1%2Cs-2&limit=100"]
+
+
 def test_a_list_is_filtered_by_labels(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session(labels={"team": "vision", "nightly": ""})]})
     status, out, _ = sokovan("ps", "--all", "-l", "team=vision", "--label", "nightly", "--json")

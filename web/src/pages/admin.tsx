@@ -1,0 +1,275 @@
+// Administration: users, groups, quotas and queues, keys and logins, and the scaling groups.
+import { useState } from "preact/hooks";
+import { all, call } from "../api.ts";
+import { KINDS, bodyFrom, shown, type CatalogKind, type Item } from "../catalog.ts";
+import { shellWords } from "../format.ts";
+import { useAction } from "../parts/action.ts";
+import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
+import { useResource } from "../parts/resource.ts";
+import { query, setQuery } from "../router.ts";
+import { me } from "../session.ts";
+import type { AuditEntryPage, KeyView, LoginView, NewKeyView, ScalingGroupBody } from "../wire.ts";
+
+const OWN = [["keys", "Keys"], ["logins", "Logins"]] as const;
+
+export function AdminPage() {
+  if (!me.value) return <Skeleton lines={6} />;
+  const isAdmin = me.value.role !== "user";
+  const tabs: (readonly [string, string])[] = isAdmin ? [...KINDS.map((kind) => [kind.path, kind.title] as const), ["scaling-groups", "Scaling groups"], ...OWN, ...(me.value.role === "admin" ? [["log", "Audit log"] as const] : [])] : [...OWN];
+  const asked = query.value.get("tab") ?? tabs[0]?.[0] ?? "";
+  const tab = tabs.some(([path]) => path === asked) ? asked : "";
+  const kind = KINDS.find((one) => one.path === tab);
+  return (
+    <div class="admin">
+      <div class="bar">
+        <h1>{isAdmin ? "Administration" : "Access"}</h1>
+        <div class="chips" role="group" aria-label="what">
+          {tabs.map(([path, title]) => <button key={path} type="button" aria-pressed={path === tab} onClick={() => setQuery({ tab: path, edit: "", cursor: "" })}>{title}</button>)}
+        </div>
+      </div>
+      {kind ? <Catalog key={kind.path} kind={kind} /> : tab === "keys" ? <Keys /> : tab === "logins" ? <Logins /> : tab === "log" ? <AuditLog /> : tab === "scaling-groups" ? <ScalingGroups /> : <Empty title="This is for administrators." />}
+    </div>
+  );
+}
+
+function Catalog({ kind }: { kind: CatalogKind }) {
+  const found = useResource<Item[]>(kind.path, (signal) => all(kind.path, signal));
+  const [removing, setRemoving] = useState("");
+  const action = useAction(found.retry);
+  const editing = query.value.get("edit") ?? "";
+  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
+  if (!found.value) return <Skeleton lines={8} />;
+  const items = found.value;
+  const isAdmin = me.value?.role === "admin";
+  const current = items.find((one) => one["name"] === editing) ?? null;
+  const remove = () => {
+    setRemoving("");
+    action.run(() => call(`${kind.path}/${encodeURIComponent(removing)}`, { method: "DELETE" }));
+  };
+  return (
+    <>
+      {action.problem ? <ProblemBox problem={action.problem} /> : null}
+      <div class="table-box" tabIndex={0} role="region" aria-label={kind.title}>
+        <table>
+          <thead><tr><th>Name</th>{kind.fields.map((field) => <th key={field.name}>{field.label}</th>)}<th>Action</th></tr></thead>
+          <tbody>
+            {items.map((item) => (
+              <tr key={String(item["name"])}>
+                <th scope="row">{String(item["name"])}</th>
+                {kind.fields.map((field) => <td key={field.name}>{shown(field, item[field.name]) || "–"}</td>)}
+                <td>
+                  {isAdmin ? (
+                    <span class="pair">
+                      <button type="button" onClick={() => setQuery({ edit: String(item["name"]) })}>Edit</button>
+                      <button type="button" class="danger" onClick={() => setRemoving(String(item["name"]))}>Remove</button>
+                    </span>
+                  ) : "–"}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <div class="actions"><CopyCommand command={`sokovan ${kind.noun} ls`} /></div>
+      {isAdmin ? <CatalogForm key={current ? `edit ${editing}` : "new"} kind={kind} item={current} onDone={() => { setQuery({ edit: "" }); found.retry(); }} /> : null}
+      {removing ? <Confirm title={`Remove ${kind.noun} ${removing}?`} action="Remove" command={shellWords(["sokovan", kind.noun, "rm", removing])} onYes={remove} onNo={() => setRemoving("")} /> : null}
+    </>
+  );
+}
+
+function CatalogForm({ kind, item, onDone }: { kind: CatalogKind; item: Item | null; onDone: () => void }) {
+  const [name, setName] = useState(item ? String(item["name"]) : "");
+  const [texts, setTexts] = useState<Record<string, string>>(Object.fromEntries(kind.fields.map((field) => [field.name, item ? shown(field, item[field.name]) : ""])));
+  const action = useAction(() => {
+    if (!item) {
+      setName("");
+      setTexts({});
+    }
+    onDone();
+  });
+  const change = (field: string, text: string) => setTexts({ ...texts, [field]: text });
+  const send = (event: Event) => {
+    event.preventDefault();
+    const body = bodyFrom(kind, item, name.trim(), texts);
+    action.run(() => call(`${kind.path}/${encodeURIComponent(name.trim())}`, { method: "PUT", body }));
+  };
+  return (
+    <form class="new" onSubmit={send}>
+      <h2>{item ? `Change ${kind.noun} ${name}` : `New ${kind.noun}`}</h2>
+      {action.problem ? <ProblemBox problem={action.problem} /> : null}
+      <div class="fields">
+        <label>Name<input value={name} disabled={item !== null} spellcheck={false} onInput={(event) => setName(event.currentTarget.value)} /></label>
+        {kind.fields.map((field) => (
+          <label key={field.name}>
+            {field.label}
+            {field.kind === "choice" || field.kind === "flag" ? (
+              <select value={texts[field.name] || (field.choices ?? ["yes"])[0]} onChange={(event) => change(field.name, event.currentTarget.value)}>
+                {(field.choices ?? ["yes", "no"]).map((choice) => <option key={choice} value={choice}>{choice}</option>)}
+              </select>
+            ) : (
+              <input
+                value={texts[field.name] ?? ""} spellcheck={false} placeholder={field.kind === "slots" ? "cuda.device=8, mem=64GiB" : field.kind === "words" ? "separated by commas" : ""}
+                onInput={(event) => change(field.name, event.currentTarget.value)}
+              />
+            )}
+          </label>
+        ))}
+      </div>
+      {kind.partly ? <p class="muted">More options: <code>sokovan {kind.noun} set --help</code></p> : null}
+      <div class="actions">
+        <button type="submit" class="primary" disabled={action.busy || !name.trim()}>{item ? "Change" : "Create"}</button>
+        {item ? <button type="button" onClick={() => setQuery({ edit: "" })}>Back</button> : null}
+      </div>
+    </form>
+  );
+}
+
+function Keys() {
+  const found = useResource<KeyView[]>("keys", (signal) => all("keys", signal));
+  const [user, setUser] = useState(me.value?.user ?? "");
+  const [made, setMade] = useState<NewKeyView | null>(null);
+  const [removing, setRemoving] = useState("");
+  const action = useAction(found.retry);
+  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
+  if (!found.value) return <Skeleton lines={8} />;
+  const create = (event: Event) => {
+    event.preventDefault();
+    action.run(async () => setMade(await call<NewKeyView>("keys", { method: "POST", body: { user: user.trim() } })));
+  };
+  const revoke = () => {
+    setRemoving("");
+    action.run(() => call(`keys/${encodeURIComponent(removing)}`, { method: "DELETE" }));
+  };
+  return (
+    <>
+      {action.problem ? <ProblemBox problem={action.problem} /> : null}
+      {made ? (
+        <div class="notice" role="status">
+          <p>The new key of {made.user}. It is shown only now:</p>
+          <CopyCommand command={made.token} />
+        </div>
+      ) : null}
+      <div class="table-box" tabIndex={0} role="region" aria-label="Keys">
+        <table>
+          <thead><tr><th>Key</th><th>User</th><th>Quota</th><th>State</th><th>Action</th></tr></thead>
+          <tbody>
+            {found.value.map((key) => (
+              <tr key={key.access_key}>
+                <th scope="row"><code>{key.access_key}</code></th>
+                <td>{key.user}</td>
+                <td>{key.policy ?? "–"}</td>
+                <td>{key.access_key === me.value?.access_key ? "this login is of it" : key.active ? "active" : "revoked"}</td>
+                <td>{key.active ? <button type="button" class="danger" onClick={() => setRemoving(key.access_key)}>Revoke</button> : "–"}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <form class="actions" onSubmit={create}>
+        <label>User <input value={user} spellcheck={false} onInput={(event) => setUser(event.currentTarget.value)} /></label>
+        <button type="submit" class="primary" disabled={action.busy || !user.trim()}>New key</button>
+        <CopyCommand command={shellWords(["sokovan", "key", "add", user.trim() || "USER"])} />
+      </form>
+      {removing ? <Confirm title={`Revoke key ${removing}? Its logins end as well.`} action="Revoke" command={shellWords(["sokovan", "key", "rm", removing])} onYes={revoke} onNo={() => setRemoving("")} /> : null}
+    </>
+  );
+}
+
+function Logins() {
+  const found = useResource<LoginView[]>("logins", (signal) => all("logins", signal));
+  const action = useAction(found.retry);
+  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
+  if (!found.value) return <Skeleton lines={8} />;
+  return (
+    <>
+      {action.problem ? <ProblemBox problem={action.problem} /> : null}
+      <div class="table-box" tabIndex={0} role="region" aria-label="Logins">
+        <table>
+          <thead><tr><th>Login</th><th>User</th><th>Key</th><th>From</th><th class="right">Began</th><th class="right">Used</th><th>Action</th></tr></thead>
+          <tbody>
+            {found.value.map((login) => (
+              <tr key={login.id}>
+                <th scope="row"><code>{login.id}</code>{login.current ? " (this browser)" : ""}</th>
+                <td>{login.user}</td>
+                <td><code>{login.access_key}</code></td>
+                <td>{login.address}</td>
+                <td class="right"><Age at={login.created_at} /> ago</td>
+                <td class="right"><Age at={login.used_at} /> ago</td>
+                <td>{login.current ? "–" : <button type="button" class="danger" disabled={action.busy} onClick={() => action.run(() => call(`logins/${encodeURIComponent(login.id)}`, { method: "DELETE" }))}>End</button>}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <div class="actions"><CopyCommand command="sokovan login ls" /></div>
+    </>
+  );
+}
+
+const ENTRY_FILTERS = [["who", "Who"], ["action", "Action"], ["target", "Object"]] as const;
+
+function AuditLog() {
+  const chosen = new URLSearchParams();
+  for (const name of ["who", "action", "target", "cursor"]) if (query.value.get(name)) chosen.set(name, query.value.get(name) ?? "");
+  const address = `audit-log?${chosen.toString()}&limit=50`;
+  const found = useResource<AuditEntryPage>(address, (signal) => call(address, { signal }));
+  const words = ["sokovan", "audit-log", ...ENTRY_FILTERS.flatMap(([name]) => (query.value.get(name) ? [`--${name}`, query.value.get(name) ?? ""] : []))];
+  return (
+    <>
+      <div class="filters">
+        {ENTRY_FILTERS.map(([name, label]) => (
+          <label key={name}>{label} <input value={query.value.get(name) ?? ""} spellcheck={false} onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim(), cursor: "" })} /></label>
+        ))}
+      </div>
+      {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
+      {!found.value ? (found.problem ? null : <Skeleton lines={8} />) : !found.value.items.length ? (
+        <Empty title={found.value.next ? "None of the last entries matches; look at older ones." : "No entry matches the filters."} />
+      ) : (
+        <div class="table-box" tabIndex={0} role="region" aria-label="Audit log">
+          <table>
+            <thead><tr><th class="right">Number</th><th class="right">Age</th><th>Who</th><th>Action</th><th>Object</th><th>Outcome</th><th>Detail</th></tr></thead>
+            <tbody>
+              {found.value.items.map((entry) => (
+                <tr key={entry.number}>
+                  <td class="right">{entry.number}</td>
+                  <td class="right"><Age at={entry.at} /></td>
+                  <td>{entry.who}</td>
+                  <th scope="row">{entry.action}</th>
+                  <td><code>{entry.target}</code></td>
+                  <td>{entry.outcome}</td>
+                  <td class="muted">{Object.entries(entry.detail).map(([name, value]) => `${name}=${value}`).join(", ")}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      <div class="actions">
+        <button type="button" disabled={!query.value.get("cursor")} onClick={() => setQuery({ cursor: "" })}>Newest</button>
+        <button type="button" disabled={!found.value?.next} onClick={() => setQuery({ cursor: found.value?.next ?? "" })}>Older</button>
+        <CopyCommand command={shellWords(words)} />
+      </div>
+    </>
+  );
+}
+
+function ScalingGroups() {
+  const found = useResource<ScalingGroupBody[]>("scaling groups", (signal) => all("scaling-groups", signal));
+  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
+  if (!found.value) return <Skeleton lines={8} />;
+  return (
+    <>
+      {found.value.map((group) => (
+        <details key={group.name} open={found.value?.length === 1}>
+          <summary>{group.name}</summary>
+          <dl class="facts">
+            {Object.entries(group).filter(([name]) => name !== "name").map(([name, value]) => (
+              <div key={name}><dt>{name.replaceAll("_", " ")}</dt><dd><code>{typeof value === "string" ? value : JSON.stringify(value)}</code></dd></div>
+            ))}
+          </dl>
+        </details>
+      ))}
+      <div class="actions"><CopyCommand command="sokovan scaling-group ls" /></div>
+    </>
+  );
+}

@@ -1,0 +1,91 @@
+// Sessions that have ended, page by page; the filters and the place are in the address.
+import { call } from "../api.ts";
+import { amount, deviceSlot, duration, seconds, shellWords } from "../format.ts";
+import { Age, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { useResource } from "../parts/resource.ts";
+import { href, query, setQuery } from "../router.ts";
+import type { SessionPage, SessionView } from "../wire.ts";
+
+const FILTERS = [["user", "User"], ["queue", "Queue"], ["group", "Group"], ["name", "Name"], ["label", "Label"]] as const;
+const STATES = [["", "all"], ["terminated", "terminated"], ["cancelled", "cancelled"]] as const;
+const PAGE = 50;
+
+export function HistoryPage() {
+  const chosen = new URLSearchParams();
+  chosen.set("status", query.value.get("status") || "terminated,cancelled");
+  for (const [name] of FILTERS) if (query.value.get(name)) chosen.set(name, query.value.get(name) ?? "");
+  const cursor = query.value.get("cursor") ?? "";
+  if (cursor) chosen.set("cursor", cursor);
+  const address = `sessions?${chosen.toString()}&limit=${PAGE}`;
+  const found = useResource<SessionPage>(`history ${address}`, (signal) => call(address, { signal }));
+  const words = ["sokovan", "ps", "--status", query.value.get("status") || "ENDED"];
+  for (const [name] of FILTERS) if (name !== "name" && query.value.get(name)) words.push(`--${name}`, query.value.get(name) ?? "");
+  return (
+    <div class="history">
+      <div class="bar">
+        <h1>History</h1>
+        <div class="chips" role="group" aria-label="states">
+          {STATES.map(([value, text]) => (
+            <button key={value} type="button" aria-pressed={(query.value.get("status") ?? "") === value} onClick={() => setQuery({ status: value, cursor: "" })}>{text}</button>
+          ))}
+        </div>
+        <span class="spring" />
+        <CopyCommand command={shellWords(words)} />
+      </div>
+      <div class="filters">
+        {FILTERS.map(([name, label]) => (
+          <label key={name}>
+            {label}{" "}
+            <input value={query.value.get(name) ?? ""} spellcheck={false} onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim(), cursor: "" })} />
+          </label>
+        ))}
+      </div>
+      {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
+      {found.value ? <Ended page={found.value} cursor={cursor} /> : found.problem ? null : <Skeleton lines={10} />}
+    </div>
+  );
+}
+
+function Ended({ page, cursor }: { page: SessionPage; cursor: string }) {
+  if (!page.items.length) return <Empty title="No session that ended matches the filters." command="sokovan ps --all" />;
+  return (
+    <>
+      <div class="table-box" tabIndex={0} role="region" aria-label="ended sessions">
+        <table>
+          <thead>
+            <tr>
+              <th>Result</th><th>Name</th><th>User</th><th>Queue</th><th class="right">Kernels</th><th class="right">Devices</th>
+              <th class="right">Waited</th><th class="right">Ran</th><th class="right">Ended</th><th>Reason</th>
+            </tr>
+          </thead>
+          <tbody>{page.items.map((one) => <Row key={one.id} view={one} />)}</tbody>
+        </table>
+      </div>
+      <div class="actions">
+        <button type="button" disabled={!cursor} onClick={() => setQuery({ cursor: "" })}>Newest</button>
+        <button type="button" disabled={!page.next} onClick={() => setQuery({ cursor: page.next ?? "" })}>Older</button>
+      </div>
+    </>
+  );
+}
+
+function Row({ view }: { view: SessionView }) {
+  const slot = deviceSlot(view.slots);
+  const end = view.ended_at;
+  const began = view.scheduled_at;
+  const text = (from: string | null, to: string | null) => (from && to ? duration(seconds(from, to, 0)) : "–");
+  return (
+    <tr>
+      <td><State status={view.status} result={view.result} />{view.exit_code ? ` ${view.exit_code}` : ""}</td>
+      <th scope="row"><a href={href(`/sessions/${encodeURIComponent(view.id)}`)}>{view.name || view.id}</a></th>
+      <td>{view.user}</td>
+      <td>{view.queue}</td>
+      <td class="right">{view.size}</td>
+      <td class="right">{slot ? amount(slot, view.slots[slot] ?? 0) : "–"}</td>
+      <td class="right">{text(view.submitted_at, began ?? end)}</td>
+      <td class="right">{text(began, end)}</td>
+      <td class="right">{end ? <><Age at={end} /> ago</> : "–"}</td>
+      <td>{view.reason ? <code>{view.reason}</code> : ""} {view.reason_detail}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,91 @@
+// Sessions over time: how long each waited and held its slots, bookings to come, and the devices in use.
+import { all } from "../api.ts";
+import { duration, plural } from "../format.ts";
+import { cut, loaded, now, sessions } from "../live/store.ts";
+import { CopyCommand, Empty, Skeleton, State } from "../parts/basics.tsx";
+import { DeviceChart } from "../parts/chart.tsx";
+import { useResource } from "../parts/resource.ts";
+import { href, query, setQuery } from "../router.ts";
+import { matches } from "../rows.ts";
+import { type Bar, barsIn, heldOver, marksOf } from "../timeline.ts";
+import type { BookingBody } from "../wire.ts";
+
+const SPANS = [["15m", 900], ["1h", 3_600], ["6h", 21_600], ["24h", 86_400], ["7d", 604_800]] as const;
+const SHOWN_MAX = 200;
+
+export function TimelinePage() {
+  const bookings = useResource<BookingBody[]>("bookings", (signal) => all("bookings", signal));
+  if (!loaded.value) return <Skeleton lines={12} />;
+  const span = SPANS.find(([name]) => name === query.value.get("span")) ?? SPANS[1];
+  const text = query.value.get("q") ?? "";
+  // A little of the future, for bookings.
+  const to = now.value + span[1] * 100;
+  const from = now.value - span[1] * 1000;
+  const rows = sessions.value.filter((row) => matches(row, text));
+  const bars = barsIn(rows, from, now.value);
+  const booked = (bookings.value ?? []).filter((one) => Date.parse(one.starts_at) < to && Date.parse(one.ends_at) > from);
+  const share = (at: number) => `${(Math.min(1, Math.max(0, (at - from) / (to - from))) * 100).toFixed(3)}%`;
+  return (
+    <div class="timeline">
+      <div class="bar">
+        <h1>Timeline</h1>
+        <div class="chips" role="group" aria-label="span">
+          {SPANS.map(([name]) => <button key={name} type="button" aria-pressed={name === span[0]} onClick={() => setQuery({ span: name })}>{name}</button>)}
+        </div>
+        <input type="search" aria-label="filter sessions" placeholder="filter: name, user, queue, reason" value={text} onInput={(event) => setQuery({ q: event.currentTarget.value })} />
+        <span class="spring" />
+        <CopyCommand command="sokovan ps --all" />
+      </div>
+      <DeviceChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
+      {cut.value ? <p class="muted">Older sessions are not listed here; <code>sokovan ps --all --no-limit</code> has all of them.</p> : null}
+      {bars.length || booked.length ? (
+        <div class="gantt" role="table" aria-label="sessions over time" tabIndex={0}>
+          <div class="gantt-row" role="row">
+            <span role="columnheader">{plural(bars.length, "session")}</span>
+            <span class="gantt-axis" role="columnheader" aria-label="time">
+              {marksOf(from, to).map((at) => <span key={at} class="gantt-mark" style={{ left: share(at) }}>{clock(at, span[1])}</span>)}
+              <span class="gantt-now" style={{ left: share(now.value) }} />
+            </span>
+          </div>
+          {booked.map((one) => (
+            <div key={one.name} class="gantt-row" role="row">
+              <span role="rowheader" class="lane-name">booking {one.name}</span>
+              <span class="gantt-bars" role="cell">
+                <span class="gantt-bar booked" style={{ left: share(Date.parse(one.starts_at)), right: `calc(100% - ${share(Date.parse(one.ends_at))})` }} title={`${one.starts_at} to ${one.ends_at}`}>booked</span>
+              </span>
+            </div>
+          ))}
+          {bars.slice(0, SHOWN_MAX).map((bar) => <Line key={bar.row.id} bar={bar} share={share} />)}
+          {bars.length > SHOWN_MAX ? <p class="muted">{plural(bars.length - SHOWN_MAX, "more session")}; filter, or choose a shorter span.</p> : null}
+        </div>
+      ) : (
+        <Empty title="No session ran or waited in this time." command="sokovan run -- hostname" />
+      )}
+    </div>
+  );
+}
+
+function clock(at: number, seconds: number): string {
+  const time = new Date(at);
+  return seconds > 86_400 ? time.toISOString().slice(5, 10) : time.toTimeString().slice(0, seconds < 1_800 ? 8 : 5);
+}
+
+function Line({ bar, share }: { bar: Bar; share: (at: number) => string }) {
+  const { row } = bar;
+  const end = bar.ended ?? now.value;
+  const waitedUntil = bar.began ?? end;
+  const waited = duration((waitedUntil - bar.submitted) / 1000);
+  const ran = bar.began === null ? "" : duration((end - bar.began) / 1000);
+  const piece = (kind: string, left: number, right: number, words: string) => (
+    <span class={`gantt-bar ${kind}`} style={{ left: share(left), right: `calc(100% - ${share(right)})` }} title={words}>{words}</span>
+  );
+  return (
+    <div class="gantt-row" role="row" data-session={row.name}>
+      <span role="rowheader" class="lane-name"><State status={row.status} result={row.result} /> <a href={href(`/sessions/${encodeURIComponent(row.id)}`)}>{row.name || row.id}</a></span>
+      <span class="gantt-bars" role="cell">
+        {piece("waited", bar.submitted, waitedUntil, `waited ${waited}`)}
+        {bar.began === null ? null : piece("held", bar.began, end, `${row.devices ? `${row.devices} GPU ` : ""}${ran}`)}
+      </span>
+    </div>
+  );
+}

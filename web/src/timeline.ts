@@ -1,0 +1,67 @@
+// Sessions as bars over time, and the devices that they hold together. Pure.
+import type { SessionRow } from "./rows.ts";
+import { ENDED } from "./states.ts";
+
+export interface Bar {
+  row: SessionRow;
+  /** Milliseconds: submitted, given its slots, ended; the last two may still be to come. */
+  submitted: number;
+  began: number | null;
+  ended: number | null;
+}
+
+export interface Step {
+  at: number;
+  devices: number;
+}
+
+export function barOf(row: SessionRow): Bar {
+  const ended = row.ended_at === null ? null : Date.parse(row.ended_at);
+  const began = row.scheduled_at === null || row.status === "pending" ? null : Date.parse(row.scheduled_at);
+  return { row, submitted: Date.parse(row.submitted_at), began, ended: ENDED.has(row.status) ? (ended ?? Date.parse(row.since)) : null };
+}
+
+/** The bars that reach into a span of time, in the order in which they began, the waiting ones last. */
+export function barsIn(rows: readonly SessionRow[], from: number, to: number): Bar[] {
+  const found = rows.map(barOf).filter((bar) => bar.submitted <= to && (bar.ended === null || bar.ended >= from));
+  return found.sort((one, other) => (one.began ?? Infinity) - (other.began ?? Infinity) || one.submitted - other.submitted || one.row.name.localeCompare(other.row.name, "en", { numeric: true }));
+}
+
+/** How many devices were held from each time on, within a span. */
+export function heldOver(rows: readonly SessionRow[], from: number, to: number): Step[] {
+  const changes = new Map<number, number>([[from, 0]]);
+  const add = (at: number, devices: number) => changes.set(at, (changes.get(at) ?? 0) + devices);
+  for (const bar of rows.map(barOf)) {
+    if (!bar.row.devices || bar.began === null || bar.began > to || (bar.ended !== null && bar.ended <= from)) continue;
+    add(Math.max(from, bar.began), bar.row.devices);
+    if (bar.ended !== null && bar.ended <= to) add(bar.ended, -bar.row.devices);
+  }
+  let devices = 0;
+  return [...changes].sort((one, other) => one[0] - other[0]).map(([at, change]) => ({ at, devices: (devices += change) }));
+}
+
+/** The line of steps as the path of a drawing of this size. */
+export function pathOf(steps: readonly Step[], from: number, to: number, most: number, width: number, height: number): string {
+  const x = (at: number) => (((at - from) / Math.max(1, to - from)) * width).toFixed(1);
+  const y = (devices: number) => (height - (devices / Math.max(1, most)) * height).toFixed(1);
+  const parts = steps.map((step, index) => (index ? `H${x(step.at)}V${y(step.devices)}` : `M${x(step.at)} ${y(step.devices)}`));
+  return parts.length ? `${parts.join("")}H${x(to)}` : "";
+}
+
+/** The average, weighted by time. */
+export function averageOf(steps: readonly Step[], to: number): number {
+  const first = steps[0];
+  if (!first || to <= first.at) return 0;
+  const area = steps.reduce((sum, step, index) => sum + step.devices * ((steps[index + 1]?.at ?? to) - step.at), 0);
+  return area / (to - first.at);
+}
+
+/** Times for marks on an axis: a handful, at round distances. */
+export function marksOf(from: number, to: number): number[] {
+  const minute = 60_000;
+  const lengths = [minute / 6, minute, 5 * minute, 15 * minute, 60 * minute, 180 * minute, 360 * minute, 1440 * minute, 10080 * minute];
+  const every = lengths.find((length) => (to - from) / length <= 8) ?? 10080 * minute;
+  const found: number[] = [];
+  for (let at = Math.ceil(from / every) * every; at <= to; at += every) found.push(at);
+  return found;
+}
