@@ -79,12 +79,17 @@ class Manager:
         done = subprocess.run([*SOKOVAN, *words], env=self.environment, check=True, capture_output=True, text=True)
         return done.stdout
 
+    @property
+    def credentials(self) -> tuple[str, str]:
+        """The address of the API, and the key of its administrator."""
+        about = json.loads((self.data / "up.json").read_text(encoding="utf-8"))
+        return about["url"], (self.data / "token").read_text(encoding="ascii").strip()
+
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """The answer of the API; None if it refuses."""
-        about = json.loads((self.data / "up.json").read_text(encoding="utf-8"))
-        token = (self.data / "token").read_text(encoding="ascii").strip()
+        url, token = self.credentials
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        port = int(about["url"].rpartition(":")[2])
+        port = int(url.rpartition(":")[2])
         with closing(HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)) as connection:
             connection.request(method, f"/api/v1{path}", json.dumps(body) if body else None, headers)
             response = connection.getresponse()
@@ -103,15 +108,15 @@ class Manager:
         return bool(found and found["connected"] and found["status"] == "alive")
 
 
-def until(probe: Callable[[], T | None]) -> T:
+def until(probe: Callable[[], T | None], *, limit_s: float = LIMIT_S) -> T:
     """Repeat until the result is true."""
-    deadline = clock() + LIMIT_S
+    deadline = clock() + limit_s
     while clock() < deadline:
         with suppress(HTTPException, OSError, ValueError):
             if found := probe():
                 return found
         wait(PROBE_S)
-    raise RuntimeError(f"not within {LIMIT_S} s")
+    raise RuntimeError(f"not within {limit_s:g} s")
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from sokovan.entrypoints.joining.joined_agent import JOINED_FILE, join_machine
 from tests.acceptance.embedded import LIMIT_S, SMALL, Embedded
 from tests.forked_commands import ForkedCommand
 
@@ -62,6 +65,16 @@ def join_words(server: Embedded, *options: str) -> list[str]:
     words = shlex.split(made.stdout)
     assert words[:3] == ["sokovan", "agent", "join"]
     return words[1:]
+
+
+def join_through(one: Machine, server: Embedded, name: str, urls: Sequence[str]) -> None:
+    """Join a machine that will reach the managers by other addresses."""
+    words = join_words(server)
+    token, authority = (words[words.index(option) + 1] for option in ("--token", "--ca"))
+    asyncio.run(join_machine(words[2], token=token, authority=authority, agent_id=name, folder=one.joined))
+    file = one.joined / JOINED_FILE
+    joined = {**json.loads(file.read_text(encoding="utf-8")), "url": urls[0], "managers": list(urls)}
+    file.write_text(json.dumps(joined), encoding="utf-8")
 
 
 def link(server: Embedded, name: str) -> tuple[bool, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +12,13 @@ from tests.acceptance.embedded import Embedded
 from tests.acceptance.endings import ended_well
 
 GIB = 1 << 30
+# The program of a driver, for two devices.
+SMI = """#!/bin/sh
+for device in GPU-aaaa-1 GPU-bbbb-2
+do echo "$device, NVIDIA H200, 143771, 580.159.03"
+done
+"""
+SHOWS = "import os, time; print(f\"[{os.environ['CUDA_VISIBLE_DEVICES']}]\", flush=True); time.sleep(600)"
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +32,15 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 @pytest.fixture(scope="module")
 def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """This machine with one device that sessions may share."""
-    server = Embedded(tmp_path_factory.mktemp("sharing"))
+    """This machine with two devices that its driver's program names, and that sessions may share."""
+    folder = tmp_path_factory.mktemp("sharing")
+    programs = folder / "programs"
+    programs.mkdir()
+    (programs / "nvidia-smi").write_text(SMI)
+    (programs / "nvidia-smi").chmod(0o755)
+    server = Embedded(folder, path=f"{programs}{os.pathsep}{os.environ['PATH']}")
     with ended_well(server):
-        server.start("--fake-gpus", "1", "--gpu-shares")
+        server.start("--gpu-shares")
         yield server
 
 
@@ -56,10 +70,29 @@ def test_a_share_of_a_device_is_refused_where_only_whole_devices_are_offered(fle
     assert "--gpu-shares" in done.stderr
 
 
-def test_two_sessions_share_a_device(sharing: Embedded) -> None:
-    shows = "import os, time; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
-    sessions = [sharing.python(shows, resources={"cuda.shares": 0.5, "cpu": 0.5, "mem": "64MiB"}) for _ in range(2)]
-    for session in sessions:
-        assert sharing.says(session, "fake-0")
-    for session in sessions:
+def test_a_kernel_sees_exactly_its_devices_whole_or_shared(sharing: Embedded) -> None:
+    def started(shares: float) -> str:
+        return sharing.python(SHOWS, resources={"cuda.shares": shares, "cpu": 0.2, "mem": "64MiB"})
+
+    halves = [started(0.5), started(0.5)]
+    said = [sharing.says(session, "]") for session in halves]
+    assert said[0] == said[1] in {"[GPU-aaaa-1]\n", "[GPU-bbbb-2]\n"}
+    # A kernel that needs a whole one gets the other.
+    whole = started(1)
+    other = ({"GPU-aaaa-1", "GPU-bbbb-2"} - {said[0].strip("[]\n")}).pop()
+    assert sharing.says(whole, "]") == f"[{other}]\n"
+    held = {one["device"]: (one["used"], one["units"]) for one in sharing.cli_json("agent", "devices")}
+    assert held == {"GPU-aaaa-1": (1000, 1000), "GPU-bbbb-2": (1000, 1000)}
+    assert f"kernel 0: {other}" in sharing.cli("session", "show", whole).stdout
+    for session in (*halves, whole):
         sharing.end(session)
+
+
+def test_the_devices_of_a_driver_are_found_without_a_package_for_them(sharing: Embedded) -> None:
+    [agent] = sharing.cli_json("agent", "ls")
+    assert agent["slots"]["cuda.shares"] == 2000
+    labels = {"nvidia.model": "NVIDIA H200", "nvidia.memory-bytes": str(143771 << 20), "nvidia.driver": "580.159.03"}
+    assert labels.items() <= agent["labels"].items()
+    assert "nvidia.model=NVIDIA H200" in sharing.cli("agent", "show", agent["id"]).stdout
+    found = {one["name"]: one for one in json.loads(sharing.cli("doctor", "--json").stdout)}
+    assert found["nvidia"]["detail"] == "2 x NVIDIA H200, driver 580.159.03, found by nvidia-smi"

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx2
 import pytest
+from valkey import Valkey
 
-from sokovan.testing.servers import PostgresServer
-from tests.acceptance.cluster import Manager, TwoManagers, freeze, thaw
+from sokovan.testing.servers import PostgresServer, ValkeyServer
+from tests.acceptance.cluster import HOSTS, Manager, TwoManagers, freeze, thaw
+from tests.acceptance.counted import Counted, counted
 from tests.acceptance.embedded import Embedded, until
-from tests.acceptance.machines import LITTLE, Machine, join_words, link, machine
+from tests.acceptance.machines import LITTLE, Machine, join_through, join_words, link, machine
+from tests.acceptance.relay import Relay, relays
 from tests.kernels import kill, relatives
 
 LEASE_MS = 1500
+# The agent a2 is linked through relays; the labels of a1 and a2.
+NEAR, FAR = {"site": "near"}, {"site": "far"}
 SLEEP = (sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)")
 
 
@@ -53,20 +59,42 @@ def set_up(two: TwoManagers) -> None:
 
 
 @pytest.fixture(scope="module")
-def machines(cluster: TwoManagers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Machine, Machine]]:
-    """Two machines that joined at one manager, and are linked to both."""
+def paths(cluster: TwoManagers) -> Iterator[tuple[Relay, ...]]:
+    """The ways of a2 to both managers."""
+    with relays(*zip(HOSTS, cluster.ports, strict=True)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def machines(
+    cluster: TwoManagers, paths: tuple[Relay, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Machine, Machine]]:
+    """Two machines that joined at one manager each, and are linked to both."""
     first, second = cluster.managers
     with ExitStack() as stack:
-        made = [stack.enter_context(machine(tmp_path_factory.mktemp("machine") / name)) for name in ("a1", "a2")]
-        for number, one in enumerate(made):
-            one.run(*join_words(cluster.managers[number]), "--name", one.folder.name)
+        near, far = (stack.enter_context(machine(tmp_path_factory.mktemp("machine") / name)) for name in ("a1", "a2"))
+        near.run(*join_words(first), "--name", "a1")
+        join_through(far, second, "a2", [one.url for one in paths])
+        far.run("agent", "run")
         for manager in (first, second):
-            for one in made:
+            for one in (near, far):
                 linked(manager, one)
-        yield made[0], made[1]
-        for one in made:
+        for name, label in (("a1", "site=near"), ("a2", "site=far")):
+            assert first.cli("agent", "label", name, label).returncode == 0
+        yield near, far
+        for one in (near, far):
             for pid in relatives(one.kernels):
                 kill(pid)
+
+
+@pytest.fixture
+def healed(cluster: TwoManagers, machines: tuple[Machine, Machine], paths: tuple[Relay, ...]) -> Iterator[None]:
+    """Heals the ways of a2 after a test."""
+    yield
+    for path in paths:
+        path.heal()
+    for manager in cluster.managers:
+        linked(manager, machines[1])
 
 
 def linked(manager: Manager, one: Machine) -> None:
@@ -83,6 +111,27 @@ def works_at(manager: Manager, text: str) -> None:
     """Run a command through this manager: submission, placement, output and end."""
     done = manager.cli("run", *LITTLE, "--", "echo", text)
     assert (done.returncode, done.stdout) == (0, f"{text}\n"), done.stderr
+
+
+def dialled_again(path: Relay, before: int) -> None:
+    """Wait until an agent has dialled by this way, after so many times."""
+    until(lambda: path.taken > before, what="the agent has dialled again")
+
+
+def submitted(manager: Manager, folder: Path, count: int, **body: object) -> list[Counted]:
+    """Submit sessions whose starts are counted."""
+    folder.mkdir()
+    return [counted(manager, folder / f"{folder.name}-{number}", **body) for number in range(count)]
+
+
+def each_ran_once(manager: Manager, sessions: Sequence[Counted]) -> None:
+    """Wait until all run, end them, and check that none was started twice; the audit is clean."""
+    for one in sessions:
+        manager.says(one.id, "up")
+        one.end()
+    assert [manager.settles(one.id)["result"] for one in sessions] == ["success"] * len(sessions)
+    assert [len(one.starts) for one in sessions] == [1] * len(sessions)
+    manager.audit()
 
 
 @pytest.mark.usefixtures("machines")
@@ -144,26 +193,86 @@ def test_another_manager_goes_on_when_the_leader_is_killed(
 
 
 @pytest.mark.usefixtures("machines")
-def test_a_leader_that_was_frozen_does_no_harm_when_it_goes_on(cluster: TwoManagers) -> None:
+def test_a_leader_that_was_frozen_does_no_harm_when_it_goes_on(cluster: TwoManagers, tmp_path: Path) -> None:
     leader = cluster.led()
     other, before = cluster.other(leader), cluster.epoch
+    # It freezes in the middle of placing and starting these.
+    sessions = submitted(other, tmp_path / "frozen", 6)
     freeze(leader.pid)
     try:
         works_at(other, "while the leader hangs")
+        for one in sessions:
+            other.says(one.id, "up")
     finally:
         thaw(leader.pid)
     works_at(leader, "through the former leader")
     assert cluster.epoch > before
-    other.audit()
+    each_ran_once(leader, sessions)
+
+
+@pytest.mark.usefixtures("healed")
+def test_a_kernel_starts_once_though_its_agent_cannot_answer(
+    cluster: TwoManagers, machines: tuple[Machine, Machine], paths: tuple[Relay, ...], tmp_path: Path
+) -> None:
+    first, far = cluster.managers[0], machines[1]
+    [before] = submitted(first, tmp_path / "before", 1, require=FAR)
+    first.says(before.id, "up")
+    for path in paths:
+        path.hold(forward=True)
+    [during] = submitted(first, tmp_path / "during", 1, require=FAR)
+    until(lambda: during.starts, what="the agent has heard of it", tell=lambda: far.said)
+    for manager in cluster.managers:
+        cut_off(manager, far)
+    assert first.session(during.id)["status"] != "running"
+    assert first.session(before.id)["status"] == "running"
+    for path in paths:
+        path.heal()
+    each_ran_once(first, [before, during])
+
+
+@pytest.mark.usefixtures("healed")
+def test_a_kernel_starts_once_its_agent_hears_managers_again(
+    cluster: TwoManagers, paths: tuple[Relay, ...], tmp_path: Path
+) -> None:
+    first, second = cluster.managers
+    for path in paths:
+        path.hold(back=True)
+    [session] = submitted(first, tmp_path / "unheard", 1, require=FAR)
+    first.reaches(session.id, "preparing", "prepared", "creating")
+    # Its heartbeats arrive, so that it is not taken for lost; others go on.
+    assert link(second, "a2")[1] == "alive"
+    each_ran_once(second, submitted(second, tmp_path / "elsewhere", 1, require=NEAR))
+    assert session.starts == []
+    for path in paths:
+        path.heal()
+    each_ran_once(second, [session])
+
+
+@pytest.mark.usefixtures("healed")
+def test_sessions_start_once_over_a_link_that_is_cut_again_and_again(
+    cluster: TwoManagers, paths: tuple[Relay, ...], tmp_path: Path
+) -> None:
+    first, sessions = cluster.managers[0], list[Counted]()
+    for number in range(5):
+        sessions += submitted(first, tmp_path / f"cut{number}", 1, require=FAR)
+        taken = [path.taken for path in paths]
+        for path in paths:
+            path.cut()
+        for path, before in zip(paths, taken, strict=True):
+            dialled_again(path, before)
+    each_ran_once(first, sessions)
 
 
 @pytest.mark.usefixtures("machines")
-def test_managers_go_on_after_the_database_was_killed(cluster: TwoManagers, postgres_server: PostgresServer) -> None:
+def test_managers_go_on_after_the_database_was_killed(
+    cluster: TwoManagers, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
     if postgres_server.is_given:
         pytest.skip("the server of the environment is not ours to kill")
     first, second = cluster.managers
     running = first.submit(*SLEEP)["id"]
     first.says(running, "begun")
+    placed = submitted(second, tmp_path / "placed", 6)
     postgres_server.kill()
     postgres_server.start()
     works_at(first, "after the restart")
@@ -171,7 +280,7 @@ def test_managers_go_on_after_the_database_was_killed(cluster: TwoManagers, post
     assert first.session(running)["status"] == "running"
     first.end(running, forced=True)
     second.settles(running)
-    first.audit()
+    each_ran_once(first, placed)
 
 
 def test_a_role_decides_what_a_manager_runs(cluster: TwoManagers, machines: tuple[Machine, Machine]) -> None:
@@ -183,12 +292,50 @@ def test_a_role_decides_what_a_manager_runs(cluster: TwoManagers, machines: tupl
     first.start("--role", "api")
     assert "none in this role" in second.said
     assert second.cli("status").returncode == 0
+    probes = second.cli_json("status")["probes"]
+    key = {"Authorization": f"Bearer {(second.data / 'token').read_text(encoding='ascii').strip()}"}
+    with httpx2.Client(base_url=probes, headers=key, trust_env=False) as client:
+        until(lambda: client.get("/readyz").status_code == 200, what="it leads and is ready")
+        assert "sokovan_" in client.get("/metrics").text
+        assert client.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 401
+        assert client.get("/api/v1/sessions").status_code == 404
     works_at(first, "placed by the other")
     assert cluster.led() is second
     first.stop()
     second.stop()
     for manager in (first, second):
         manager.start("--set", f"scheduler.lease_ms={LEASE_MS}")
+
+
+@pytest.mark.usefixtures("machines")
+def test_messages_between_managers_may_go_by_valkey_which_may_fail(
+    cluster: TwoManagers, valkey_server: ValkeyServer
+) -> None:
+    if valkey_server.is_given:
+        pytest.skip("the server of the environment is not ours to kill")
+    prefix = f"cluster-{cluster.ports[0]}"
+    by_valkey = ("--set", f"valkey.url={valkey_server.url}", "--set", f"valkey.prefix={prefix}")
+    checked = cluster.managers[0].cli("server", "check", *by_valkey)
+    assert "Valkey" in checked.stdout, checked.stdout + checked.stderr
+    for manager in cluster.managers:
+        manager.stop()
+        manager.start("--set", f"scheduler.lease_ms={LEASE_MS}", "--set", "scheduler.long_cycle_s=1", *by_valkey)
+    both_listen(valkey_server, prefix)
+    for manager in cluster.managers:
+        works_at(manager, "by messages")
+    valkey_server.kill()
+    works_at(cluster.managers[0], "without them")
+    valkey_server.restart()
+    both_listen(valkey_server, prefix)
+    works_at(cluster.managers[1], "by messages again")
+    cluster.managers[0].audit()
+
+
+def both_listen(server: ValkeyServer, prefix: str) -> None:
+    """Wait until two managers listen to the messages of their cluster."""
+    channel = f"{prefix}:sokovan_hints"
+    with Valkey.from_url(server.url) as client:
+        until(lambda: client.pubsub_numsub(channel) == [(channel.encode(), 2)], what="both managers listen")
 
 
 @pytest.mark.usefixtures("machines")

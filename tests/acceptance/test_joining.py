@@ -10,16 +10,19 @@ import ssl
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from websockets.exceptions import WebSocketException
 
 from sokovan.adapters.local.certificates import CertificateAuthority, dialling, new_key, signing_request
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.link.manager_link import ManagerAddress, dialled
+from sokovan.agent.link.upload_stream import UploadReceiver, UploadUnavailable
+from sokovan.domain.owners.uploads import upload_reference
 from sokovan.entrypoints.joining.joined_agent import JoinedMachine
 from sokovan.wire.frames import LINK_PATH, Hello, HelloRefused
 from sokovan.wire.join_messages import MANAGER_NAME
 from sokovan.wire.link_codec import decode, encode
-from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.embedded import Embedded, sokovan_in, until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.machines import LITTLE, join_words, link, machine
 
@@ -49,6 +52,12 @@ async def reached(url: str, context: ssl.SSLContext) -> bool:
             return True
     except (OSError, WebSocketException):
         return False
+
+
+async def fetched(joined: JoinedMachine, upload: str) -> list[object]:
+    """The parts of an upload, as an agent fetches them."""
+    receiver = UploadReceiver(joined.addresses(joined.context()))
+    return [part async for part in receiver.parts(upload)]
 
 
 def test_a_second_machine_joins_runs_a_session_returns_and_is_removed(tmp_path: Path) -> None:
@@ -92,11 +101,21 @@ def test_a_second_machine_joins_runs_a_session_returns_and_is_removed(tmp_path: 
         until(lambda: link(server, "second") == (True, "alive"), what="it is back", tell=lambda: second.said)
         assert server.cli("run", *LITTLE, "--", "echo", "again").stdout == "again\n"
 
+        # It fetches uploads while it is granted.
+        (tmp_path / "work").mkdir()
+        (tmp_path / "work" / "note").write_text("sent")
+        sent = sokovan_in(tmp_path / "work", server, "run", "-n", "sent", *LITTLE, "--upload", "--", "cat", "note")
+        assert (sent.returncode, sent.stdout) == (0, "sent"), sent.stderr
+        upload = upload_reference("admin", server.session("sent")["upload"])
+        assert b"sent" in asyncio.run(fetched(joined, upload))
+
         removed = server.cli("agent", "remove", "second", "--yes")
         assert removed.returncode == 0, removed.stderr
         until(lambda: link(server, "second") == (False, "draining"), what="its link is closed")
         assert asyncio.run(refused_as(joined.url, joined.context(), "second")) == "agent-revoked"
         until(lambda: ("second", "agent-revoked") in denials(server), what="the refusal is audited")
+        with pytest.raises(UploadUnavailable, match="the certificate of this agent was revoked"):
+            asyncio.run(fetched(joined, upload))
 
 
 def test_an_agent_that_reports_more_than_its_token_grants_is_refused(tmp_path: Path) -> None:

@@ -1,18 +1,16 @@
-"""Contract of hints, in one process, on Valkey, and between processes on PostgreSQL."""
+"""Contract of hints, in one process, and between processes on PostgreSQL and on Valkey."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 
 import pytest
 
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.valkey.hints import ValkeyHints
 from sokovan.ports.hints import Hints
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts import Subject
 from sokovan.testing.contracts.hints import CHECKS, HintsSubject
-from tests.contract.notified_processes import NotifiedProcesses
+from tests.contract.notified_processes import on_postgres, on_valkey
 
 
 @pytest.fixture(params=["inprocess", "valkey", "postgres"])
@@ -26,19 +24,9 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[HintsSubject]
 
         yield Subject(make_same, clock.advance)
         return
-    if request.param == "postgres":
-        async with NotifiedProcesses(request.getfixturevalue("postgres_url")) as processes:
-            yield Subject(processes.hints, SystemClock().sleep)
-        return
-    url = request.getfixturevalue("valkey_url")
-    async with AsyncExitStack() as closing:
-
-        async def make_client() -> Hints:
-            hints = ValkeyHints(url)
-            closing.push_async_callback(hints.close)
-            return hints
-
-        yield Subject(make_client, SystemClock().sleep)
+    made = on_postgres if request.param == "postgres" else on_valkey
+    async with made(request.getfixturevalue(f"{request.param}_url")) as processes:
+        yield Subject(processes.hints, SystemClock().sleep)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -8,27 +8,22 @@ from __future__ import annotations
 import platform
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from sokovan.agent import machine
+from sokovan.agent.devices.detection import nvidia_devices
+from sokovan.agent.devices.found_devices import fake_devices
 from sokovan.agent.kernel_table import KernelTable
 from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
 from sokovan.domain.slot_notation import format_amount, parse_slots
-from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT, SHARES_PER_DEVICE, ResourceSlot
+from sokovan.domain.slots import CUDA_SHARES_SLOT, SHARES_PER_DEVICE, ResourceSlot
 
 # Other names of the same architecture.
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
-
-MODEL_LABEL = "nvidia.model"
-MEMORY_LABEL = "nvidia.memory-bytes"
-DRIVER_LABEL = "nvidia.driver"
 
 # Kernels of an agent without a limit of its own, for each cpu.
 KERNELS_PER_CPU = 64
@@ -79,8 +74,8 @@ class Inventory:
 
 def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> Inventory:
     """Detect the resources of this machine. Raises InvalidName, InvalidSlots."""
-    real, found_labels = nvidia_devices()
-    devices = (*real, *fake_devices(options.fake_gpus))
+    real = nvidia_devices()
+    devices = (*real.devices, *fake_devices(options.fake_gpus))
     if options.gpu_shares:
         devices = tuple(Device(device.device_id, CUDA_SHARES_SLOT, SHARES_PER_DEVICE) for device in devices)
     found = Counter({"cpu": machine.cpu_millicores(root), "mem": machine.memory_bytes(root)})
@@ -93,7 +88,7 @@ def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> I
         architecture=architecture_name(platform.machine()),
         scaling_group=checked_name(options.scaling_group, what="scaling group"),
         devices=devices,
-        labels={**found_labels, **options.labels},
+        labels={**real.labels, **options.labels},
         kernels_max=options.kernels_max or kernels_default(left["cpu"]),
         boot=machine.boot_id(root),
         shard=checked_name(options.shard, what="shard") if options.shard else "",
@@ -153,41 +148,3 @@ def empty_table(inventory: Inventory) -> KernelTable:
         kernels_max=inventory.kernels_max,
         boot=inventory.boot,
     )
-
-
-def fake_devices(count: int) -> tuple[Device, ...]:
-    """Simulated devices, for trying out GPU sessions without GPUs."""
-    return tuple(Device(f"fake-{number}", CUDA_SLOT) for number in range(count))
-
-
-def nvidia_devices(load: Callable[[str], Any] = import_module) -> tuple[tuple[Device, ...], dict[str, str]]:
-    """The NVIDIA devices by UUID, and labels for them; nothing without NVML."""
-    try:
-        nvml = load("pynvml")
-        nvml.nvmlInit()
-    except Exception:  # noqa: BLE001  # missing package, library, driver or permission: each has its own error type
-        return (), {}
-    try:
-        return _listed(nvml)
-    except Exception:  # noqa: BLE001  # a failing driver has no usable devices
-        return (), {}
-    finally:
-        with suppress(Exception):
-            nvml.nvmlShutdown()
-
-
-def _listed(nvml: Any) -> tuple[tuple[Device, ...], dict[str, str]]:
-    handles = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(nvml.nvmlDeviceGetCount())]
-    devices = tuple(Device(_text(nvml.nvmlDeviceGetUUID(handle)), CUDA_SLOT) for handle in handles)
-    if not handles:
-        return (), {}
-    labels = {
-        MODEL_LABEL: _text(nvml.nvmlDeviceGetName(handles[0])),
-        MEMORY_LABEL: str(nvml.nvmlDeviceGetMemoryInfo(handles[0]).total),
-        DRIVER_LABEL: _text(nvml.nvmlSystemGetDriverVersion()),
-    }
-    return devices, labels
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -21,14 +21,21 @@ from sokovan.api.problems import unrouted
 from sokovan.api.routes.streams.exec import PATH, ExecSocket
 from sokovan.api.routes.streams.ports import PORT_PATH, PortSocket
 from sokovan.api.routes.streams.proxy_messages import ProxyMessages
-from sokovan.api.routes.table import every_operation
+from sokovan.api.routes.table import every_operation, probe_operations
 from sokovan.api.settings import ApiSettings
 
 
-def make_app(dependencies: ApiDependencies, settings: ApiSettings, *, pages: Sequence[BaseRoute] = ()) -> FastAPI:
+def make_app(
+    dependencies: ApiDependencies,
+    settings: ApiSettings,
+    *,
+    pages: Sequence[BaseRoute] = (),
+    probes_only: bool = False,
+) -> FastAPI:
     """Create the application. Call `close_streams` before stopping the server.
 
-    `pages` are the routes of the dashboard's files.
+    `pages` are the routes of the dashboard's files. With `probes_only` it has health and
+    metrics, and nothing else.
     """
     context = ApiContext.of(dependencies, settings)
 
@@ -63,8 +70,10 @@ def make_app(dependencies: ApiDependencies, settings: ApiSettings, *, pages: Seq
         return document(app.router.routes)
 
     app.openapi = described  # type: ignore[method-assign]  # FastAPI's own hook serves the same document
-    for operation in every_operation(context, described):
+    for operation in (probe_operations if probes_only else every_operation)(context, described):
         app.router.routes.append(OperationRoute(operation, denied=context.auditor.denied))
+    if probes_only:
+        return app
     app.router.routes.extend(ProxyMessages(context).routes())
     app.router.routes.append(WebSocketRoute(PATH, ExecSocket(context).run, name="sessions_exec"))
     app.router.routes.append(WebSocketRoute(PORT_PATH, PortSocket(context).run, name="sessions_ports"))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.isolation.confinement import confinement
-from sokovan.agent.inventory import nvidia_devices
+from sokovan.agent.devices.detection import nvidia_devices
+from sokovan.agent.devices.found_devices import DRIVER_LABEL, MODEL_LABEL
 from sokovan.domain.cluster.agent import ACCOUNTS_DEFAULT, read_account_range
 from sokovan.entrypoints.embedded.data_folder import data_home, server_of
 from sokovan.ports.environment import Clock
@@ -93,12 +94,14 @@ def _limits() -> DoctorFinding:
 
 
 def _devices() -> DoctorFinding:
-    devices, labels = nvidia_devices()
-    if not devices:
+    found = nvidia_devices()
+    if not found.devices:
         return DoctorFinding(
             "nvidia", None, "no NVIDIA device, or no driver", "use `--fake-gpus 4` to try devices without hardware"
         )
-    return DoctorFinding("nvidia", ok=True, detail=f"{len(devices)} x {labels.get('nvidia.model', 'device')}")
+    model, driver = found.labels.get(MODEL_LABEL, "device"), found.labels.get(DRIVER_LABEL, "unknown")
+    detail = f"{len(found.devices)} x {model}, driver {driver}, found by {found.source}"
+    return DoctorFinding("nvidia", ok=True, detail=detail)
 
 
 def _data(home: Path) -> DoctorFinding:

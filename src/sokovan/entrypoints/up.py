@@ -166,12 +166,13 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         report = partial(_report_writes, log=log, echo=echo, telemetry=telemetry)
         store = SqlStore(database, ids=SortableIds(clock), report=report)
         token = await _prepare_store(store, folder, settings, log)
-        listener = bound_socket(HOST, settings.api.port) if serves_api(settings) else None
+        listener = bound_socket(HOST, settings.api.port)
         gateway = _gateway_listener(settings, folder, stack, log)
         at = ServerAddresses(
-            url=_url(listener) if listener else "",
+            url=_url(listener) if serves_api(settings) else "",
+            probes="" if serves_api(settings) else _url(listener),
             gateway=_url(gateway) if gateway else "",
-            remote=_api_listener(settings, folder) if listener else None,
+            remote=_api_listener(settings, folder) if serves_api(settings) else None,
         )
         uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
         limits = connection_limits_of(settings.api).within(open_files)
@@ -185,12 +186,11 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         ports = await asyncio.wrap_future(plane.start())
         components = {"the manager": asyncio.wrap_future(plane.ended)}
         keep = partial(keep_running, stack, log=log, clock=clock)
-        if listener is not None:
-            parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-            parts, pages = replace(parts, gateway_url=at.models), DashboardPages().routes()
-            app = make_app(parts, _api_settings(settings, folder), pages=pages)
-            connections = Connections(limits, clock, telemetry=telemetry, log=log)
-            components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
+        parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+        parts, pages = replace(parts, gateway_url=at.models), DashboardPages().routes()
+        app = make_app(parts, _api_settings(settings, folder), pages=pages, probes_only=bool(at.probes))
+        connections = Connections(limits, clock, telemetry=telemetry, log=log)
+        components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
         _write_server_info(folder, at, ports, token)
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
@@ -200,7 +200,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
             run_as, wanted = _gateway_options(settings, folder, at), partial(_has_routes, store)
             keep(EmbeddedGateway(gateway, run_as, wanted=wanted, clock=clock, log=log).run, name="the proxy")
         keep(SettingsReload(live, store, ports.hints, retime=ports.retime, log=log).run, name="reload of settings")
-        log(f"sokovan {__version__} is ready at {at.url or 'no address'}, pid {os.getpid()}")
+        log(f"sokovan {__version__} is ready at {at.url or at.probes}, pid {os.getpid()}")
         ready_s = (clock.monotonic_ms() - began_ms) / 1000
         echo("\n".join(ready_lines(options, settings, ports, folder=folder.root, at=at, ready_s=ready_s)))
         await _until_stopped(stopped, components)
@@ -349,7 +349,7 @@ def _manager_options(
         machines=_machine_options(settings, folder, telemetry, log),
         coordinates=settings.cluster.role != API_ROLE,
         name=f"{agent_name(platform.node())[:48]}.{os.getpid()}",
-        bus=partial(open_bus, database.url, log),
+        bus=partial(open_bus, database.url, settings.valkey, log),
         timing=timing_of(settings),
         allocator=settings.scheduler.allocator,
         heartbeat_s=settings.orchestrator.heartbeat_ms / 1000,
@@ -447,6 +447,7 @@ def _write_server_info(folder: DataFolder, at: ServerAddresses, ports: ManagerPo
     own = look_up(os.getpid())
     info = {
         "url": at.url,
+        "probes": at.probes,
         "gateway": at.gateway,
         "links": f"ws://{HOST}:{ports.link_port}",
         "pid": os.getpid(),
@@ -468,7 +469,7 @@ def ready_lines(
 ) -> list[str]:
     """The lines printed when the server is ready."""
     port, database = settings.api.port, settings.storage.url.partition(":")[0]
-    taken = f"   (port {port} was in use)" if port and not at.url.endswith(f":{port}") else ""
+    taken = f"   (port {port} was in use)" if port and not (at.url or at.probes).endswith(f":{port}") else ""
     fake = []
     if options.fake_agents:
         agents, gpus = options.fake_agents
@@ -477,7 +478,7 @@ def ready_lines(
     return [
         f"sokovan {__version__}, {mode}, data in {folder}",
         "",
-        f"  api        {at.url or 'none in this role'}{taken}",
+        f"  api        {at.url or f'none in this role; health and metrics at {at.probes}'}{taken}",
         *([f"             {at.remote.url} for other machines"] if at.remote else []),
         *([f"  dashboard  {at.url}/ui/; log in with sokovan dashboard"] if at.url else []),
         *([f"  gateway    {at.models}"] if at.gateway else []),

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from sokovan.agent import inventory as inventory_module
 from sokovan.agent import machine
+from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices
 from sokovan.agent.inventory import (
-    DRIVER_LABEL,
-    MEMORY_LABEL,
-    MODEL_LABEL,
     InventoryOptions,
     agent_name,
     architecture_name,
     empty_table,
-    fake_devices,
     kernels_default,
-    nvidia_devices,
     read_reserve,
     take_inventory,
 )
@@ -34,7 +28,7 @@ from sokovan.domain.slots import ResourceSlot
 def machine_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "cpu_millicores", lambda _root: 4000)
     monkeypatch.setattr(machine, "memory_bytes", lambda _root: 8 << 30)
-    monkeypatch.setattr(inventory_module, "nvidia_devices", lambda: ((), {}))
+    monkeypatch.setattr(inventory_module, "nvidia_devices", lambda: NO_DEVICES)
 
 
 def test_a_machine_gives_its_processors_and_its_memory() -> None:
@@ -47,7 +41,7 @@ def test_a_machine_gives_its_processors_and_its_memory() -> None:
 
 def test_devices_are_counted_and_simulated_ones_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     real = (Device("GPU-0", "cuda.device"),)
-    monkeypatch.setattr(inventory_module, "nvidia_devices", lambda: (real, {"nvidia.model": "H200"}))
+    monkeypatch.setattr(inventory_module, "nvidia_devices", lambda: FoundDevices(real, {"nvidia.model": "H200"}))
     inventory = take_inventory(InventoryOptions(fake_gpus=2, labels={"rack": "r1", "nvidia.model": "mine"}))
 
     assert inventory.slots["cuda.device"] == 3
@@ -136,59 +130,3 @@ def test_an_agent_without_a_limit_of_its_own_runs_64_kernels_for_each_cpu(tmp_pa
     inventory = take_inventory(InventoryOptions(reserved={"cpu": 1 << 40}), root=tmp_path)
     assert inventory.kernels_max == 64
     assert (kernels_default(1), kernels_default(2500)) == (64, 192)
-
-
-def driver(*, count: int = 2, fails_at: str = "", as_bytes: bool = False) -> SimpleNamespace:
-    """What the bindings of a driver answer; `fails_at` breaks one call."""
-
-    def text(value: str) -> str | bytes:
-        return value.encode() if as_bytes else value
-
-    def fail(*_arguments: object) -> None:
-        raise RuntimeError("Driver/library version mismatch")
-
-    nvml = SimpleNamespace(closed=False)
-    nvml.nvmlInit = lambda: None
-    nvml.nvmlShutdown = lambda: setattr(nvml, "closed", True)
-    nvml.nvmlDeviceGetCount = lambda: count
-    nvml.nvmlDeviceGetHandleByIndex = lambda number: number
-    nvml.nvmlDeviceGetUUID = lambda handle: text(f"GPU-{handle}")
-    nvml.nvmlDeviceGetName = lambda _handle: text("NVIDIA H200")
-    nvml.nvmlDeviceGetMemoryInfo = lambda _handle: SimpleNamespace(total=150 << 30)
-    nvml.nvmlSystemGetDriverVersion = lambda: text("570.1")
-    if fails_at:
-        setattr(nvml, fails_at, fail)
-    return nvml
-
-
-@pytest.mark.parametrize("as_bytes", [False, True])
-def test_devices_are_listed_by_their_uuid_and_described_by_labels(as_bytes: bool) -> None:
-    nvml = driver(as_bytes=as_bytes)
-    devices, labels = nvidia_devices(lambda _name: nvml)
-
-    assert devices == (Device("GPU-0", "cuda.device"), Device("GPU-1", "cuda.device"))
-    assert labels == {MODEL_LABEL: "NVIDIA H200", MEMORY_LABEL: str(150 << 30), DRIVER_LABEL: "570.1"}
-    assert nvml.closed
-
-
-def test_a_machine_without_the_bindings_has_no_devices() -> None:
-    def missing(name: str) -> Any:
-        raise ModuleNotFoundError(name)
-
-    assert nvidia_devices(missing) == ((), {})
-
-
-@pytest.mark.parametrize("call", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetUUID", "nvmlShutdown"])
-def test_a_driver_that_does_not_work_is_no_error(call: str) -> None:
-    devices, _ = nvidia_devices(lambda _name: driver(fails_at=call))
-
-    assert len(devices) == (2 if call == "nvmlShutdown" else 0)
-
-
-def test_a_driver_without_devices_has_none() -> None:
-    assert nvidia_devices(lambda _name: driver(count=0)) == ((), {})
-
-
-def test_simulated_devices_have_names_of_their_own() -> None:
-    assert fake_devices(2) == (Device("fake-0", "cuda.device"), Device("fake-1", "cuda.device"))
-    assert fake_devices(0) == ()

@@ -20,12 +20,12 @@ from sokovan.entrypoints.settings.setting_sources import sources_of
 from sokovan.entrypoints.up import UpOptions, ready_lines, run_up, shape_of
 
 
-def lines(tmp_path: Path, url: str) -> list[str]:
+def lines(tmp_path: Path, url: str, probes: str = "") -> list[str]:
     nothing = cast("Any", None)
     ports = ManagerPorts(
         nothing, nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None, lambda _timing: None
     )
-    at = ServerAddresses(url=url, gateway="http://127.0.0.1:7648")
+    at = ServerAddresses(url=url, probes=probes, gateway="http://127.0.0.1:7648")
     return ready_lines(UpOptions(), ServerSettings(), ports, folder=tmp_path, at=at, ready_s=0.84)
 
 
@@ -41,6 +41,12 @@ def test_the_ready_lines_say_where_and_what_next(tmp_path: Path) -> None:
 
 def test_another_port_than_the_requested_one_is_printed(tmp_path: Path) -> None:
     assert any("port 7646 was in use" in line for line in lines(tmp_path, "http://127.0.0.1:7650"))
+
+
+def test_a_coordinator_says_where_its_metrics_are(tmp_path: Path) -> None:
+    text = "\n".join(lines(tmp_path, "", probes="http://127.0.0.1:7646"))
+    assert "none in this role; health and metrics at http://127.0.0.1:7646" in text
+    assert "was in use" not in text
 
 
 def test_a_second_server_on_the_folder_does_nothing_and_succeeds(tmp_path: Path) -> None:

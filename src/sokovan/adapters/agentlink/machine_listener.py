@@ -18,10 +18,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import load_der_x509_certificate
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import ConnectionBounds, LinkListener, path_refusal, serve_agent, serve_sockets
+from sokovan.wire.frames import LINK_PATH
 from sokovan.wire.join_messages import (
     AUTHORITY_PATH,
     JOIN_PATH,
@@ -41,15 +43,21 @@ CERTIFIED = "certificate "
 
 # Answers a request to join from this address, or a renewal of this agent, empty if it joins.
 Join = Callable[[JoinRequest, str, str], Awaitable[JoinReply]]
+# Whether the certificate of this credential is still granted.
+Granted = Callable[[str], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
 class MachineEndpoint:
-    """Serves other machines; `authority` is the authority's certificate."""
+    """Serves other machines; `authority` is the authority's certificate.
+
+    Links are admitted by their first frame; for streams and uploads `granted` is asked.
+    """
 
     agents: LinkedAgents
     join: Join
     authority: str
+    granted: Granted
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """The response to a refused request; None if it is accepted."""
@@ -76,6 +84,9 @@ class MachineEndpoint:
             return
         path, credential = socket.request.path, certified(socket)
         if path not in {JOIN_PATH, RENEW_PATH}:
+            if path != LINK_PATH and not await self.granted(credential):
+                await socket.close(CloseCode.POLICY_VIOLATION, "the certificate of this agent was revoked")
+                return
             await serve_agent(self.agents, socket, path, credential)
             return
         with suppress(ConnectionClosed, TimeoutError, MalformedFrame):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sokovan.api.context import ApiContext
+from sokovan.api.middleware import OPEN_PATH
 from sokovan.api.operations import ApiOperation
 from sokovan.api.routes.audit_log import AuditLogRoutes
 from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
@@ -34,6 +35,14 @@ from sokovan.api.routes.system import SystemRoutes
 from sokovan.api.routes.tenancy import tenancy_operations
 from sokovan.api.routes.uploads import UploadRoutes
 from sokovan.api.routes.usage import UsageRoutes
+
+# Operations of a manager that serves no API: its health and its metrics.
+PROBE_PATHS = frozenset({OPEN_PATH, "/readyz", "/metrics"})
+
+
+def probe_operations(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[ApiOperation]:
+    """The operations of a manager that serves no API."""
+    return [one for one in SystemRoutes(context, document).operations() if one.path in PROBE_PATHS]
 
 
 def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[ApiOperation]:

@@ -25,12 +25,14 @@ COUNTED_MAX = 1000
 class LocalServer:
     """The server of a data folder.
 
-    Counts are by state; `note` says why they are missing.
+    Counts are by state; `note` says why they are missing. `probes` is the URL of the health
+    and the metrics of a coordinator.
     """
 
     running: bool
     data: str
     url: str = ""
+    probes: str = ""
     gateway: str = ""
     pid: int | None = None
     version: str = ""
@@ -114,6 +116,7 @@ def _look(root: Path) -> LocalServer:
         running=True,
         data=str(root),
         url=str(about.get("url")),
+        probes=str(about.get("probes", "")),
         gateway=str(about.get("gateway", "")),
         pid=about["pid"],
         version=str(about.get("version")),
@@ -144,6 +147,7 @@ def _counts(url: str, root: Path) -> dict[str, Any]:
 def _show(found: LocalServer) -> None:
     facts = {
         "url": found.url or NONE,
+        **({"probes": found.probes} if found.probes else {}),
         "gateway": found.gateway or NONE,
         "pid": str(found.pid),
         "version": found.version,

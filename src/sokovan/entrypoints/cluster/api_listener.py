@@ -47,10 +47,12 @@ class ApiListener:
 class ServerAddresses:
     """URLs of the API and of the gateway, empty without one.
 
-    `remote` is the listener of the API for other machines.
+    `remote` is the listener of the API for other machines. `probes` is the URL of health and
+    metrics, if there is no API.
     """
 
     url: str
+    probes: str = ""
     gateway: str = ""
     remote: ApiListener | None = None
 

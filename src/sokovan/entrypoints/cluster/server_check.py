@@ -18,7 +18,7 @@ from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.schema.tables import AGENTS, LEASES, SESSIONS
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.entrypoints.cluster.server_options import MIGRATE_HINT, require_shared
+from sokovan.entrypoints.cluster.server_options import MIGRATE_HINT, VALKEY_HINT, require_shared
 from sokovan.entrypoints.cluster.shared_keys import TLS_FOLDER, missing_keys
 from sokovan.entrypoints.database import opened, shown
 from sokovan.entrypoints.doctor import DoctorFinding
@@ -62,7 +62,7 @@ def check_server(sources: SettingSources, data: Path) -> list[DoctorFinding]:
     """
     settings = sources.read()
     keys = Path(settings.cluster.keys) if settings.cluster.keys else data
-    found = [*_database(settings), _keys(keys), _configuration(sources, settings)]
+    found = [*_database(settings), *_valkey(settings), _keys(keys), _configuration(sources, settings)]
     return [*found, *(_manager(address, keys) for address in settings.cluster.managers)]
 
 
@@ -136,6 +136,32 @@ async def _schema(database: Database) -> DoctorFinding:
     state = await migration.revisions(database)
     detail = f"revision {state.found or 'none'}, this version needs {state.newest}"
     return DoctorFinding("schema", state.found == state.newest, detail, MIGRATE_HINT)
+
+
+def _valkey(settings: ServerSettings) -> list[DoctorFinding]:
+    """Whether Valkey answers, if messages go by it; managers work without it, and react later."""
+    if not settings.valkey.is_used:
+        return []
+    hint = "start it, or check valkey.url; without it managers look for work at intervals"
+
+    async def version() -> str:
+        from sokovan.adapters.broadcast.valkey_connection import ValkeyConnection  # noqa: PLC0415  # an optional dependency
+
+        connection = ValkeyConnection(settings.valkey.url)
+        try:
+            lines = (await connection.call("INFO", "server")).decode(errors="replace").splitlines()
+        finally:
+            await connection.close()
+        facts = dict(line.split(":", 1) for line in lines if ":" in line)
+        name = "valkey" if "valkey_version" in facts else "redis"
+        return f"{name.title()} {facts.get(f'{name}_version', 'of an unknown version')}"
+
+    try:
+        return [DoctorFinding("valkey", ok=True, detail=asyncio.run(version()))]
+    except ModuleNotFoundError as error:
+        return [DoctorFinding("valkey", ok=False, detail=f"{error.name} is not installed", hint=VALKEY_HINT)]
+    except SokovanError as error:
+        return [DoctorFinding("valkey", ok=False, detail=error.message, hint=hint)]
 
 
 def _keys(folder: Path) -> DoctorFinding:

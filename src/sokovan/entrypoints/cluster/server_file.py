@@ -16,8 +16,12 @@ _TEXT = """\
 # are in docs/reference/settings.md, and `sokovan config server` shows those in force.
 
 [storage]
-# The database of the cluster, PostgreSQL 15 or later. Not through a pooler that shares connections.
+# The database of the cluster, PostgreSQL 15 or later. Through a pooler that shares connections only with [valkey].
 url = {database}
+
+[valkey]
+# Optional: valkey://HOST:PORT for messages between managers, instead of LISTEN and NOTIFY of the database.
+url = "none:"
 
 [cluster]
 # The keys of the cluster: copy this folder to each manager, readable by its account only.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings.server_settings import ServerSettings
@@ -11,6 +12,15 @@ from sokovan.entrypoints.settings.setting_sources import Override, SettingSource
 
 ORIGIN = "sokovan server"
 MIGRATE_HINT = "run `sokovan server migrate` once, with the newest version of sokovan among your machines"
+
+VALKEY_HINT = "install the client: pip install 'sokovan[valkey]'"
+
+
+class NoValkeyClient(InvalidInput):
+    """The client for Valkey is not installed."""
+
+    code = "no-valkey-client"
+    hint = VALKEY_HINT
 
 
 class NoSharedDatabase(InvalidInput):
@@ -43,8 +53,11 @@ def require_shared(settings: ServerSettings) -> str:
 def require_database(settings: ServerSettings) -> None:
     """Require a reachable database with the newest schema.
 
-    Raises NoSharedDatabase, StoreMissing, StoreUnavailable, SchemaMismatch.
+    If Valkey is configured, its client must be installed; its server need not run yet. Raises
+    NoSharedDatabase, NoValkeyClient, StoreMissing, StoreUnavailable, SchemaMismatch.
     """
+    if settings.valkey.is_used and find_spec("valkey") is None:
+        raise NoValkeyClient("valkey.url is set, and the client for it is not installed")
     from sokovan.adapters.sql.migration import SchemaMismatch  # noqa: PLC0415  # slow to load, and not used by `up`
     from sokovan.entrypoints.database import checked  # noqa: PLC0415  # loads the migrations
 

@@ -83,6 +83,15 @@ class Enrolment:
 
         return admit_certified
 
+    async def granted(self, credential: str) -> bool:
+        """Whether a certificate may still be used. Raises StoreUnavailable."""
+        agent_id, key = certified_name(credential)
+        grant = await self._store.read(lambda unit: _grant(unit, agent_id))
+        if grant is not None and grant.key == key:
+            return True
+        await self.denied("agent.link", agent_id, REVOKED, certificate=credential)
+        return False
+
     async def revoked(self, connected: Callable[[AgentId], bool]) -> list[AgentId]:
         """Connected agents whose certificate was revoked. Raises StoreUnavailable."""
         found: list[AgentId] = []

@@ -34,6 +34,7 @@ from sokovan.entrypoints.settings.setting_sections import (
     SchedulerSettings,
     StorageSettings,
     UploadSettings,
+    ValkeySettings,
 )
 from sokovan.scheduling.registry import PluginRegistry
 
@@ -61,6 +62,7 @@ class ServerSettings:
     log: LogSettings = field(default_factory=LogSettings)
     config: ConfigSettings = field(default_factory=ConfigSettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    valkey: ValkeySettings = field(default_factory=ValkeySettings)
 
     def value(self, path: str) -> Any:
         """The value of a setting, such as `scheduler.batch_max`."""

@@ -346,6 +346,7 @@ class ProxySettings:
 
 
 ROLES = (API_ROLE, COORDINATOR_ROLE, BOTH_ROLES) = ("api", "coordinator", "both")
+NO_VALKEY = "none:"
 
 
 def read_role(role: str) -> str:
@@ -371,6 +372,23 @@ class ClusterSettings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ValkeySettings:
+    """Messages between managers by Valkey or Redis, not by the database."""
+
+    url: str = kind.url(
+        NO_VALKEY,
+        "`none:` for messages by the database, or `valkey://USER:PASSWORD@HOST:PORT`, `valkeys:` with TLS.",
+        schemes=("none", "valkey", "valkeys", "redis", "rediss"),
+    )
+    prefix: str = kind.name("sokovan", "Prefix of the channels; clusters that share a server have different ones.")
+
+    @property
+    def is_used(self) -> bool:
+        """Whether an address is set."""
+        return self.url != NO_VALKEY
+
+
 SECTIONS: dict[str, type] = {
     "scheduler": SchedulerSettings,
     "orchestrator": OrchestratorSettings,
@@ -385,4 +403,5 @@ SECTIONS: dict[str, type] = {
     "log": LogSettings,
     "config": ConfigSettings,
     "cluster": ClusterSettings,
+    "valkey": ValkeySettings,
 }

@@ -18,7 +18,7 @@ def status(path: str, credential: str = "", **headers: str) -> int:
     """The status of the refusal of a request; 0 if it is accepted."""
     nothing = cast("Any", None)
     agents = LinkedAgents(VirtualClock(), admit=nothing, on_heartbeat=nothing)
-    refusal = MachineEndpoint(agents, nothing, "pem").refusal(Request(path, Headers(headers)), credential)
+    refusal = MachineEndpoint(agents, nothing, "pem", nothing).refusal(Request(path, Headers(headers)), credential)
     return 0 if refusal is None else refusal[0]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.api.app import make_app
 from sokovan.api.routes.table import every_operation
 from sokovan.sdk.core import catalog_calls, session_calls, system_calls, upload_calls
 from sokovan.sdk.core.calls import Call, Nothing
@@ -149,6 +150,13 @@ async def test_every_promised_operation_is_there_and_no_other(api: ApiHarness) -
     found = [f"{one.method} {one.path}" for one in every_operation(api.app.state.context, dict)]
     assert set(found) == promised
     assert len(found) == len(set(found))
+
+
+@pytest.mark.slow
+async def test_a_manager_without_the_api_has_its_health_and_its_metrics(api: ApiHarness) -> None:
+    context = api.app.state.context
+    app = make_app(context.dependencies, context.settings, probes_only=True)
+    assert {getattr(route, "path", "") for route in app.router.routes} == {"/livez", "/readyz", "/metrics"}
 
 
 @pytest.mark.slow

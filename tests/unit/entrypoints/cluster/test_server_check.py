@@ -46,6 +46,14 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert "owner only" in {one.name: one for one in check_server(made, tmp_path)}["keys"].detail
 
 
+def test_valkey_is_checked_if_messages_go_by_it(tmp_path: Path, valkey_url: str) -> None:
+    file = write_server_file(tmp_path / "etc", database="sqlite:")
+    for url, ok, detail in ((valkey_url, True, "Valkey "), ("valkey://127.0.0.1:1/0", False, "does not respond")):
+        made = sources_of(file, tmp_path, environment={}, assignments=(f"valkey.url={url}",))
+        found = {one.name: one for one in check_server(made, tmp_path)}["valkey"]
+        assert (found.ok, detail in found.detail) == (ok, True), found
+
+
 def test_a_configuration_that_managers_share_must_be_reachable(tmp_path: Path) -> None:
     made = sources(tmp_path, "sqlite:", "config.url=etcd://127.0.0.1:1")
     found = {one.name: one for one in check_server(made, tmp_path)}

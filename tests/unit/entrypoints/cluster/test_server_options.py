@@ -8,7 +8,14 @@ import pytest
 
 from sokovan.adapters.sql.migration import SchemaMismatch
 from sokovan.domain.errors import StoreUnavailable
-from sokovan.entrypoints.cluster.server_options import NoSharedDatabase, require_database, server_sources, serves_api
+from sokovan.entrypoints.cluster import server_options
+from sokovan.entrypoints.cluster.server_options import (
+    NoSharedDatabase,
+    NoValkeyClient,
+    require_database,
+    server_sources,
+    serves_api,
+)
 from sokovan.entrypoints.settings.server_settings import settings_of
 from sokovan.entrypoints.settings.setting_kinds import InvalidSettings
 from sokovan.entrypoints.settings.setting_sources import sources_of
@@ -35,6 +42,13 @@ def test_a_role_serves_the_api_or_not() -> None:
 def test_a_database_of_one_machine_is_refused() -> None:
     with pytest.raises(NoSharedDatabase, match="needs a PostgreSQL database"):
         require_database(settings_of({}))
+
+
+def test_a_missing_client_for_valkey_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_options, "find_spec", lambda _name: None)
+    with pytest.raises(NoValkeyClient) as refused:
+        require_database(settings_of({"valkey": {"url": "valkey://127.0.0.1:1"}}))
+    assert "pip install 'sokovan[valkey]'" in refused.value.hint
 
 
 def test_an_unreachable_database_is_named() -> None:

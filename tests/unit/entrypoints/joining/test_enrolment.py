@@ -104,6 +104,17 @@ async def test_a_certificate_is_renewed_for_its_agent_and_its_key_only(tmp_path:
         assert isinstance(await office.join(token="", renewing="a"), JoinDenied)
 
 
+async def test_a_certificate_is_granted_until_it_is_revoked_and_for_its_key_only(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        await office.join()
+        credential = f"{CERTIFIED}a {digest_of(office.key)}"
+        assert await office.enrolment.granted(credential)
+        assert not await office.enrolment.granted(f"{CERTIFIED}a {digest_of(new_key())}")
+        await office.cluster.store.run(lambda unit: unit.catalog.remove(AgentGrant, "a"))
+        assert not await office.enrolment.granted(credential)
+        assert await office.denials() == ["agent-revoked"] * 2
+
+
 async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_path: Path) -> None:
     async with Office.open(tmp_path) as office:
         await office.join()

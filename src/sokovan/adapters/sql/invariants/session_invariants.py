@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.invariants.usage_invariants import HOLDING
 from sokovan.adapters.sql.invariants.violations import Check, Violations, grouped, no_row
+from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.schema.tables import AGENTS, DEPENDENCIES, KERNEL_HISTORY, KERNELS, REQUESTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
@@ -139,9 +140,11 @@ _here = KERNELS.c.incarnation == AGENTS.c.incarnation
 
 
 async def _labels_fit(transaction: Transaction, violations: Violations) -> None:
-    statement = _placed.add_columns(KERNELS.c.require, AGENTS.c.labels).where(_here, KERNELS.c.require != "{}")
+    statement = _placed.add_columns(KERNELS.c.require, AGENTS.c.labels, AGENTS.c.operator_labels).where(
+        _here, KERNELS.c.require != "{}"
+    )
     async for kernel_id, [row, *_] in grouped(transaction, statement.order_by(KERNELS.c.kernel_id), by="kernel_id"):
-        labels = _decoded(row.labels)
+        labels = labels_of(row)
         for name, value in _decoded(row.require).items():
             if labels.get(name) != value:
                 about = {"kernel_id": kernel_id, "agent_id": row.agent_id, "label": name, "found": labels.get(name)}

@@ -166,6 +166,8 @@ def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
     ]
 
 
+# Devices that `session show` names; `agent devices` has all of them.
+DEVICES_SHOWN = 16
 KERNEL_HEADINGS = ("KERNEL", "RANK", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS", "PORTS")
 
 
@@ -220,7 +222,7 @@ def session_fields(view: SessionView, *, utc: bool = False, now_s: float | None 
         ("tolerates", ", ".join(view.tolerations)),
         ("near", ", ".join(view.affinity)),
         ("apart from", ", ".join(view.anti_affinity)),
-        ("where", placed(view) if view.kernels else ""),
+        *_place_facts(view),
         ("labels", label_texts(view.labels)),
         ("depends on", ", ".join(view.depends_on)),
         ("array", "" if view.array is None else f"{view.array.name}, index {view.array.index} of {view.array.size}"),
@@ -267,6 +269,24 @@ def _partition_text(partition: PartitionBody) -> str:
     parts += [f"at least {partition.min_groups} of them"] if partition.min_groups else []
     parts += [f"each {partition.topology}"] if partition.topology else []
     return ", ".join(parts)
+
+
+def _place_facts(view: SessionView) -> list[tuple[str, str]]:
+    """Agents and devices of the kernels."""
+    return [("where", placed(view) if view.kernels else ""), ("devices", _devices_text(view))]
+
+
+def _devices_text(view: SessionView) -> str:
+    """The devices of the kernels, the first of many: `kernel 0: GPU-1, GPU-2; kernel 1: GPU-7`."""
+    held = [
+        (kernel.index, device) for kernel in view.kernels for devices in kernel.devices.values() for device in devices
+    ]
+    shown: dict[int, list[str]] = {}
+    for index, device in held[:DEVICES_SHOWN]:
+        shown.setdefault(index, []).append(device)
+    named = [f"kernel {index}: {', '.join(devices)}" for index, devices in shown.items()]
+    more = [f"{len(held) - DEVICES_SHOWN} more"] if len(held) > DEVICES_SHOWN else []
+    return "; ".join((*named, *more))
 
 
 def _by_role(view: SessionView, text: Callable[[KernelView], str]) -> list[str]:

@@ -68,6 +68,18 @@ def test_many_agents_are_counted_under_their_hypernode() -> None:
     assert placed(session(kernels=kernels[:2])) == "r03n0, r03n1"
 
 
+def test_the_devices_of_kernels_are_named_up_to_a_number() -> None:
+    kernels = [
+        replace(KERNEL, index=index, devices={"cuda.device": [f"GPU-{index}{number}" for number in range(9)]})
+        for index in range(2)
+    ]
+    shown = dict(session_fields(session(kernels=kernels[:1]), now_s=NOW))["devices"]
+    assert shown == f"kernel 0: {', '.join(f'GPU-0{number}' for number in range(9))}"
+    assert dict(session_fields(session(kernels=kernels), now_s=NOW))["devices"].endswith("GPU-15, GPU-16; 2 more")
+    without = session(kernels=[replace(KERNEL, devices={})])
+    assert "devices" not in dict(session_fields(without, now_s=NOW))
+
+
 def test_the_note_of_a_pull_is_how_far_it_is() -> None:
     message = "venv:tiny: Collecting numpy"
     assert note(ended(status="pulling", reason="pulling", reason_detail=message)) == message

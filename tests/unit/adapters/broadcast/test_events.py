@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.postgres.connection import PAYLOAD_BYTES_MAX
-from sokovan.adapters.postgres.events import LOST, decoded, payloads
+from sokovan.adapters.broadcast.events import LOST, decoded, payloads
+from sokovan.adapters.broadcast.link import PAYLOAD_BYTES_MAX
 from sokovan.domain.events import NoticeIssued
-from tests.contract.notified_processes import NotifiedProcesses
+from tests.contract.notified_processes import on_postgres
 
 
 def notice(number: int, text: str = "") -> NoticeIssued:
@@ -33,7 +33,7 @@ def test_a_message_of_another_form_is_no_event() -> None:
 
 
 async def test_an_event_reaches_every_process(postgres_url: str) -> None:
-    async with NotifiedProcesses(postgres_url) as processes:
+    async with on_postgres(postgres_url) as processes:
         one, two = await processes.events(), await processes.events()
         readers = [await bus.subscribe(group="api", consumer="c") for bus in (one, two)]
         await one.publish([notice(1), notice(2)])

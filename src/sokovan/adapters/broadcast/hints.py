@@ -1,4 +1,4 @@
-"""Hints of several processes on one database.
+"""Hints of several processes.
 
 Each process has its own copy of every hint, because each looks for work by itself.
 """
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection
 from contextlib import suppress
 
-from sokovan.adapters.postgres.connection import NotificationLink
+from sokovan.adapters.broadcast.link import BroadcastLink
 from sokovan.ports.events import BusUnavailable
 from sokovan.ports.hints import Hints
 
@@ -17,13 +17,13 @@ CHANNEL = "sokovan_hints"
 NAME_MAX = 200
 
 
-class PostgresHints:
+class BroadcastHints:
     """The Hints port: those of this process, set by other processes too.
 
     Hints named `own` concern this process only.
     """
 
-    def __init__(self, local: Hints, link: NotificationLink, *, own: Collection[str] = ()) -> None:
+    def __init__(self, local: Hints, link: BroadcastLink, *, own: Collection[str] = ()) -> None:
         self._local, self._link, self._own = local, link, frozenset(own)
         self._unsent: set[str] = set()
         self._known: set[str] = set()

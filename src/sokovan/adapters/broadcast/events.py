@@ -1,6 +1,6 @@
-"""Events of several processes on one database: each process gets every event.
+"""Events of several processes: each process gets every event.
 
-A group of consumers is in one process. An event that is too large for a notification,
+A group of consumers is in one process. An event that is too large for a message,
 or that was sent while the connection was lost, counts as lost.
 """
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from sokovan.adapters.postgres.connection import PAYLOAD_BYTES_MAX, NotificationLink
+from sokovan.adapters.broadcast.link import PAYLOAD_BYTES_MAX, BroadcastLink
 from sokovan.domain.events import Event, event_from_plain, event_to_plain
 from sokovan.domain.plain_values import InvalidDocument
 from sokovan.ports.events import EventBus, Subscription
@@ -32,17 +32,17 @@ class ProcessEvents(EventBus, Protocol):
         """Tell every group that events may have been lost."""
 
 
-class PostgresEvents:
+class BroadcastEvents:
     """The EventBus port: published events reach the bus of every process."""
 
-    def __init__(self, local: ProcessEvents, link: NotificationLink) -> None:
+    def __init__(self, local: ProcessEvents, link: BroadcastLink) -> None:
         self._local, self._link = local, link
         link.listen(CHANNEL, self._received, local.interrupt)
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Send the events to all processes. Raises BusUnavailable."""
         await self._link.notify(CHANNEL, list(payloads(events)))
-        # Its own notifications are not received.
+        # Its own messages are not received.
         self._local.add(events)
 
     async def subscribe(self, *, group: str, consumer: str) -> Subscription:

@@ -8,13 +8,12 @@ unavailable server causes neither delays nor a storm of connections.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias
 
 from valkey.asyncio.connection import AbstractConnection, Connection, parse_url
-from valkey.exceptions import NoScriptError, ResponseError, ValkeyError
+from valkey.exceptions import ResponseError, ValkeyError
 
 from sokovan.ports.events import BusUnavailable
 
@@ -25,16 +24,7 @@ RETRY_S_MAX = 1.0
 Argument: TypeAlias = str | bytes | int
 
 
-class Script:
-    """A Lua script, which the server runs atomically."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        # The protocol identifies scripts by SHA-1; not used for security.
-        self.digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
-class Link:
+class ValkeyConnection:
     """Sends requests one at a time over one connection."""
 
     def __init__(self, url: str, *, deadline_s: float = DEADLINE_S) -> None:
@@ -68,15 +58,6 @@ class Link:
         if refusal is not None:
             self._refuse(refusal)
         return replies
-
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """Run a script and return its reply."""
-        [reply] = await self._exchange([("EVALSHA", script.digest, len(keys), *keys, *arguments)])
-        if isinstance(reply, NoScriptError):
-            return await self.call("EVAL", script.text, len(keys), *keys, *arguments)
-        if isinstance(reply, ResponseError):
-            self._refuse(reply)
-        return reply
 
     async def pushed(self, *, wait_s: float) -> Any:
         """The next message of a subscribed connection, None after `wait_s`."""

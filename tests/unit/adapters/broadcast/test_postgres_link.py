@@ -8,8 +8,8 @@ from collections.abc import Callable
 import asyncpg  # type: ignore[import-untyped]  # has no types
 import pytest
 
+from sokovan.adapters.broadcast.postgres_link import NotificationLink
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.postgres.connection import NotificationLink
 from sokovan.ports.events import BusUnavailable
 from sokovan.testing.clock import until
 

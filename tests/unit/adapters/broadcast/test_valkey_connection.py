@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from sokovan.adapters.broadcast.valkey_connection import RETRY_S_MAX, RETRY_S_MIN, ValkeyConnection
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.valkey.connection import RETRY_S_MAX, RETRY_S_MIN, Link, Script
 from sokovan.ports.events import BusUnavailable
 from sokovan.testing.clock import outcome
 from sokovan.testing.servers import ValkeyServer
@@ -15,20 +15,20 @@ REAL = SystemClock().sleep
 
 
 async def test_replies_come_in_the_order_of_the_commands(valkey_url: str) -> None:
-    link = Link(valkey_url)
+    link = ValkeyConnection(valkey_url)
     assert await link.call_all([("SET", "name", "value"), ("GET", "name"), ("EXISTS", "none")]) == [b"OK", b"value", 0]
     await link.close()
 
 
 async def test_calls_at_the_same_time_each_get_their_own_reply(valkey_url: str) -> None:
-    link = Link(valkey_url)
+    link = ValkeyConnection(valkey_url)
     replies = await asyncio.gather(*(link.call("ECHO", str(number)) for number in range(50)))
     assert replies == [str(number).encode() for number in range(50)]
     await link.close()
 
 
 async def test_a_call_that_is_given_up_does_not_leave_its_reply_to_the_next(valkey_url: str) -> None:
-    link = Link(valkey_url)
+    link = ValkeyConnection(valkey_url)
     for passes in range(30):
         given_up = asyncio.create_task(link.call("ECHO", "old"))
         for _ in range(passes):
@@ -39,7 +39,7 @@ async def test_a_call_that_is_given_up_does_not_leave_its_reply_to_the_next(valk
 
 
 async def test_a_refused_command_says_its_kind_and_quotes_nothing(valkey_url: str) -> None:
-    link = Link(valkey_url)
+    link = ValkeyConnection(valkey_url)
     await link.call("SET", "private-name", "value")
     with pytest.raises(BusUnavailable, match="WRONGTYPE") as refused:
         await link.call("LPUSH", "private-name", "x")
@@ -49,26 +49,15 @@ async def test_a_refused_command_says_its_kind_and_quotes_nothing(valkey_url: st
 
 
 async def test_a_refusal_among_several_commands_leaves_the_connection_in_step(valkey_url: str) -> None:
-    link = Link(valkey_url)
+    link = ValkeyConnection(valkey_url)
     with pytest.raises(BusUnavailable):
         await link.call_all([("SET", "name", "value"), ("LPUSH", "name", "x"), ("GET", "name")])
     assert await link.call("ECHO", "next") == b"next"
     await link.close()
 
 
-async def test_a_script_runs_whether_the_server_knows_it_or_not(valkey_url: str) -> None:
-    link, script = Link(valkey_url), Script("return {KEYS[1], ARGV[1]}")
-    for _ in range(2):
-        assert await link.run(script, ["key"], ["argument"]) == [b"key", b"argument"]
-    await link.call("SCRIPT", "FLUSH")
-    assert await link.run(script, ["key"], ["argument"]) == [b"key", b"argument"]
-    with pytest.raises(BusUnavailable):
-        await link.run(Script("return redis.call('NO-SUCH-COMMAND')"), [], [])
-    await link.close()
-
-
 async def test_a_server_that_is_not_there_fails_at_once_and_then_without_trying() -> None:
-    link = Link(f"valkey://127.0.0.1:{free_port()}/0")
+    link = ValkeyConnection(f"valkey://127.0.0.1:{free_port()}/0")
     with pytest.raises(BusUnavailable, match="does not respond"):
         await link.call("PING")
     assert 0 < link.retry_in_s <= RETRY_S_MIN
@@ -77,7 +66,7 @@ async def test_a_server_that_is_not_there_fails_at_once_and_then_without_trying(
 
 
 async def test_the_pause_between_attempts_grows_to_its_bound_and_no_further() -> None:
-    link = Link(f"valkey://127.0.0.1:{free_port()}/0")
+    link = ValkeyConnection(f"valkey://127.0.0.1:{free_port()}/0")
     pauses: list[float] = []
     for _ in range(6):
         await REAL(link.retry_in_s)
@@ -91,7 +80,7 @@ async def test_the_pause_between_attempts_grows_to_its_bound_and_no_further() ->
 @pytest.mark.slow
 async def test_a_server_that_stands_still_costs_no_more_than_the_deadline() -> None:
     with ValkeyServer() as server:
-        link = Link(server.url, deadline_s=0.2)
+        link = ValkeyConnection(server.url, deadline_s=0.2)
         await link.call("PING")
         with server.paused():
             with pytest.raises(BusUnavailable, match="TimeoutError"):
@@ -106,7 +95,7 @@ async def test_a_server_that_stands_still_costs_no_more_than_the_deadline() -> N
 
 
 async def test_a_closed_link_answers_no_more(valkey_url: str) -> None:
-    link = Link(valkey_url)
+    link = ValkeyConnection(valkey_url)
     await link.call("PING")
     await link.close()
     await link.close()
@@ -116,7 +105,7 @@ async def test_a_closed_link_answers_no_more(valkey_url: str) -> None:
 
 async def test_closing_at_any_moment_of_a_call_leaves_no_connection(valkey_url: str) -> None:
     for passes in range(30):
-        link = Link(valkey_url)
+        link = ValkeyConnection(valkey_url)
         calling = asyncio.create_task(link.call("PING"))
         for _ in range(passes):
             await REAL(0)
@@ -126,14 +115,14 @@ async def test_closing_at_any_moment_of_a_call_leaves_no_connection(valkey_url: 
 
 
 async def test_a_wrong_password_is_an_unavailable_bus(valkey_server: ValkeyServer) -> None:
-    link = Link(valkey_server.url.replace("valkey://", "valkey://nobody:wrong@"))
+    link = ValkeyConnection(valkey_server.url.replace("valkey://", "valkey://nobody:wrong@"))
     with pytest.raises(BusUnavailable):
         await link.call("PING")
     await link.close()
 
 
 async def test_messages_of_a_channel_are_pushed(valkey_url: str) -> None:
-    ear, mouth = Link(valkey_url), Link(valkey_url)
+    ear, mouth = ValkeyConnection(valkey_url), ValkeyConnection(valkey_url)
     with pytest.raises(BusUnavailable):
         await ear.pushed(wait_s=0)
     await ear.call("SUBSCRIBE", "channel")

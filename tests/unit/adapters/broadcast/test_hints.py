@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import pytest
 
+from sokovan.adapters.broadcast.hints import BroadcastHints
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.postgres.connection import NotificationLink
-from sokovan.adapters.postgres.hints import PostgresHints
 from sokovan.ports.events import BusUnavailable
 from sokovan.testing.clock import until
 
@@ -39,6 +37,9 @@ class RecordingLink:
             raise BusUnavailable("lost")
         self.sent += payloads
 
+    async def run(self) -> None:
+        """It is always open."""
+
 
 @pytest.fixture
 def link() -> RecordingLink:
@@ -46,11 +47,11 @@ def link() -> RecordingLink:
 
 
 @pytest.fixture
-def hints(link: RecordingLink) -> PostgresHints:
-    return PostgresHints(InProcessHints(SystemClock()), cast("NotificationLink", link), own=("events",))
+def hints(link: RecordingLink) -> BroadcastHints:
+    return BroadcastHints(InProcessHints(SystemClock()), link, own=("events",))
 
 
-async def test_hints_of_one_moment_are_sent_once_and_own_ones_never(hints: PostgresHints, link: RecordingLink) -> None:
+async def test_hints_of_one_moment_are_sent_once_and_own_ones_never(hints: BroadcastHints, link: RecordingLink) -> None:
     for name in ("sessions", "events", "sessions", "routes"):
         await hints.set(name)
     await soon(lambda: len(link.sent) == 2)
@@ -58,7 +59,7 @@ async def test_hints_of_one_moment_are_sent_once_and_own_ones_never(hints: Postg
     assert await hints.take("events")
 
 
-async def test_a_hint_that_cannot_be_sent_still_counts_here(hints: PostgresHints, link: RecordingLink) -> None:
+async def test_a_hint_that_cannot_be_sent_still_counts_here(hints: BroadcastHints, link: RecordingLink) -> None:
     link.lost = True
     await hints.set("sessions")
     assert await hints.take("sessions")
@@ -66,7 +67,7 @@ async def test_a_hint_that_cannot_be_sent_still_counts_here(hints: PostgresHints
 
 
 async def test_after_a_gap_everything_that_is_waited_for_counts_as_set(
-    hints: PostgresHints, link: RecordingLink
+    hints: BroadcastHints, link: RecordingLink
 ) -> None:
     assert not await hints.wait(["sessions", "events"], timeout_s=0)
     link.opened()
@@ -74,7 +75,7 @@ async def test_after_a_gap_everything_that_is_waited_for_counts_as_set(
     assert not await hints.take("events")
 
 
-async def test_others_cannot_set_an_own_hint(hints: PostgresHints, link: RecordingLink) -> None:
+async def test_others_cannot_set_an_own_hint(hints: BroadcastHints, link: RecordingLink) -> None:
     link.received("events")
     link.received("sessions")
     assert await hints.wait(["sessions"], timeout_s=5)

@@ -20,8 +20,6 @@ DEADLINE_S = 5.0
 RETRY_S = 0.5
 # A connection without messages for this long is checked.
 PING_AFTER_S = 5.0
-# PostgreSQL refuses 8000 bytes and more.
-PAYLOAD_BYTES_MAX = 7_900
 _NOTIFY = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload"
 _FAILURES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 

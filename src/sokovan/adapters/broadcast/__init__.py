@@ -1,0 +1,1 @@
+"""Hints and events between managers, by messages that may be lost."""

@@ -1,1 +1,0 @@
-"""Hints and events between processes by LISTEN and NOTIFY of PostgreSQL."""

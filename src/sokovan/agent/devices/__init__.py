@@ -1,0 +1,1 @@
+"""Finds the accelerators of this machine."""

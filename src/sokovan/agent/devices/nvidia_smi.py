@@ -1,0 +1,75 @@
+"""NVIDIA devices by the program that every driver comes with.
+
+It needs no package, but takes longer than the library: a second and more for many devices.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+from contextlib import closing, suppress
+from typing import IO, cast
+
+from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, nvidia_labels, whole_devices
+from sokovan.domain.ids import is_name
+
+PROGRAM = "nvidia-smi"
+FIELDS = ("uuid", "name", "memory.total", "driver_version")
+LIMIT_S = 20.0
+# Less than a pipe holds: a program that writes more waits, and is killed at its limit.
+OUTPUT_BYTES_MAX = 60 << 10
+DEVICES_MAX = 256
+_KILLED_S = 1.0
+
+
+def program_devices(path: str | None = None, *, limit_s: float = LIMIT_S) -> FoundDevices:
+    """The devices by UUID; none if the program is missing or fails.
+
+    `path` replaces PATH.
+    """
+    program = shutil.which(PROGRAM, path=path)
+    return read_devices(_output(program, limit_s)) if program else NO_DEVICES
+
+
+def read_devices(text: str) -> FoundDevices:
+    """Read the output of the program; lines of another form are left out."""
+    rows = [
+        row
+        for row in csv.reader(text.splitlines(), skipinitialspace=True)
+        if len(row) == len(FIELDS) and row[0].startswith("GPU-") and is_name(row[0])
+    ][:DEVICES_MAX]
+    if not rows:
+        return NO_DEVICES
+    _, model, mebibytes, driver = rows[0]
+    memory = int(mebibytes) << 20 if mebibytes.isdecimal() else 0  # [N/A] where it is that of the machine
+    labels = nvidia_labels(model=model, memory_bytes=memory, driver=driver)
+    return FoundDevices(whole_devices(list(dict.fromkeys(row[0] for row in rows))), labels, PROGRAM)
+
+
+def _output(program: str, limit_s: float) -> str:
+    """The output of the program, empty if it fails or takes too long."""
+    words = [program, f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"]
+    try:
+        process = subprocess.Popen(  # noqa: S603  # an argv list, built here
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+        )
+    except OSError:
+        return ""
+    with closing(cast("IO[bytes]", process.stdout)) as output:
+        try:
+            failed = process.wait(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):  # it may hang in the driver
+                process.wait(timeout=_KILLED_S)
+            return ""
+        # A child of it may hold the pipe: what is there is taken, without waiting for the end.
+        os.set_blocking(output.fileno(), False)
+        content = output.read(OUTPUT_BYTES_MAX) or b""
+    return "" if failed else content.decode(errors="replace")
