@@ -78,7 +78,8 @@ screenshots: setup web ## Take pictures of every page of the dashboard, into scr
 	@$(BIN)/python -m tools.web.screenshots
 
 fuzz: setup ## Let the property tests look at many more examples, other ones each time, and ten thousand sessions race
-	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property tests/integration/test_allocation_race.py
+	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property tests/integration/test_allocation_race.py \
+		tests/integration/test_serving_kills.py
 
 bench: setup ## Measure how fast the core decides, decisions become facts, and sessions run
 	@$(BIN)/python -m benchmarks.decide

@@ -26,6 +26,7 @@ from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import SessionRecord
 from sokovan.entrypoints.embedded import manager_runtime
+from sokovan.orchestrator.deployments import replica_targets
 from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, terminate, watch
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
@@ -41,13 +42,15 @@ class FastTimings:
     of the name `prepare`, `create`, `watch`, `terminate` or `deadlines` in the folder `holds` holds
     back that work.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
-    the next one waits for the end of its lease, of `lease_s`.
+    the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
+    `settled_s`.
     """
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
     heartbeat_s: float | None = None
     silence_s: int | None = None
     lease_s: float | None = None
+    settled_s: float | None = None
     processes_max: int | None = None
     link_port: int | None = None
     holds: str = ""
@@ -64,6 +67,8 @@ def apply_timings(timings: FastTimings) -> None:
         _put(manager_runtime, serve_links=functools.partial(_serve_links, timings.link_port))
     if timings.processes_max is not None:
         _put(start, launches=_limited(timings.processes_max))
+    if timings.settled_s is not None:
+        _put(replica_targets, SETTLED_MS=round(timings.settled_s * 1000))
     if timings.holds:
         _make_holdable(Path(timings.holds))
     if timings.dies_after:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -19,6 +21,8 @@ from tests.kernels import kernels_alive
 
 # Short enough that a second server on the same store would take over at once.
 LEASE_S = 0.6
+# The commits of its server, of whatever kind, after which a server dies during an update, one after the other.
+KILLED_AFTER = (2, 5, 11)
 
 
 @pytest.fixture
@@ -107,6 +111,35 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
         for number, session in enumerate(sessions, start=1):
             outlived(server, session, code=number)
         assert len(server.sessions()) == len(sessions)
+
+
+def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp_path: Path) -> None:
+    armed = tmp_path / "holds" / "armed"
+    armed.parent.mkdir()
+    timings = FastTimings(holds=str(armed.parent), lease_s=LEASE_S, settled_s=0.5, dies_after=KILLED_AFTER[0])
+    server, ports = Embedded(tmp_path / "up", timings=timings), ("--kernel-ports", "23000-23009")
+    with ended_well(server):
+        server.start(*ports)
+        server.cli_json("serve", "toy", "--name", "rolls", "--cpus", "0.2", "--mem", "128MiB")
+        updated = server.cli("deployment", "update", "rolls", "--detach", "--", "--tokens", "3")
+        assert updated.returncode == 0, updated.stderr
+        for commits in (*KILLED_AFTER[1:], 0):
+            armed.touch()
+            until(lambda: not server.is_up, limit_s=60, what="the server is dead")
+            assert server.stop() == -signal.SIGKILL
+            armed.unlink()
+            server.timings = replace(timings, dies_after=commits)
+            server.start(*ports)
+
+        def view() -> dict[str, Any]:
+            found: dict[str, Any] = server.cli_json("deployment", "show", "rolls")
+            return found
+
+        until(lambda: view()["rollout"] is None, limit_s=60, what="the update has ended")
+        assert (view()["revision"]["number"], view()["replicas_active"]) == (2, 1)
+        assert len([one for one in server.sessions() if one["status"] not in ENDED]) == 1
+        server.cli("deployment", "rm", "rolls", "--yes")
+        until(lambda: not server.cli_json("deployment", "ls"), limit_s=60, what="it is gone")
 
 
 def outlived(server: Embedded, session: Counted, *, code: int) -> None:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,67 @@ def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str,
         parts = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**ask, stream=True)]
         assert "".join(parts) == whole.choices[0].message.content
         assert [model.id for model in client.models.list()] == [NAME]
+
+
+def test_an_engine_that_is_full_gets_calls_one_by_one_and_a_client_that_hangs_up_pays(
+    served: tuple[Embedded, Mapping[str, Any]],
+) -> None:
+    server, _ = served
+    arguments = ("--", "--concurrency", "1", "--tokens-per-second", "100")
+    told = json.loads(server.cli("serve", "toy", "--name", "narrow", *SMALL, "--json", *arguments).stdout)
+    made = server.cli_json("token", "create", "narrow", "--tokens-per-month", "100000")
+    headers = {"authorization": f"Bearer {made['token']}"}
+    body = {"model": "narrow", "messages": [{"role": "user", "content": "hello"}]}
+    url = f"{told['url']}/chat/completions"
+    ask = partial(httpx2.post, url, json=body, headers=headers, timeout=LIMIT_S, trust_env=False)
+    with ThreadPoolExecutor(8) as threads:
+        statuses = [one.result().status_code for one in [threads.submit(ask) for _ in range(8)]]
+    assert statuses == [200] * 8
+
+    def used() -> int:
+        [token] = [one for one in server.cli_json("token", "ls", "narrow") if one["id"] == made["id"]]
+        return int(token["tokens_used"])
+
+    until(lambda: used() >= 8 * 16, limit_s=LIMIT_S, what="the usage is reported")
+    before = used()
+    long = {**body, "stream": True, "max_tokens": 50_000}
+    with httpx2.stream("POST", url, json=long, headers=headers, timeout=LIMIT_S, trust_env=False) as answer:
+        assert next(answer.iter_lines()).startswith("data:")
+
+    def metrics() -> str:
+        key = {"authorization": f"Bearer {told['key']}"}
+        raw = f"{told['url'].removesuffix('/v1')}/d/narrow/metrics"
+        return httpx2.get(raw, headers=key, timeout=LIMIT_S, trust_env=False).text
+
+    until(lambda: "toy_requests_running 0" in metrics(), limit_s=LIMIT_S, what="the replica ends its work")
+    assert "toy_requests_aborted_total 1" in metrics()
+    until(lambda: used() > before, limit_s=LIMIT_S, what="the tokens of the client that left are counted")
+    assert used() < before + 1_000
+    assert server.cli("deployment", "rm", "narrow", "--yes").returncode == 0
+
+
+def test_a_canary_gets_the_share_of_requests_that_is_set_by_hand(served: tuple[Embedded, Mapping[str, Any]]) -> None:
+    server, _ = served
+    told = server.cli_json("serve", "toy", "--name", "split", *SMALL)
+    said = json.dumps({"model": "split", "messages": [{"role": "user", "content": "hello"}]})
+    headers = {"authorization": f"Bearer {told['key']}", "content-type": "application/json"}
+    url = f"{told['url']}/chat/completions"
+    ask = partial(httpx2.post, url, content=said, headers=headers, timeout=LIMIT_S, trust_env=False)
+
+    def says(count: int) -> bool:
+        return len(ask().json()["choices"][0]["message"]["content"].split()) == count
+
+    assert says(16)
+    assert server.cli("route", "set", "split", "--share", "2=100").returncode != 0, "there is no canary"
+    updated = server.cli("deployment", "update", "split", "--strategy", "canary", "--detach", "--", "--tokens", "3")
+    assert updated.returncode == 0, updated.stderr
+    for share, count in (("100", 3), ("0", 16)):
+        set_to = server.cli("route", "set", "split", "--share", f"2={share}")
+        assert set_to.returncode == 0, set_to.stderr
+        until(partial(says, count), limit_s=LIMIT_S, what=f"{share} % go to the new revision")
+        assert f"(set to {share} %)" in server.cli("route", "show", "split").stdout
+    assert f"{share} % of requests to revision 2" in server.cli("deployment", "events", "split").stdout
+    assert server.cli("deployment", "rm", "split", "--yes").returncode == 0
 
 
 def test_a_monthly_budget_is_counted_exactly_and_ends_with_a_time(served: tuple[Embedded, Mapping[str, Any]]) -> None:

@@ -11,6 +11,7 @@ from sokovan.domain.owners.past_usage import UsageKey, UsageScope
 from sokovan.domain.owners.tenancy import Domain, Owner, User
 from sokovan.testing.ledger_rows import add_past_usage
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from tests.scenario.evicting import AT_ONCE, PREEMPTING
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
 
@@ -91,6 +92,23 @@ async def test_a_weight_entitles_to_more_usage() -> None:
         await used(cluster, "long", ADA, 200)
         await used(cluster, "short", BOB, 40)
         assert await first_of(cluster, ("bobs", BOB), ("adas", ADA)) == "adas"
+
+
+async def test_work_that_an_eviction_lost_is_taken_off_the_usage_again() -> None:
+    async with OrchestratedCluster.open() as cluster:
+        await cluster.stored.put(PREEMPTING, AT_ONCE)
+        await cluster.agent("a", slots=ONE_CPU)
+        await cluster.submit("low", slots=ONE_CPU, owner=ADA)
+        await cluster.settle()
+        await cluster.pass_time(100, step_s=20)
+        await cluster.submit("high", slots=ONE_CPU, owner=BOB, priority=5)
+        await cluster.settle()
+        [receipt] = (await cluster.session("low")).evictions
+        assert receipt.lost_s >= 100
+        await cluster.pass_time(30, step_s=10)
+        rows = await cluster.store.read(lambda unit: unit.ledger.past_usage())
+        amounts = {row.key.name: row.amount for row in rows if row.key.scope is UsageScope.USER}
+        assert amounts["ada"] < 10_000, "core milliseconds, of a hundred seconds"
 
 
 async def test_usage_in_another_scaling_group_does_not_count() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sokovan.domain.session import EndPolicy, SessionType
@@ -157,3 +159,32 @@ async def test_an_elastic_session_ends_with_a_kernel_that_ended_before_its_notic
     elastic = await cluster.session("elastic")
     assert (elastic.status, elastic.result) == ("terminated", "success")
     assert [(one.whole, one.lost_s) for one in elastic.evictions] == [(False, 0)]
+
+
+async def test_a_gang_has_ended_before_its_notice_though_its_agents_answer_one_after_the_other(
+    cluster: OrchestratedCluster,
+) -> None:
+    two: dict[str, Any] = {"kernels": 2, "slots": {"cpu": 2000}, "session_type": SessionType.BATCH}
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
+    agents = [await cluster.agent(name, slots={"cpu": 2000}) for name in ("a1", "a2")]
+    await cluster.submit("low", ends_with=EndPolicy.ALL, **two)
+    await cluster.settle()
+    await cluster.submit("high", priority=5, **two)
+    for agent in agents:
+        agent.speaking = False
+        for kernel in agent.running():
+            await agent.ends(kernel)
+    agents[1].faults["stop"] = Fault.ANSWER_LOST
+    await cluster.settle()
+    assert await cluster.status("low") == "terminating"
+    assert [len(one.exits) for one in (await cluster.session("low")).evictions] == [1]
+    agents[1].faults.clear()
+    await cluster.fail_over()
+    await cluster.pass_time(10)
+    low = await cluster.session("low")
+    assert (low.status, low.result, low.cause) == ("terminated", "success", "completed")
+    assert [(one.completed, one.lost_s) for one in low.evictions] == [(True, 0)]
+    for agent in agents:
+        agent.speaking = True
+    await cluster.pass_time(2)
+    assert await cluster.status("high") == "running"

@@ -1130,6 +1130,7 @@ export interface EngineView {
 /** Changes of a route; what is not given stays. */
 export interface RouteBody {
   weights?: Record<string, number> | null;
+  shares?: Record<string, number> | null;
   model_names?: string[] | null;
   routing?: "least-load" | "prefix" | "sticky" | "round-robin" | null;
   access?: "private" | "project" | "public" | null;
@@ -1172,6 +1173,7 @@ export interface RouteView {
   revisions: RouteShareView[];
   endpoints: RouteEndpointView[];
   url: string;
+  shares: Record<string, number>;
 }
 
 /** Routes, newest first. */

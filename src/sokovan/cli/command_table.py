@@ -96,7 +96,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "deployment rm": (f"{_SERVING}.deployments:rm", "Delete a deployment."),
     "route ls": (f"{_SERVING}.routes:ls", "List the routes of deployments."),
     "route show": (f"{_SERVING}.routes:show", "Show the route of a deployment and its endpoints."),
-    "route set": (f"{_SERVING}.routes:set_route", "Set weights, model names, routing or access of a route."),
+    "route set": (f"{_SERVING}.routes:set_route", "Set weights, shares, names, routing or access of a route."),
     "token create": (f"{_SERVING}.tokens:create", "Create a token for clients of a deployment."),
     "token ls": (f"{_SERVING}.tokens:ls", "List the tokens of a deployment."),
     "token revoke": (f"{_SERVING}.tokens:revoke", "Revoke a token of a deployment."),

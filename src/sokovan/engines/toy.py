@@ -56,6 +56,7 @@ class ToyOptions:
     mode: str
     after: int
     exit_code: int | None
+    concurrency: int = 0
     api_key: str = ""
 
 
@@ -181,6 +182,10 @@ class ToyEngine:
             await connection.answer(503, problem, headers={"retry-after": "1"})
         elif self.mode == "error":
             await connection.answer(500, refusal("failed on demand", "server_error"))
+        elif 0 < self.options.concurrency <= self.counters.running:
+            await connection.answer(
+                429, refusal("the engine is full", "rate_limit_error"), headers={"retry-after": "1"}
+            )
         elif self.mode == "hang":
             await connection.gone()
             raise ConnectionResetError
@@ -284,6 +289,7 @@ def read_options(words: Sequence[str]) -> ToyOptions:
     parser.add_argument("--tokens-per-second", type=float, default=0.0, dest="tokens_per_s", help="0: no pause")
     parser.add_argument("--mode", choices=MODES, default="ok", help="how it behaves, at once or --after requests")
     parser.add_argument("--after", type=int, default=0, help="requests that are answered before --mode holds")
+    parser.add_argument("--concurrency", type=int, default=0, help="requests at a time, others get 429; 0: any number")
     parser.add_argument("--exit-code", type=int, default=None, help="end at once with this code")
     return ToyOptions(**vars(parser.parse_args(words)), api_key=os.environ.get(KEY_VARIABLE, ""))
 

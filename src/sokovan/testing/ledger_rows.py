@@ -8,7 +8,7 @@ from sokovan.adapters.sql.repositories.ledger import read_held_slots
 from sokovan.adapters.sql.repositories.usage import record_usage
 from sokovan.adapters.sql.schema.tables import HELD_SLOTS
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.domain.owners.past_usage import UsageKey
+from sokovan.domain.owners.past_usage import UsageChange, UsageKey
 from sokovan.domain.records import HeldSlot
 
 
@@ -19,4 +19,4 @@ async def ledger_rows(store: SqlStore, kernel_id: str) -> Sequence[HeldSlot]:
 
 async def add_past_usage(store: SqlStore, key: UsageKey, amount: int) -> None:
     """Add an amount to past usage; a negative one takes at most what is left."""
-    await store.run_sql(lambda unit: record_usage(unit.transaction, {key: (0, amount)}))
+    await store.run_sql(lambda unit: record_usage(unit.transaction, {key: UsageChange(added=amount)}))

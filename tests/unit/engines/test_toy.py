@@ -187,6 +187,15 @@ def test_it_refuses_connections_and_goes_on_running() -> None:
         assert server.running
 
 
+def test_it_takes_no_more_requests_at_a_time_than_it_is_told() -> None:
+    with ToyEngineServer("--concurrency", "1", "--tokens-per-second", "1") as server:
+        connection = HTTPConnection(LOOPBACK, server.port, timeout=LIMIT_S)
+        connection.request("POST", CHAT, body=json.dumps({**HELLO, "stream": True}))
+        assert connection.getresponse().status == 200
+        assert server.post(CHAT, HELLO)[0] == 429
+        connection.close()
+
+
 def test_it_crashes_on_demand() -> None:
     options = ("--port", "0", "--mode", "crash", "--after", "1")
     with subprocess.Popen(

@@ -19,6 +19,8 @@ def route_changes(body: RouteBody) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if body.weights is not None:
         changes["weights"] = dict(body.weights)
+    if body.shares is not None:
+        changes["shares"] = dict(body.shares)
     if body.model_names is not None:
         changes["model_names"] = tuple(body.model_names)
     if body.routing is not None:
@@ -59,6 +61,7 @@ def route_view(
         else [RouteShareView(revision=one.revision, weight=one.weight) for one in entry.revisions],
         endpoints=[] if entry is None else _endpoints(entry, replicas, proxies),
         url=url,
+        shares=dict(spec.shares),
     )
 
 

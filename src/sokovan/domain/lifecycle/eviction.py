@@ -47,7 +47,8 @@ class EvictionReceipt:
     a kernel had ended by itself before the notice, and the session with it, so that nothing was
     lost. `ran_since_ms` is when a session that waits again after its end began to run; None if
     it does not, or if kernels of it were starting. `noticed_ms` is when its kernels were about
-    to get their notice: before, it can be spared.
+    to get their notice: before, it can be spared. `exits` are the codes of kernels that had
+    ended by themselves before it, and are gone.
     """
 
     number: int
@@ -68,6 +69,7 @@ class EvictionReceipt:
     ran_since_ms: int | None = None
     noticed_ms: int | None = None
     saves_every_s: int | None = None
+    exits: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -105,6 +105,27 @@ def value_after(amount: int, held: int, slot: str, *, age_ms: int, half_life_ms:
     return amount * factor + held * held_ms // unit_of(slot)
 
 
+class UsageChange(NamedTuple):
+    """A change of a usage row: of the slots that are held, and of the amount.
+
+    `lost` are slots whose work was lost by an eviction, each with the time since when: what they
+    have added to the value since then is taken off.
+    """
+
+    held: int = 0
+    added: int = 0
+    lost: tuple[tuple[int, int], ...] = ()
+
+
+def changed_amount(row: PastUsage, change: UsageChange, *, now_ms: int, half_life_ms: int) -> int:
+    """The amount of a row now, with a change; a refund takes at most what is left."""
+    slot = row.key.slot
+    value = value_after(row.amount, row.held, slot, age_ms=now_ms - row.at_ms, half_life_ms=half_life_ms)
+    for held, since_ms in change.lost:
+        value -= value_after(0, held, slot, age_ms=now_ms - since_ms, half_life_ms=half_life_ms)
+    return min(max(0, rounded(max(0, value)) + change.added), USAGE_MAX)
+
+
 def rounded(value: int) -> int:
     """A value as a whole number, at most USAGE_MAX."""
     return min((value + _HALF) >> _BITS, USAGE_MAX)

@@ -19,6 +19,8 @@ from sokovan.domain.session import PRIORITY_RANGE
 REPLICAS_MAX = 10_000
 # A replica of weight 2 gets twice the requests of one of weight 1; 0: none.
 REPLICA_WEIGHT_MAX = 100
+# The percentage of the requests of a revision.
+SHARE_MAX = 100
 WEIGHTS_MAX = 1_000
 MODEL_NAMES_MAX = 16
 # A part of URLs, and of the model names `project/name`; without a slash.
@@ -50,7 +52,8 @@ class DeploymentSpec:
 
     Owners set the bounds of the number of replicas. The number that is desired between them
     has one writer, the scaling handler. Without a scaling group, one is chosen for each
-    replica. `weights` are those of replicas by ordinal, where they are not 1.
+    replica. `weights` are those of replicas by ordinal, where they are not 1. `shares` are the
+    percentages of the requests that new revisions get by hand, while they are canaries.
     """
 
     deployment_id: DeploymentId
@@ -67,6 +70,7 @@ class DeploymentSpec:
     queue: QueueName = DEFAULT_QUEUE
     priority: int = 0
     weights: Mapping[str, int] = field(default_factory=dict)
+    shares: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked_name(self.deployment_id, what="deployment")
@@ -91,17 +95,19 @@ class DeploymentSpec:
         require_int(self.replicas_min, what=what, field="replicas_min", least=0, most=REPLICAS_MAX)
         require_int(self.replicas_max, what=what, field="replicas_max", least=self.replicas_min, most=REPLICAS_MAX)
         require_int(self.priority, what=what, field="priority", least=PRIORITY_RANGE[0], most=PRIORITY_RANGE[1])
-        self._check_weights(what)
+        self._check_numbers("weights", "replica", REPLICA_WEIGHT_MAX)
+        self._check_numbers("shares", "revision", SHARE_MAX)
 
-    def _check_weights(self, what: str) -> None:
-        if not isinstance(self.weights, Mapping) or len(self.weights) > WEIGHTS_MAX:
-            problem = f"must be at most {WEIGHTS_MAX} numbers by replica"
-            raise InvalidSpec(what=what, field="weights", value=self.weights, problem=problem)
-        for ordinal, weight in self.weights.items():
-            name = f"weights.{ordinal}"
-            if not isinstance(ordinal, str) or _ORDINAL.fullmatch(ordinal) is None:
-                raise InvalidSpec(what=what, field=name, value=ordinal, problem="is not the number of a replica")
-            require_int(weight, what=what, field=name, least=0, most=REPLICA_WEIGHT_MAX)
+    def _check_numbers(self, field: str, of: str, most: int) -> None:
+        what, numbers = f"deployment {self.name}", getattr(self, field)
+        if not isinstance(numbers, Mapping) or len(numbers) > WEIGHTS_MAX:
+            problem = f"must be at most {WEIGHTS_MAX} numbers by {of}"
+            raise InvalidSpec(what=what, field=field, value=numbers, problem=problem)
+        for key, number in numbers.items():
+            name = f"{field}.{key}"
+            if not isinstance(key, str) or _ORDINAL.fullmatch(key) is None:
+                raise InvalidSpec(what=what, field=name, value=key, problem=f"is not the number of a {of}")
+            require_int(number, what=what, field=name, least=0, most=most)
 
     @property
     def served_names(self) -> tuple[str, ...]:

@@ -165,7 +165,8 @@ class RolloutInput:
 
     `surge` and `unavailable` are those in effect; `step` is the index of the canary's step
     and `step_ms` how long it has lasted; `backward` is set while it rolls back, `promoted`
-    once it was promoted. `worse` says why the new revision serves worse than the old one.
+    once it was promoted. `share` is the percentage that a canary has by hand, instead of its
+    steps. `worse` says why the new revision serves worse than the old one.
     """
 
     policy: RolloutPolicy
@@ -178,6 +179,7 @@ class RolloutInput:
     step_ms: int = 0
     backward: bool = False
     promoted: bool = False
+    share: int | None = None
     worse: str = ""
 
 
@@ -229,6 +231,10 @@ def _blue_green(given: RolloutInput) -> RolloutDecision:
 def _canary(given: RolloutInput) -> RolloutDecision:
     """A growing share of requests, each held for a time."""
     policy, desired = given.policy, given.desired
+    if given.share is not None and not given.promoted:
+        # Old replicas stay, whatever the share is: it may be taken back.
+        wanted = max(1, -(-desired * given.share // WHOLE)) if desired else 0
+        return RolloutDecision(desired, wanted, given.share if given.new.active else 0)
     percent = WHOLE if given.promoted else policy.steps[min(given.step, len(policy.steps) - 1)]
     new_wanted = -(-desired * percent // WHOLE)
     reached = given.new.settled >= new_wanted

@@ -25,7 +25,7 @@ from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.engine import EngineDefinition
 from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
 from sokovan.domain.serving.revision import RevisionSpec
-from sokovan.domain.serving.rollout import RolloutPolicy
+from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT, ROUTES_HINT
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
@@ -141,8 +141,14 @@ class DeploymentController:
                 return AppliedDeployment(await _create(unit, wanted, sealed, change), Applied.CREATED)
             deployment = await _living(unit, found.deployment_id, caller)
             before = deployment.spec
-            # The weights of replicas are set by hand, and not part of what is applied.
-            given = replace(spec, deployment_id=before.deployment_id, owner=before.owner, weights=before.weights)
+            # The weights of replicas and the shares of canaries are set by hand, and not part of what is applied.
+            given = replace(
+                spec,
+                deployment_id=before.deployment_id,
+                owner=before.owner,
+                weights=before.weights,
+                shares=before.shares,
+            )
             configured = given != before
             if configured:
                 await unit.audit.append(_entry("deployment.configure", deployment, change))
@@ -245,6 +251,10 @@ class DeploymentController:
             if spec == deployment.spec:
                 return deployment
             detail = f"{spec.replicas_min} to {spec.replicas_max} replicas"
+            if spec.shares != deployment.spec.shares:
+                await _require_canary(unit, deployment, spec.shares)
+                parts = [f"{percent} % of requests to revision {number}" for number, percent in spec.shares.items()]
+                detail = ", ".join(parts) or "the canary follows its steps"
             change = change_by(caller, "configured", detail)
             await unit.audit.append(_entry("deployment.configure", deployment, change))
             return await unit.deployments.configure(deployment, spec, change)
@@ -291,6 +301,10 @@ class DeploymentController:
         self, unit: UnitOfWork, deployment: DeploymentRecord, revision: int, change: Change
     ) -> RolloutRecord:
         policy = deployment.spec.rollout
+        if deployment.spec.shares:
+            # Those of an earlier canary to the same revision do not count for this one.
+            current = await unit.deployments.get(deployment.deployment_id)
+            deployment = await unit.deployments.configure(current, replace(current.spec, shares={}), change)
         rollout = RolloutRecord(
             rollout_id=self._ids.new("ro"),
             deployment_id=deployment.deployment_id,
@@ -373,6 +387,17 @@ def may_change_deployment(owner: Owner, caller: Caller) -> bool:
     subject = AccessSubject(user=user.user, domain=user.domain, role=caller.role, groups=caller.groups)
     ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
     return may(subject, Action.CHANGE, ObjectKind.DEPLOYMENT, ownership)
+
+
+async def _require_canary(unit: UnitOfWork, deployment: DeploymentRecord, shares: Mapping[str, int]) -> None:
+    """Refuse shares of revisions to which no canary is under way. Raises Conflict."""
+    live = await unit.rollouts.live(deployment.deployment_id)
+    forward = [one for one in live if one.status in {RolloutStatus.PLANNING, RolloutStatus.PROGRESSING}]
+    canaries = {str(one.revision_to) for one in forward if one.strategy is RolloutStrategy.CANARY}
+    other = next((number for number in shares if number not in canaries), None)
+    if other is not None:
+        name = deployment.spec.name
+        raise Conflict(f"no canary of {name} goes to revision {other}", hint="see `sokovan deployment show NAME`")
 
 
 async def _changeable(unit: UnitOfWork, deployment_id: DeploymentId, caller: Caller) -> DeploymentRecord:

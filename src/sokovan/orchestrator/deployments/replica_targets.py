@@ -54,6 +54,7 @@ def rollout_decision(
             step_ms=state.now_ms - rollout.step_since_ms,
             backward=rollout.status is RolloutStatus.ROLLING_BACK,
             promoted=promoted,
+            share=deployment.spec.shares.get(str(rollout.revision_to)),
             worse=worse,
         )
     )

@@ -22,7 +22,7 @@ from sokovan.domain.records import DETAIL_MAX, Change, KernelMove, KernelRecord,
 from sokovan.orchestrator.batch_writer import BatchWriter, WriteResult
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.session_cache import SessionCache
-from sokovan.ports.repositories.ledger import UnprovenFree
+from sokovan.ports.repositories.ledger import OwnEnds, UnprovenFree
 from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
@@ -109,13 +109,15 @@ class SessionMoves:
 class Freeing:
     """Kernels of one session that are gone, with the proof and their last checkpoints.
 
-    With those that are `completed` the session has ended before the notice of its eviction.
+    `exits` are the codes of those that had ended by themselves before the notice of an
+    eviction. With those that are `completed` the session has ended before it.
     """
 
     session_id: SessionId
     kernels: tuple[KernelRecord, ...]
     proof: FreeProof
     checkpoints: Mapping[KernelId, Checkpoint] = field(default_factory=dict)
+    exits: Mapping[KernelId, int] = field(default_factory=dict)
     completed: tuple[KernelId, ...] = ()
 
 
@@ -179,8 +181,11 @@ class SessionWriter:
             for proof in dict.fromkeys(one.proof for one in batch):
                 kernels = [kernel for one in batch if one.proof is proof for kernel in one.kernels]
                 saved = {kernel: at for one in batch for kernel, at in one.checkpoints.items()}
-                over = frozenset(kernel for one in batch for kernel in one.completed)
-                freed = await unit.ledger.free(kernels, proof, change, known=known, checkpoints=saved, completed=over)
+                ends = OwnEnds(
+                    {kernel: code for one in batch for kernel, code in one.exits.items()},
+                    frozenset(kernel for one in batch for kernel in one.completed),
+                )
+                freed = await unit.ledger.free(kernels, proof, change, known=known, checkpoints=saved, ends=ends)
                 known |= {record.session_id: record for record in freed}
             return [known[one] for one in ids]
 

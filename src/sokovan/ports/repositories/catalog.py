@@ -80,6 +80,13 @@ class CatalogRepository(Protocol):
         Of two concurrent removals of one item, one raises ObjectNotFound.
         """
 
+    async def lock(self, kind: type[CatalogItem]) -> None:
+        """Let this transaction alone change the items of a kind, until it ends.
+
+        Allocations whose decision depends on them are seen from here on, or come after this
+        transaction and see what it has changed.
+        """
+
     async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
         """Replace the labels that operators gave an agent; enrolments keep them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
@@ -17,6 +17,20 @@ from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, Kerne
 Checkpoints: TypeAlias = Mapping[KernelId, Checkpoint]
 # How many held ports are listed; they serve an explanation.
 PORTS_LISTED_MAX = 20
+
+
+class OwnEnds(NamedTuple):
+    """Kernels of evicted sessions that ended by themselves before the notice.
+
+    `exits` are their codes; receipts keep them. With those that are `completed`, of this call or
+    earlier ones, their session has ended: it ends by their exit codes, and does not wait again.
+    """
+
+    exits: Mapping[KernelId, int] = {}
+    completed: Collection[KernelId] = ()
+
+
+NO_ENDS = OwnEnds()
 
 
 class UnprovenFree(SokovanError):
@@ -41,7 +55,7 @@ class Ledger(Protocol):
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
-        completed: Collection[KernelId] = (),
+        ends: OwnEnds = NO_ENDS,
     ) -> Sequence[SessionRecord]:
         """End TERMINATING kernels with a proof and free their slots.
 
@@ -50,9 +64,8 @@ class Ledger(Protocol):
         repeated reports are harmless. `known` are sessions as they were read before: one that
         has not changed since is not read again. `checkpoints` are the last ones that the
         kernels reported: receipts count the lost work from them, and an evicted session whose
-        first kernel was done ends well. `completed` are kernels of evicted sessions that ended by
-        themselves before the notice, and their session with them: it ends by their exit codes,
-        and does not wait again. Raises UnprovenFree, StaleVersion.
+        first kernel was done ends well. `ends` are kernels that ended before the notice of an
+        eviction. Raises UnprovenFree, StaleVersion.
         """
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:

@@ -26,6 +26,8 @@ from sokovan.proxy.routing.route_state import RouteState
 UNREAD_MS = 120_000
 # At an endpoint that fails its checks, or has stalled, a request waits this long for a first byte.
 UNHEALTHY_MS = 5_000
+# The status with which an engine refuses an inference call that its own queue has no place for.
+FULL_STATUS = 429
 _BROKEN = frozenset({"refused", "reset", "malformed-response", FOREIGN})
 
 
@@ -57,8 +59,11 @@ class AttemptOwner(Protocol):
     message: RequestMessage
     begun_ms: int
 
-    def tries_elsewhere(self) -> bool:
-        """Whether a gateway error is not passed on, because another endpoint is tried."""
+    def tries_elsewhere(self, *, full: bool = False) -> bool:
+        """Whether an error is not passed on, because the request is tried again or waits.
+
+        `full`: the endpoint is well, and has no place for the request.
+        """
 
     def attempt_failed(self, cause: str, *, was_sent: bool, reused: bool = False) -> None:
         """The try failed; a `reused` connection may have been closed while idle."""
@@ -213,6 +218,10 @@ class Attempt:
                 self.route.counters_of(endpoint.entry.revision).failed += 1
             endpoint.ejection.succeeded(now_ms)
             endpoint.stalled = False
+            if head.status == FULL_STATUS and self._owner.message.call is not None:
+                endpoint.said_full(now_ms)
+                if self._owner.tries_elsewhere(full=True):
+                    return
         self.route.counters_of(endpoint.entry.revision).first_byte(now_ms - self._owner.begun_ms)
         self._context.counters.answered(head.status)
         if head.status == 101:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sokovan.proxy.accounts.key_verdicts import UnknownKey
-from sokovan.proxy.accounts.token_counts import TokenCount
+from sokovan.proxy.accounts.token_counts import TokenCount, estimate
 from sokovan.proxy.accounts.token_leases import LEASE_WANTED
 from sokovan.proxy.connections.attempt import Attempt, ClientSide, Progress
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
@@ -41,8 +41,8 @@ class Exchange:
     """
 
     __slots__ = (
-        "_asks_key", "_client", "_context", "_inference", "_pools", "_refusal", "_relay", "_reserved",
-        "_reuses", "_tried", "_tries", "attempt", "begun_ms", "deadline_ms", "ended", "key",
+        "_asks_key", "_client", "_context", "_inference", "_last", "_left", "_pools", "_refusal", "_relay",
+        "_reserved", "_reuses", "_tried", "_tries", "attempt", "begun_ms", "deadline_ms", "ended", "key",
         "key_id", "message", "queued", "route",
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ class Exchange:
         self.message = RequestMessage(head)
         self.begun_ms = context.now_ms()
         self.deadline_ms = 0
-        self.queued = self.ended = self._asks_key = False
+        self.queued = self.ended = self._asks_key = self._left = False
         self.route: RouteState[Exchange] | None = None
         self.attempt: Attempt | None = None
         self.key: KeyEntry | None = None
@@ -61,6 +61,7 @@ class Exchange:
         self._tries = 0
         self._reuses = True
         self._tried: list[EndpointState] = []
+        self._last: EndpointState | None = None
         self._relay: ResponseRelay | None = None
         self._reserved: int | None = None
 
@@ -216,6 +217,7 @@ class Exchange:
         if found is None:
             return False
         self._tried.append(found)
+        self._last = found
         self._tries += 1
         self.deadline_ms = 0
         self.attempt = Attempt(context, self._pools, self, self._client)
@@ -243,7 +245,7 @@ class Exchange:
             self._refuse(ProxyRefusal(503, entry.refusal.code, entry.refusal.text, retry_after_s=30))
         elif route.removed or not (entry.holding or alive or route.warming()):
             self._refuse(ProxyRefusal(503, "no-endpoint", f"no replica of {entry.name!r} answers", retry_after_s=5))
-        elif route.queue.length >= entry.limits.queued_max:
+        elif self._queue_full(route):
             text = f"{route.queue.length} requests wait for {entry.name!r} already"
             self._refuse(ProxyRefusal(503, "queue-full", text, retry_after_s=1))
         else:
@@ -255,14 +257,42 @@ class Exchange:
 
     # How a try ends
 
-    def tries_elsewhere(self) -> bool:
-        """Try another endpoint instead of passing on a gateway error."""
+    def tries_elsewhere(self, *, full: bool = False) -> bool:
+        """Try another endpoint, or wait for one, instead of passing an error on.
+
+        Requests wait for an endpoint that is `full` as well.
+        """
         attempt, route = self.attempt, self.route
-        if attempt is None or route is None or not self._may_retry(was_sent=True) or not self._try_endpoint(route):
+        if attempt is None or route is None or not self._may_retry(was_sent=True):
             return False
-        self._context.counters.retries += 1
+        if self._try_endpoint(route):
+            self._context.counters.retries += 1
+            attempt.close()
+            return True
+        if not (full or self._others_serve(route, attempt.endpoint)) or self._queue_full(route):
+            return False
+        self.attempt = None
         attempt.close()
+        self._wait_again(route, None if full else attempt.endpoint)
         return True
+
+    def _others_serve(self, route: RouteState[Any], failed: EndpointState) -> bool:
+        """Whether another endpoint is busy now, or about to serve."""
+        now_ms = self._context.now_ms()
+        busy = any(
+            one is not failed and one.alive(now_ms) for pool in route.pools if pool.weight for one in pool.endpoints
+        )
+        return busy or route.warming()
+
+    def _queue_full(self, route: RouteState[Any]) -> bool:
+        return route.queue.length >= route.entry.limits.queued_max
+
+    def _wait_again(self, route: RouteState[Any], failed: EndpointState | None) -> None:
+        """Join the queue after a try; any endpoint that is free then may be next."""
+        if failed is not None:
+            failed.rest(self._context.now_ms())
+        self._tried.clear()
+        self._wait(route)
 
     def attempt_failed(self, cause: str, *, was_sent: bool, reused: bool = False) -> None:
         """Try another endpoint, or tell the client."""
@@ -281,9 +311,13 @@ class Exchange:
             self._tried.remove(attempt.endpoint)
             # Others that are idle may have been closed too: the next try connects anew.
             self._reuses = False
-        if self._may_retry(was_sent=was_sent) and self._try_endpoint(route):
-            self._context.counters.retries += 1
-            return
+        if self._may_retry(was_sent=was_sent):
+            if self._try_endpoint(route):
+                self._context.counters.retries += 1
+                return
+            if self._others_serve(route, attempt.endpoint):
+                self._wait_again(route, attempt.endpoint)
+                return
         late = cause in {"first-byte-timeout", "connect-timeout"}
         text = f"a replica of {route.entry.name!r} failed: {cause}"
         self._refuse(ProxyRefusal(504 if late else 502, cause, text, retry_after_s=1))
@@ -327,6 +361,7 @@ class Exchange:
     def client_gone(self) -> None:
         """Free place and endpoint at once."""
         if not self.ended:
+            self._left = True
             self._context.counters.clients_gone += 1
             self._end(keep_alive=False)
 
@@ -406,20 +441,30 @@ class Exchange:
         if route is not None:
             serve_waiting(route)
 
+    @property
+    def _was_sent(self) -> bool:
+        """Whether an endpoint has the request now."""
+        return self.attempt is not None and self.attempt.progress is not Progress.CONNECTING
+
     def _settle(self) -> None:
         """Record the usage, whichever way the request ended."""
         context, route, used = self._context, self.route, 0
-        if self.message.call is not None and route is not None and self._tried:
-            relay = self._relay
+        if self.message.call is not None and route is not None and self._last is not None:
+            relay, count = self._relay, _NOTHING_USED
             answered = relay is not None and relay.head.status < 300
-            count = relay.count(self.message.size) if relay is not None and answered else _NOTHING_USED
+            # An engine that was asked has read the prompt, though nobody waited for the answer.
+            unheard = self._left and relay is None and self._was_sent
+            if relay is not None and answered:
+                count = relay.count(self.message.size)
+            elif unheard:
+                count = estimate(sent_bytes=self.message.size)
             used = count.total
             context.ledger.add(
                 key_id=self.key_id,
                 deployment_id=route.entry.deployment_id,
-                revision=self._tried[-1].entry.revision,
+                revision=self._last.entry.revision,
                 count=count,
-                failed=not answered,
+                failed=not answered and not unheard,
                 now_ms=context.wall_ms(),
             )
             context.counters.used(count)

@@ -15,6 +15,8 @@ STALL_MS = 60_000
 STALLED_REQUESTS = 2
 # The engine's own count of its requests is used while it is younger than this.
 SAMPLE_AGE_MAX_MS = 2_000
+# An engine that said that it is full gets no more than it has for this long, or nothing if it has nothing.
+FULL_MS, RESTS_MS = 10_000, 1_000
 HEALTH_POLICY = HealthPolicy()
 _NOT_SERVING = frozenset({"WARMING", "UNHEALTHY"})
 _REPORTED: dict[Health, ReportedHealth] = {
@@ -26,9 +28,9 @@ class EndpointState:
     """One endpoint; `outstanding` counts requests from before they are sent."""
 
     __slots__ = (
-        "address", "concurrency_max", "ejection", "entry", "hash", "health", "last_byte_ms", "last_error",
-        "listeners", "outstanding", "prefixes", "sample", "sample_ms", "secret", "served", "smoke_failures", "smoked",
-        "stalled",
+        "address", "concurrency_max", "ejection", "entry", "full_at", "full_until_ms", "hash", "health",
+        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "sample", "sample_ms", "secret",
+        "served", "smoke_failures", "smoked", "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
@@ -39,6 +41,7 @@ class EndpointState:
         self.served = 0
         self.sample = 0
         self.sample_ms = -SAMPLE_AGE_MAX_MS
+        self.full_at = self.full_until_ms = 0
         self.last_byte_ms = 0
         self.last_error = ""
         self.stalled = False
@@ -73,7 +76,17 @@ class EndpointState:
 
     def free(self, now_ms: int) -> bool:
         """Whether it may get one more request."""
-        return self.outstanding < self.concurrency_max and self.alive(now_ms)
+        places = self.concurrency_max if now_ms >= self.full_until_ms else self.full_at
+        return self.outstanding < places and self.alive(now_ms)
+
+    def said_full(self, now_ms: int) -> None:
+        """Take note that the engine takes no more than the other requests that it has."""
+        self.full_at = max(0, min(self.outstanding, self.concurrency_max) - 1)
+        self.full_until_ms = now_ms + (FULL_MS if self.full_at else RESTS_MS)
+
+    def rest(self, now_ms: int) -> None:
+        """Send it nothing for a moment: a request that failed here waits elsewhere."""
+        self.full_at, self.full_until_ms = 0, now_ms + RESTS_MS
 
     def load(self, now_ms: int) -> int:
         """Its requests: the engine's count if recent and higher, else the proxy's."""

@@ -25,5 +25,5 @@ class AsyncRoutes:
         return await self._connection.send(route_calls.get(ref))
 
     async def set(self, ref: str, body: RouteBody) -> RouteView:
-        """Set weights of replicas, model names, routing or access; the rest stays."""
+        """Set weights, shares of canaries, names, routing or access; the rest stays."""
         return await self._connection.send(route_calls.set_route(ref, body))

@@ -26,5 +26,5 @@ class Routes:
         return self._connection.send(route_calls.get(ref))
 
     def set(self, ref: str, body: RouteBody) -> RouteView:
-        """Set weights of replicas, model names, routing or access; the rest stays."""
+        """Set weights, shares of canaries, names, routing or access; the rest stays."""
         return self._connection.send(route_calls.set_route(ref, body))

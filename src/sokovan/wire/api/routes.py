@@ -12,10 +12,13 @@ from sokovan.wire.api.deployments import DeploymentAccess, RoutingPolicy
 class RouteBody(StrictBody):
     """Changes of a route; what is not given stays.
 
-    `weights` are those of replicas by number; a replica that is not named has weight 1.
+    `weights` are those of replicas by number; a replica that is not named has weight 1. `shares`
+    are percentages of the requests by revision; that of a canary which is not named follows its
+    steps.
     """
 
     weights: dict[str, int] | None = None
+    shares: dict[str, int] | None = None
     model_names: list[str] | None = None
     routing: RoutingPolicy | None = None
     access: DeploymentAccess | None = None
@@ -54,7 +57,7 @@ class RouteView:
 
     `table_version` is that of the table with its entry; `proxies` report, and `acknowledged`
     of them use that table. With `holding` requests wait for a replica to start; `refusal` says
-    why they do not.
+    why they do not. `shares` are those that were set, in percent by revision.
     """
 
     deployment: str
@@ -72,6 +75,7 @@ class RouteView:
     revisions: list[RouteShareView] = field(default_factory=list)
     endpoints: list[RouteEndpointView] = field(default_factory=list)
     url: str = ""
+    shares: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,10 @@ async def seen(cluster: ServedCluster) -> RouteView:
 
 def test_only_what_is_given_changes() -> None:
     assert route_changes(RouteBody()) == {}
-    body = RouteBody(weights={"0": 0, "1": 1}, model_names=["a"], routing="sticky", access="public")
+    body = RouteBody(weights={"0": 0, "1": 1}, shares={"2": 30}, model_names=["a"], routing="sticky", access="public")
     assert route_changes(body) == {
         "weights": {"0": 0, "1": 1},
+        "shares": {"2": 30},
         "model_names": ("a",),
         "routing": RoutingPolicy.STICKY,
         "access": DeploymentAccess.PUBLIC,

@@ -13,6 +13,11 @@ from sokovan.domain.owners.past_usage import (
     HALF_LIFE_DEFAULT_S,
     ONE,
     USAGE_MAX,
+    PastUsage,
+    UsageChange,
+    UsageKey,
+    UsageScope,
+    changed_amount,
     decay,
     rounded,
     slot_weight,
@@ -98,3 +103,19 @@ def test_slots_are_counted_in_cores_gibibytes_devices_and_whole_shares() -> None
 def test_a_configured_weight_may_be_zero() -> None:
     assert slot_weight("mem", {"mem": 0}) == 0
     assert slot_weight("mem", {}) == 1
+
+
+@given(st.integers(0, 10**6), st.integers(1, 64), st.integers(0, 10 * HOUR * 1000))
+def test_what_slots_added_since_a_time_is_taken_off_exactly(amount: int, held: int, lost_ms: int) -> None:
+    key = UsageKey("default", UsageScope.USER, "ada", "cuda.device")
+    half_life_ms = HOUR * 1000
+    before = PastUsage(key, amount=amount, held=0, at_ms=0)
+    begun = PastUsage(key, amount=amount, held=held, at_ms=0)
+    refund = UsageChange(-held, lost=((held, 0),))
+    idle = changed_amount(before, UsageChange(), now_ms=lost_ms, half_life_ms=half_life_ms)
+    assert changed_amount(begun, refund, now_ms=lost_ms, half_life_ms=half_life_ms) == idle
+
+
+def test_a_refund_takes_at_most_what_is_left() -> None:
+    row = PastUsage(UsageKey("default", UsageScope.USER, "ada", "cuda.device"), amount=5, held=0, at_ms=1000)
+    assert changed_amount(row, UsageChange(lost=((8, 0),)), now_ms=2000, half_life_ms=HOUR * 1000) == 0

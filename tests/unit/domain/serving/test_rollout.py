@@ -106,6 +106,16 @@ def test_a_canary_holds_each_step() -> None:
     assert decided(side(0), side(2), policy=policy, step=2).action is RolloutAction.FINISH
 
 
+def test_a_share_by_hand_holds_a_canary_until_it_is_promoted() -> None:
+    policy = RolloutPolicy(strategy=RolloutStrategy.CANARY, steps=(5, 50, 100), hold_s=60)
+    held = decided(side(4), side(1), policy=policy, share=30, step_ms=600_000, desired=4)
+    assert held == RolloutDecision(4, 2, 30)
+    assert decided(side(4), side(1), policy=policy, share=0, desired=4) == RolloutDecision(4, 1, 0)
+    assert decided(side(4), side(4), policy=policy, share=100, desired=4) == RolloutDecision(4, 4, 100)
+    assert decided(side(4), side(0), policy=policy, share=30, desired=4).weight_new == 0
+    assert decided(side(4), side(4), policy=policy, share=30, promoted=True, desired=4).old == 0
+
+
 @pytest.mark.parametrize(
     "fields",
     [

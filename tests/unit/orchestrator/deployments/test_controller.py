@@ -10,17 +10,20 @@ import pytest
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.domain.errors import Conflict, IdempotencyConflict, InvalidSpec, ObjectNotFound
 from sokovan.domain.ids import AccessKey, DeploymentId
-from sokovan.domain.lifecycle.rollout import RolloutStatus
+from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.owners.tenancy import Owner, Role
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest, UnknownEngine
+from sokovan.domain.serving.records import RolloutRecord
 from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments import controller as deployment_controller
 from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.served_cluster import OWNER, ServedCluster, define_plainly, revision_of
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
 
 pytestmark = pytest.mark.slow
 
@@ -188,6 +191,32 @@ async def test_only_a_rollout_under_way_can_be_promoted() -> None:
         await controller.update(key, revision_of(), CALLER)
         with pytest.raises(Conflict, match="no rollout to promote"):
             await controller.promote(key, CALLER)
+
+
+async def test_the_share_of_a_canary_is_set_and_does_not_outlive_it() -> None:
+    async with ServedCluster.serve() as cluster:
+        controller = controller_of(cluster)
+        policy = RolloutPolicy(strategy=RolloutStrategy.CANARY)
+        created = await controller.create(wanted(rollout=policy), revision_of(), CALLER)
+        key = created.deployment.deployment_id
+        with pytest.raises(Conflict, match="no canary of chat goes to revision 2"):
+            await controller.configure(key, {"shares": {"2": 30}}, CALLER)
+        await controller.update(key, revision_of(), CALLER)
+        with pytest.raises(Conflict, match="no canary of chat goes to revision 1"):
+            await controller.configure(key, {"shares": {"1": 30}}, CALLER)
+        with pytest.raises(InvalidSpec, match="shares"):
+            await controller.configure(key, {"shares": {"2": 101}}, CALLER)
+        held = await controller.configure(key, {"shares": {"2": 30}}, CALLER)
+        assert held.spec.shares == {"2": 30}
+        [live] = await cluster.store.read(lambda unit: unit.rollouts.live(key))
+        await cluster.store.run(lambda unit: _rolled_back(unit, live))
+        await controller.update(key, revision_of(), CALLER)
+        assert (await cluster.store.read(lambda unit: unit.deployments.get(key))).spec.shares == {}
+
+
+async def _rolled_back(unit: UnitOfWork, rollout: RolloutRecord) -> None:
+    back = await unit.rollouts.move(rollout, RolloutTrigger.ABORTED, BY_USER)
+    await unit.rollouts.move(back, RolloutTrigger.RESTORED, BY_COORDINATOR)
 
 
 async def test_bounds_are_validated_and_deleting_is_idempotent() -> None:

@@ -16,6 +16,7 @@ from tests.unit.proxy.running_proxy import (
     json_answer,
     proxy_with,
     route_of,
+    status_of,
     table_of,
 )
 
@@ -74,3 +75,14 @@ async def test_an_idle_connection_that_was_closed_is_replaced_without_blame() ->
 
         assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
         assert proxy.context.table.routes["deployment-1"].endpoints["k1.1"].ejection.count == 0
+
+
+async def test_an_engine_that_is_full_is_passed_on_once_no_retry_is_left() -> None:
+    async with (
+        engines(json_answer(b'{"e":1}', b"429 Too Many")) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        while proxy.context.retries.spend():
+            pass
+
+        assert status_of(await proxy.send(call())) == 429

@@ -138,10 +138,89 @@ async def test_client_errors_are_passed_on_and_eject_nothing() -> None:
         engines(json_answer(b'{"e":1}', b"429 Too Many")) as (engine,),
         proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
     ):
-        answers = [await proxy.send(call()) for _ in range(5)]
+        answers = [await proxy.send(call("/d/chat/x")) for _ in range(5)]
 
         assert {status_of(answer) for answer in answers} == {429}
         assert not proxy.context.table.routes["deployment-1"].endpoints["k1.1"].ejection.count
+
+
+@pytest.mark.parametrize("failing", [reset, json_answer(b"{}", b"503 Busy")])
+async def test_a_request_whose_replica_fails_waits_for_another_that_is_busy(failing: object) -> None:
+    fails, answers = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def failing_later(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        await fails.wait()
+        await failing(request, writer)  # type: ignore[operator]  # one of the answers
+
+    async def gated(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        await answers.acquire()
+        await json_answer()(request, writer)
+
+    async with engines(failing_later, gated) as (first, second):
+        table = table_of(route_of(endpoint_of(first, 1), endpoint_of(second, 2), revisions=ONE))
+        async with proxy_with(table) as proxy:
+            route = proxy.context.table.routes["deployment-1"]
+            sends = [asyncio.create_task(proxy.send(call())) for _ in range(2)]
+            await proxy.until(lambda: len(first.requests) == len(second.requests) == 1)
+            fails.set()
+            await proxy.until(lambda: route.queue.length == 1)
+            answers.release()
+            answers.release()
+
+            assert {status_of(answer) for answer in await asyncio.gather(*sends)} == {200}
+            assert len(second.requests) == 2
+
+
+async def test_without_a_place_in_the_queue_a_failed_request_is_refused_with_503() -> None:
+    fails = asyncio.Event()
+
+    async def reset_later(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        await fails.wait()
+        await reset(request, writer)
+
+    async with engines(reset_later, hang) as (first, second):
+        entries = endpoint_of(first, 1), endpoint_of(second, 2)
+        table = table_of(route_of(*entries, revisions=ONE, limits=RouteLimits(queued_max=0)))
+        async with proxy_with(table) as proxy:
+            sends = [asyncio.create_task(proxy.send(call())) for _ in range(2)]
+            await proxy.until(lambda: len(first.requests) == len(second.requests) == 1)
+            fails.set()
+            [done], [other] = await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)
+            answer = done.result()
+
+            assert (status_of(answer), code_of(answer)) == (503, "queue-full")
+            assert b"retry-after:" in answer
+            other.cancel()
+            await asyncio.gather(other, return_exceptions=True)
+
+
+async def test_requests_beyond_what_an_engine_takes_wait_until_it_has_a_place() -> None:
+    running, gate = 0, asyncio.Semaphore(0)
+
+    async def one_at_a_time(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        nonlocal running
+        if running:
+            await json_answer(b"{}", b"429 Too Many")(request, writer)
+            return
+        running += 1
+        await gate.acquire()
+        running -= 1
+        await json_answer()(request, writer)
+
+    async with (
+        engines(one_at_a_time) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        route = proxy.context.table.routes["deployment-1"]
+        sends = [asyncio.create_task(proxy.send(call())) for _ in range(5)]
+        await proxy.until(lambda: route.queue.length == 4)
+        assert route.endpoints["k1.1"].outstanding == 1
+        for _ in sends:
+            gate.release()
+
+        assert {status_of(answer) for answer in await asyncio.gather(*sends)} == {200}
+        assert len(engine.requests) == 5 + 4, "each that found no place was sent once more"
+        assert not route.endpoints["k1.1"].ejection.count
 
 
 async def test_a_stream_that_breaks_off_ends_with_an_error_event_and_without_done() -> None:
@@ -199,6 +278,10 @@ async def test_a_client_that_leaves_frees_the_endpoint_at_once() -> None:
         assert state.outstanding == 0
         assert proxy.context.counters.clients_gone == 1
         assert state.ejection.count == 0
+        proxy.context.ledger.close()
+        [usage] = proxy.context.ledger.unsent()
+        assert (usage.requests, usage.failed, usage.estimated_requests) == (1, 0, 1)
+        assert usage.estimated_tokens > 0, "the engine has read the prompt"
 
 
 async def test_requests_wait_for_a_free_endpoint_and_leave_one_by_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from sokovan.proxy.routing.endpoint_state import FULL_MS, RESTS_MS
 from sokovan.wire.serving.route_table import ProbeTerms
 from tests.unit.proxy.routing.states import endpoint
 
@@ -79,3 +80,27 @@ def test_a_port_belongs_to_its_first_listeners_once_the_endpoint_serves() -> Non
     assert state.owns(None), "not known"
     state.replace(replace(state.entry, state="UNHEALTHY"), concurrency_max=1)
     assert state.owns(frozenset({4})), "the manager says that its kernel runs"
+
+
+def test_an_engine_that_said_it_is_full_gets_no_more_than_it_has_for_a_while() -> None:
+    state = endpoint(1)
+    state.outstanding = 3
+    state.said_full(0)
+    state.outstanding = 2
+    assert not state.free(1)
+    state.outstanding = 1
+    assert state.free(1)
+    assert state.alive(1)
+    state.outstanding = 2
+    assert state.free(FULL_MS)
+
+
+def test_an_engine_that_is_full_without_a_request_of_ours_rests_for_a_moment() -> None:
+    state = endpoint(1)
+    state.outstanding = 1
+    state.said_full(0)
+    state.outstanding = 0
+    assert not state.free(RESTS_MS - 1)
+    assert state.free(RESTS_MS)
+    state.rest(RESTS_MS)
+    assert not state.free(RESTS_MS)

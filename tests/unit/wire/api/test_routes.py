@@ -20,7 +20,7 @@ ROUTE = RouteView(
 
 
 def test_bodies_and_views_survive_the_wire() -> None:
-    body = RouteBody(weights={"0": 2}, model_names=["a"], routing="sticky", access="public")
+    body = RouteBody(weights={"0": 2}, shares={"2": 30}, model_names=["a"], routing="sticky", access="public")
     assert read_by_both(RouteBody, written(body)) == body
     page = RoutePage(items=[ROUTE])
     assert read_by_both(RoutePage, written(page)) == page

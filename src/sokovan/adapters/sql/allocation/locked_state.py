@@ -12,6 +12,7 @@ from sokovan.adapters.sql.allocation.port_leases import leases_ports
 from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState, limits_on
 from sokovan.adapters.sql.repositories.agent_labels import labels_of
 from sokovan.adapters.sql.repositories.agent_rows import health_of, taken_ports
+from sokovan.adapters.sql.repositories.catalog_locks import lock_to_rely_on
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits
 from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, lock_sessions
 from sokovan.adapters.sql.repositories.usage import read_owners, scopes_of
@@ -38,13 +39,16 @@ from sokovan.ports.allocation import AllocationContext, Assignment
 async def lock_state(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext, limits: OwnerLimitCache
 ) -> LockedState:
-    """Lock agents by id, then sessions by id; read the rest without locks."""
+    """Lock agents by id, sessions by id, then bookings; read the rest without locks."""
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
     ids = [one.session_id for one in assignments]
     sessions = await lock_sessions(transaction, ids, known=context.known, wanted=None)
     await _load_devices(transaction, agents, _requested_slots(assignments, sessions))
     if any(leases_ports(session) for session in sessions.values()):
         await _load_ports(transaction, agents)
+    if context.bookings is not None:
+        # A booking that is being accepted has not seen these sessions: either it waits, or this waits for it.
+        await lock_to_rely_on(transaction, BOOKINGS)
     in_force = _checked_limits(await limits.current(transaction), sessions, context)
     booked = limits.versions.get(BOOKINGS.name, 0)
     return LockedState(

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sokovan.adapters.sql.repositories.agent_labels import labels_of
+from sokovan.adapters.sql.repositories.catalog_locks import lock_to_change
 from sokovan.adapters.sql.schema.tables import (
     AGENT_GRANTS,
     AGENTS,
@@ -131,6 +132,10 @@ class SqlCatalog:
         """See the port."""
         async with self._transaction.savepoint():
             await self._remove(kind, name)
+
+    async def lock(self, kind: type[CatalogItem]) -> None:
+        """See the port."""
+        await lock_to_change(self._transaction, CATALOG_TABLES[kind].table)
 
     async def set_labels(self, agent_id: str, labels: Mapping[str, str], *, version: int) -> None:
         """See the port."""

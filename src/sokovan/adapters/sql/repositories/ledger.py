@@ -17,7 +17,12 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_kernels,
 )
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, end_by_itself, report_checkpoint
+from sokovan.adapters.sql.repositories.sessions.transitions import (
+    Transitions,
+    end_by_itself,
+    keep_own_exits,
+    report_checkpoint,
+)
 from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
@@ -36,12 +41,12 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.ports.repositories.ledger import PORTS_LISTED_MAX, Checkpoints, UnprovenFree
+from sokovan.ports.repositories.ledger import NO_ENDS, PORTS_LISTED_MAX, Checkpoints, OwnEnds, UnprovenFree
 
 
 class SqlLedger:
@@ -58,13 +63,13 @@ class SqlLedger:
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
         checkpoints: Checkpoints | None = None,
-        completed: Collection[KernelId] = (),
+        ends: OwnEnds = NO_ENDS,
     ) -> Sequence[SessionRecord]:
         """See the port."""
         agents = await self._locked_agents(sorted({one.agent_id for one in kernels if one.agent_id is not None}))
         given = {kernel.kernel_id: kernel for kernel in kernels}
         ids = sorted({kernel.session_id for kernel in kernels})
-        sessions = await lock_sessions(self._transaction, ids, known=known, wanted=given.keys())
+        sessions = await lock_sessions(self._transaction, ids, known=known, wanted={*given, *ends.completed})
         to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
             problem = _proof_problem(kernel, agents.get(kernel.agent_id or ""), proof)
@@ -75,9 +80,11 @@ class SqlLedger:
             reported = checkpoints.get(kernel.kernel_id) if checkpoints else None
             if reported is not None:
                 report_checkpoint(transitions, session, kernel, reported)
-        for session in {one.session_id: one for one, kernel in to_free if kernel.kernel_id in completed}.values():
-            codes = {str(one): given[one].exit_code for one in given if one in completed and one in session.kernels}
-            end_by_itself(transitions, session, codes)
+        for session in {one.session_id: one for one, _ in to_free}.values() if ends.exits else ():
+            keep_own_exits(session, ends.exits)
+            names = [str(one) for one in ends.completed if one in session.kernels]
+            if names:
+                end_by_itself(transitions, session, names)
         if to_free:
             await self._free_locked(transitions, to_free, given, proof)
         return await transitions.records(sessions.values())
@@ -90,6 +97,9 @@ class SqlLedger:
         proof: FreeProof,
     ) -> None:
         agents_of: dict[str, str] = {}
+        lost_since = {
+            str(kernel.kernel_id): since for one, kernel in to_free if (since := _lost_since(one, kernel)) is not None
+        }
         leased = any(kernel.host_ports_text != NO_PORTS for _, kernel in to_free)  # before a requeued one loses them
         for session, kernel in to_free:
             agents_of[kernel.kernel_id] = str(kernel.agent_id)
@@ -108,7 +118,7 @@ class SqlLedger:
             transitions.settle_receipts(session)
             transitions.settle(session, KernelTrigger.REQUEUED if session.is_retried else KernelTrigger.GONE)
         await transitions.write()
-        await self._release(to_free, agents_of, proof)
+        await self._release(to_free, agents_of, proof, lost_since)
         if leased:
             ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in to_free])
             statement = _free_ports(self._transaction.postgresql)
@@ -195,7 +205,11 @@ class SqlLedger:
         return {row.agent_id: row for row in rows}
 
     async def _release(
-        self, freed: Sequence[tuple[SessionRow, KernelRow]], agents_of: Mapping[str, str], proof: FreeProof
+        self,
+        freed: Sequence[tuple[SessionRow, KernelRow]],
+        agents_of: Mapping[str, str],
+        proof: FreeProof,
+        lost_since: Mapping[str, int],
     ) -> None:
         ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
         slots, devices = _free_statements(self._transaction.postgresql)
@@ -209,12 +223,24 @@ class SqlLedger:
             amounts = ResourceSlot(held[kernel.kernel_id]) if kernel.kernel_id in held else NO_SLOTS
             delta.add_kernel(agents_of[kernel.kernel_id], amounts, sign=-1)
             delta.add_owner(session.row, amounts, sign=-1)
+            if kernel.kernel_id in lost_since:
+                delta.add_lost(session.row, amounts, since_ms=lost_since[kernel.kernel_id])
         for session in {session.session_id: session for session, _ in freed}.values():
             if not session.holds_slots:
                 delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
             delta.devices[device.agent_id, device.device_id] -= device.units
         await apply_delta(self._transaction, delta, incarnations={})
+
+
+def _lost_since(session: SessionRow, kernel: KernelRow) -> int | None:
+    """Since when the work of a kernel is lost by an eviction under way, if it is."""
+    receipt = next((one for one in session.evictions if one.is_open), None)
+    if receipt is None or receipt.completed or session.is_done:
+        return None
+    if not receipt.whole and kernel.follow_up is not FollowUp.REQUEUE:
+        return None
+    return receipt.saved_ms if session.checkpoint is None else max(receipt.saved_ms, session.checkpoint.at_ms)
 
 
 def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionRow]) -> tuple[SessionRow, KernelRow] | None:

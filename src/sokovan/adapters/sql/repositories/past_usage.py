@@ -22,12 +22,11 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.past_usage import (
     HALF_LIFE_DEFAULT_S,
-    USAGE_MAX,
     PastUsage,
+    UsageChange,
     UsageKey,
     UsageScope,
-    rounded,
-    value_after,
+    changed_amount,
 )
 
 _KEY = UsageKey._fields
@@ -35,25 +34,18 @@ _STATE = ("amount", "held", "at_ms")
 
 
 async def updated_usage(
-    transaction: Transaction, changes: Mapping[UsageKey, tuple[int, int]]
+    transaction: Transaction, changes: Mapping[UsageKey, UsageChange]
 ) -> list[tuple[str | int, ...]]:
-    """Lock rows and compute their new state: held slots and amounts are added.
-
-    A negative amount is a refund; it takes at most what is left after the decay.
-    """
-    half_lives = await _half_lives(transaction, {key.scaling_group for key in changes})
+    """Lock rows and compute their new state."""
+    half_lives, now_ms = await _half_lives(transaction, {key.scaling_group for key in changes}), transaction.now_ms
     found: list[tuple[str | int, ...]] = []
     for row in await _locked(transaction, sorted(changes)):
-        key = _key_of(row)
-        held, added = changes[key]
-        age_ms, half_life_ms = (
-            transaction.now_ms - row.at_ms,
-            half_lives.get(key.scaling_group, HALF_LIFE_DEFAULT_S) * 1000,
-        )
-        value = value_after(row.amount, row.held, row.slot, age_ms=age_ms, half_life_ms=half_life_ms)
-        amount = min(max(0, rounded(value) + added), USAGE_MAX)
+        past = _past_of(row)
+        change = changes[past.key]
+        half_life_ms = half_lives.get(past.key.scaling_group, HALF_LIFE_DEFAULT_S) * 1000
+        amount = changed_amount(past, change, now_ms=now_ms, half_life_ms=half_life_ms)
         # A transaction that waited for the lock may be older than the row.
-        found.append((*key, amount, row.held + held, max(row.at_ms, transaction.now_ms)))
+        found.append((*past.key, amount, past.held + change.held, max(past.at_ms, now_ms)))
     return found
 
 
@@ -61,11 +53,12 @@ async def read_usage(transaction: Transaction, *where: sa.ColumnElement[bool]) -
     """Rows of past usage as they are stored, by key."""
     statement = sa.select(PAST_USAGE).where(*where).order_by(*[PAST_USAGE.c[name] for name in _KEY])
     rows = await transaction.fetch(statement)
-    return [PastUsage(_key_of(row), amount=row.amount, held=row.held, at_ms=row.at_ms) for row in rows]
+    return [_past_of(row) for row in rows]
 
 
-def _key_of(row: Any) -> UsageKey:
-    return UsageKey(row.scaling_group, UsageScope(row.scope), row.name, row.slot)
+def _past_of(row: Any) -> PastUsage:
+    key = UsageKey(row.scaling_group, UsageScope(row.scope), row.name, row.slot)
+    return PastUsage(key, amount=row.amount, held=row.held, at_ms=row.at_ms)
 
 
 async def _half_lives(transaction: Transaction, groups: set[str]) -> dict[str, int]:

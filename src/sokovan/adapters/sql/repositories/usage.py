@@ -22,7 +22,7 @@ from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
-from sokovan.domain.owners.past_usage import UsageKey, UsageScope
+from sokovan.domain.owners.past_usage import UsageChange, UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot
@@ -45,6 +45,7 @@ class UsageDelta:
     # Keyed by the four names of an owner: there are few owners and many kernels.
     _owners: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
     _past: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
+    _lost: dict[tuple[str, str, str, str], Counter[tuple[str, int]]] = field(default_factory=dict)
 
     def add_kernel(self, agent_id: str, slots: ResourceSlot, *, sign: int) -> None:
         """Add or remove one kernel on an agent."""
@@ -75,14 +76,26 @@ class UsageDelta:
                     counted[scope, name, slot] += amount
         return counted
 
-    def past(self) -> Counter[UsageKey]:
-        """Changes of held slots by scaling group, scope, name and slot."""
+    def add_lost(self, row: Any, amounts: Mapping[str, int], *, since_ms: int) -> None:
+        """Count slots of a session whose work since a time was lost by an eviction."""
+        lost = self._lost.setdefault((row.scaling_group, row.user, row.group, row.queue), Counter())
+        for slot, amount in amounts.items():
+            lost[slot, since_ms] += amount
+
+    def past(self) -> dict[UsageKey, UsageChange]:
+        """Changes of past usage by scaling group, scope, name and slot."""
         counted: Counter[UsageKey] = Counter()
+        lost: dict[UsageKey, list[tuple[int, int]]] = {}
         for (group, *names), amounts in self._past.items():
             for scope, name in zip(UsageScope, names, strict=True):
                 for slot, amount in amounts.items():
                     counted[UsageKey(group, scope, name, slot)] += amount
-        return counted
+        for (group, *names), ended in self._lost.items():
+            for scope, name in zip(UsageScope, names, strict=True):
+                for (slot, since_ms), amount in ended.items():
+                    lost.setdefault(UsageKey(group, scope, name, slot), []).append((amount, since_ms))
+        changed = [*(key for key, amount in counted.items() if amount), *lost]
+        return {key: UsageChange(counted[key], lost=tuple(lost.get(key, ()))) for key in changed}
 
 
 # In the order of an owner's names: keypair, user, group, domain.
@@ -107,12 +120,12 @@ async def apply_delta(
     devices = [(*key, amount) for key, amount in sorted(delta.devices.items()) if amount]
     await _update_all(transaction, _devices, devices, "devices")
     used = await _owners(transaction, delta)
-    await record_usage(transaction, {key: (amount, 0) for key, amount in delta.past().items() if amount})
+    await record_usage(transaction, delta.past())
     return used
 
 
-async def record_usage(transaction: Transaction, changes: Mapping[UsageKey, tuple[int, int]]) -> None:
-    """Add held slots and amounts to past usage. Raises LedgerMismatch."""
+async def record_usage(transaction: Transaction, changes: Mapping[UsageKey, UsageChange]) -> None:
+    """Add to past usage, less what was lost. Raises LedgerMismatch."""
     if changes:
         await _update_all(transaction, write_usage, await updated_usage(transaction, changes), "past usage")
 

@@ -43,7 +43,9 @@ async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
     """The booking with agents that have its slots, unless it names some.
 
     Of the first scaling group by name whose free agents have enough. Raises BookingConflict.
+    From here on no allocation commits that this transaction does not see.
     """
+    await unit.catalog.lock(Booking)
     if booking.agents or not booking.slots:
         return booking
     state = await topology_state(unit)

@@ -67,7 +67,7 @@ class ServedRouteRoutes:
         return json_response(await self._store.read(work))
 
     async def set(self, request: Request, ref: Ref) -> Response:
-        """Set weights of replicas, model names, routing or access; the rest stays."""
+        """Set weights, shares of canaries, names, routing or access; the rest stays."""
         principal, changes = principal_of(request.scope), route_changes(body_of(request, RouteBody))
         record = await self._store.read(lambda unit: deployment_named(unit, ref, principal))
         changed = await self._controller.configure(record.deployment_id, changes, principal.caller)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -61,7 +63,10 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     fmt = output.format()
     with output.client() as client:
         view = client.deployments.routes.get(name)
-    shares = ", ".join(f"{one.revision}: {one.weight / 10:g} %" for one in view.revisions)
+    by_hand = {number: f" (set to {percent} %)" for number, percent in view.shares.items()}
+    shares = ", ".join(
+        f"{one.revision}: {one.weight / 10:g} %{by_hand.get(str(one.revision), '')}" for one in view.revisions
+    )
     facts = [
         ("name", view.name),
         ("state", view.status.upper()),
@@ -81,33 +86,61 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     return OK
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitFlags:
+    """How requests are divided: weights of replicas, shares of canaries."""
+
+    weights: Annotated[
+        tuple[str, ...],
+        Parameter(name="--weight", negative=(), help="Weight of a replica, 0 to 100: REPLICA=WEIGHT. Repeatable."),
+    ] = ()
+    shares: Annotated[
+        tuple[str, ...],
+        Parameter(name="--share", negative=(), help="Percentage for a canary: REVISION=PERCENT. Repeatable."),
+    ] = ()
+
+    def numbers(self) -> tuple[dict[str, int], dict[str, int | None]]:
+        """Weights by replica, and percentages by revision; None for `auto`."""
+        weights = name_values(self.weights, option="--weight", example="0=2")
+        shares = name_values(self.shares, option="--share", example="2=30")
+        return (
+            {number: _weight(text) for number, text in weights.items()},
+            {number: _share(text) for number, text in shares.items()},
+        )
+
+
+NO_SPLIT = SplitFlags()
+
+
 def set_route(
     name: str,
     /,
     *,
-    weights: Annotated[tuple[str, ...], Parameter(name="--weight", negative=())] = (),
+    split: SplitFlags = NO_SPLIT,
     model_names: Annotated[tuple[str, ...], Parameter(name="--model-name", negative=())] = (),
     routing: RoutingPolicy | None = None,
     access: DeploymentAccess | None = None,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
-    """Set weights, model names, routing or access of a route.
+    """Set weights, shares, names, routing or access of a route.
 
     A replica of weight 2 gets twice the requests of one of weight 1, and one of
-    weight 0 none, as long as another replica of its revision serves. What is not
-    given stays as it is.
+    weight 0 none, as long as another replica of its revision serves. The share of
+    a new revision holds its canary at that part of the requests, until it is
+    promoted or set to auto. What is not given stays as it is.
 
     For example:
       sokovan route set qwen --weight 0=0
       sokovan route set qwen --weight 0=1 --weight 1=3
+      sokovan route set qwen --share 2=30
+      sokovan route set qwen --share 2=auto
       sokovan route set qwen --model-name qwen --model-name qwen-latest
 
     Parameters
     ----------
     name
         Deployment name or ID, or a unique prefix of one.
-    weights
-        Weight of a replica, 0 to 100: REPLICA=WEIGHT. Repeatable.
     model_names
         Model name that it answers to. Repeatable.
     routing
@@ -115,13 +148,18 @@ def set_route(
     access
         Whose keys may use it.
     """
-    given = {number: _weight(text) for number, text in name_values(weights, option="--weight", example="0=2").items()}
-    if not given and not model_names and routing is None and access is None:
-        raise InvalidSetting("nothing to set", hint="give --weight, --model-name, --routing or --access")
+    given, parts = split.numbers()
+    if not given and not parts and not model_names and routing is None and access is None:
+        raise InvalidSetting("nothing to set", hint="give --weight, --share, --model-name, --routing or --access")
     with server.client() as client:
-        before = client.deployments.routes.get(name) if given else None
-        merged = {**before.weights, **given} if before is not None else None
-        body = RouteBody(weights=merged, model_names=list(model_names) or None, routing=routing, access=access)
+        before = client.deployments.routes.get(name) if given or parts else None
+        body = RouteBody(
+            weights={**before.weights, **given} if before is not None and given else None,
+            shares=_with_shares(before.shares, parts) if before is not None and parts else None,
+            model_names=list(model_names) or None,
+            routing=routing,
+            access=access,
+        )
         view = client.deployments.routes.set(name, body)
     server.report(view, f"the route of {view.name} is set")
     return OK
@@ -145,6 +183,21 @@ def _row(one: RouteEndpointView) -> tuple[str, ...]:
         str(one.served),
         one.error or "",
     )
+
+
+def _with_shares(before: Mapping[str, int], parts: Mapping[str, int | None]) -> dict[str, int]:
+    """The shares with those that were given, without those that are to be automatic."""
+    return {number: part for number, part in {**before, **parts}.items() if part is not None}
+
+
+def _share(text: str) -> int | None:
+    """A percentage; None for `auto`."""
+    if text == "auto":
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 4:
+        hint = "write --share 2=30, with a percentage from 0 to 100, or --share 2=auto"
+        raise InvalidSetting(f"{text[:20]!r} is not a percentage", hint=hint)
+    return int(text)
 
 
 def _weight(text: str) -> int:

@@ -237,7 +237,14 @@ class TerminateSessions:
                 saved.setdefault(session.session_id, {})[kernel.kernel_id] = checkpoint
         # Those of a session together, in one write of it.
         freeings = [
-            Freeing(one, tuple(kernels), proof, saved.get(one, {}), self._completed(one, exits.get(one, {})))
+            Freeing(
+                one,
+                tuple(kernels),
+                proof,
+                checkpoints=saved.get(one, {}),
+                exits={kernel: own.code for kernel, own in exits.get(one, {}).items()},
+                completed=self._completed(one, exits.get(one, {})),
+            )
             for (one, proof), kernels in gone_kernels.items()
         ]
         return await self._free(freeings, by_report("over"))
@@ -245,7 +252,12 @@ class TerminateSessions:
     def _completed(self, session_id: SessionId, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
         """The kernels with which an evicted session had ended before its notice."""
         session = self._sessions.get(session_id)
-        return () if session is None else ended_before_notice(session, exits)
+        receipt = None if session is None else _open_receipt(session)
+        if session is None or receipt is None or not exits:
+            return ()
+        # Kernels that are gone already had ended by themselves as well.
+        earlier = {KernelId(kernel): Exit(code) for kernel, code in receipt.exits}
+        return ended_before_notice(session, {**earlier, **exits})
 
     def _is_hidden(self, reply: AgentReply) -> bool:
         kernel = self._sessions.kernel(KernelId(reply.key.subject))

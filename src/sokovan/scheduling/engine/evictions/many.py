@@ -20,6 +20,8 @@ from sokovan.scheduling.engine.workspace import Ints
 
 # HyperNodes that are tried, cheapest first.
 DOMAINS_MAX = 4
+# Units at the beginning of an order that are looked at first.
+FIRST_UNITS = 64
 
 
 class ManyCandidates:
@@ -136,24 +138,32 @@ class ManyCandidates:
     def _first_position_with_seats(self, order: UnitOrder, agents: range) -> int | None:
         """The position of the unit with which these agents have enough seats for one shape."""
         [(shape, count)] = self._seats.demand
-        rows, positions, gains = self._steps(shape, order)
-        inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
-        positions, gains = positions[inside], gains[inside]
-        sort = np.argsort(positions, kind="stable")
         lacking = count - int(self._seats.base(shape)[agents.start : agents.stop].sum())
-        enough = np.flatnonzero(np.cumsum(gains[sort]) >= lacking)
-        return int(positions[sort][enough[0]]) if len(enough) else None
+        upto = FIRST_UNITS
+        while True:
+            # What an agent gains by a unit depends on earlier units only, so that a beginning of the order decides.
+            part = order if upto >= order.units else order.beginning(upto)
+            rows, positions, gains = self._steps(shape, part)
+            inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
+            positions, gains = positions[inside], gains[inside]
+            sort = np.argsort(positions, kind="stable")
+            enough = np.flatnonzero(np.cumsum(gains[sort]) >= lacking)
+            if len(enough):
+                return int(positions[sort][enough[0]])
+            if upto >= order.units:
+                return None
+            upto *= 8
 
     def _needed(self, order: UnitOrder, last: int, agents: range) -> Ints:
         """The rows of a prefix in units with which an agent gains a seat, or a queue what it lacks."""
         if not self._seats.demand:
             return order.upto(last)
         table = self._table
-        within = order.positions <= last
-        rows, positions = order.rows[within], order.positions[within]
+        first = order.beginning(last + 1)
+        rows, positions = first.rows, first.positions
         needed = np.zeros(last + 1, bool)
         for shape, _ in self._seats.demand:
-            gained_rows, gained_at, _ = self._steps(shape, order.part(within))
+            gained_rows, gained_at, _ = self._steps(shape, first)
             # All rows of an agent up to its last gain are needed for it.
             until = np.full(len(self._seats.base_rows), -1, np.int64)
             np.maximum.at(until, table.agent[gained_rows], gained_at)

@@ -8,13 +8,36 @@ equals the nearer queue, the lower priority and the smaller loss go first. With
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from sokovan.scheduling.engine.evictions.rules import RECLAIM
 from sokovan.scheduling.engine.evictions.taker import Taker
-from sokovan.scheduling.engine.evictions.victims import distinct
+from sokovan.scheduling.engine.evictions.victims import VictimTable, distinct
 from sokovan.scheduling.engine.workspace import Flags, Ints
+
+
+class SharedOrder(NamedTuple):
+    """Candidates, and those that may go, in the order of their units."""
+
+    candidates: Ints
+    rows: Ints
+    surplus: Flags
+
+    def without(self, rows: Ints, table: VictimTable) -> tuple[Ints, Flags] | None:
+        """The order of fewer candidates; None if one is new, or left without its gang."""
+        known = np.zeros(len(table.kernels), bool)
+        known[self.candidates] = True
+        if not known[rows].all():
+            return None
+        known[rows] = False
+        left = np.zeros(len(table.sessions), bool)
+        left[table.session[known]] = True
+        if left[table.session[rows]].any():
+            return None
+        keep = ~known[self.rows]
+        return self.rows[keep], self.surplus[keep]
 
 
 class UnitOrder:
@@ -23,13 +46,10 @@ class UnitOrder:
     def __init__(self, taker: Taker, rows: Ints, *, largest_first: bool) -> None:
         rules, table, seats, _ = taker
         self._rules, self._table = rules, table
-        surplus = self._surplus(rows)
-        counts = np.bincount(table.session[rules.candidates], minlength=len(table.sessions))
-        whole = (counts == table.sizes) & rules.whole
-        keep = surplus | whole[table.session[rows]]
-        rows, surplus = rows[keep], surplus[keep]
-        order = self._sorted(rows, surplus, seats.weights(rows) if largest_first else None)
-        self.rows, surplus = rows[order], surplus[order]
+        if rows is rules.candidates and not largest_first and not rules.has_plugins:
+            self.rows, surplus = self._shared(rows)
+        else:
+            self.rows, surplus = self._ordered(rows, seats.weights(rows) if largest_first else None)
         self.positions = self._numbered(self.rows, surplus)
         if rules.action == RECLAIM:
             allowed = self._above_shares()
@@ -43,14 +63,19 @@ class UnitOrder:
 
     def upto(self, last: int) -> Ints:
         """The rows of all units up to a position."""
-        return self.rows[self.positions <= last]
+        return self.rows[: self._end(last + 1)]
 
-    def part(self, flags: Flags) -> UnitOrder:
-        """The same order with some rows only."""
+    def beginning(self, units: int) -> UnitOrder:
+        """The same order with its first units only."""
         other = object.__new__(UnitOrder)
         other.__dict__.update(self.__dict__)
-        other.rows, other.positions = self.rows[flags], self.positions[flags]
+        end = self._end(units)
+        other.rows, other.positions = self.rows[:end], self.positions[:end]
         return other
+
+    def _end(self, units: int) -> int:
+        """The number of rows of the first units; positions rise."""
+        return int(np.searchsorted(self.positions, units, side="left"))
 
     def last_position(self, rows: Sequence[int]) -> int:
         """The highest position among rows; -1 for rows that are not in this order."""
@@ -59,6 +84,33 @@ class UnitOrder:
     def is_bundled(self, rows: Ints) -> Flags:
         """Which rows go only with their whole session."""
         return self._bundled[rows]
+
+    def _shared(self, rows: Ints) -> tuple[Ints, Flags]:
+        """The order of all candidates, filtered from that of an earlier taker of the same queue.
+
+        Candidates only leave in a cycle. As long as whole sessions leave, the order of the
+        others stays, and so does which of their kernels are surplus.
+        """
+        table, key = self._table, self._rules.shared_key
+        known: SharedOrder | None = table.orders.get(key)
+        if known is not None:
+            left = known.without(rows, table)
+            if left is not None:
+                return left
+        ordered, surplus = self._ordered(rows, None)
+        table.orders[key] = SharedOrder(rows, ordered, surplus)
+        return ordered, surplus
+
+    def _ordered(self, rows: Ints, weights: Ints | None) -> tuple[Ints, Flags]:
+        """The rows that may go, in the order in which they are taken, and which are surplus."""
+        rules, table = self._rules, self._table
+        surplus = self._surplus(rows)
+        counts = np.bincount(table.session[rules.candidates], minlength=len(table.sessions))
+        whole = (counts == table.sizes) & rules.whole
+        keep = surplus | whole[table.session[rows]]
+        rows, surplus = rows[keep], surplus[keep]
+        order = self._sorted(rows, surplus, None if weights is None else weights[keep])
+        return rows[order], surplus[order]
 
     def _surplus(self, rows: Ints) -> Flags:
         """Which rows their sessions may lose without losing their gang."""

@@ -28,10 +28,7 @@ class OwnerBudget:
             session = table.sessions[int(table.session[row])].session
             victims.setdefault(session.owner.user, set()).add(session.session_id)
             kernels[session.owner.user] += 1
-        running = Counter[str]()
-        for one in table.sessions:
-            if one.session.owner.user in victims:
-                running[one.session.owner.user] += len(one.rows)
+        running = table.kernels_of
         return {
             user
             for user, sessions in victims.items()

@@ -131,6 +131,16 @@ class EvictionRules:
         self.whole[table.session[self._young]] = False
         self.candidates, self.protected = self._candidates()
 
+    @property
+    def has_plugins(self) -> bool:
+        """Whether plugins decide about victims: each taker may then get other answers."""
+        return self._points.used
+
+    @property
+    def shared_key(self) -> tuple[str, str]:
+        """Takers with equal keys order the same candidates alike."""
+        return self.action, self._pending.node.name
+
     def _asked(self) -> Row:
         """The amounts that the taker needs to start, by column."""
         row = [0] * len(self._queues.total)
@@ -156,8 +166,7 @@ class EvictionRules:
     def _candidates(self) -> tuple[Ints, Protected]:
         """The rows that may be evicted one by one, and the counts of those that may not."""
         table = self._table
-        home = [self._queues.node(one.session.queue) is self._pending.node for one in table.sessions]
-        same = np.array(home, bool)[table.session]
+        same = np.array([node is self._pending.node for node in table.homes], bool)[table.home]
         others = {PREEMPT: same, RECLAIM: ~same}.get(self.action, np.ones(len(same), bool)) | self.recalled
         others &= ~table.untouchable[table.session]
         own = table.index.get(self._pending.session.session_id)

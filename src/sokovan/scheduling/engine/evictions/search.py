@@ -52,7 +52,8 @@ class VictimSearch:
 
     def _choices(self, rows: Ints) -> list[list[Rows]] | None:
         """The legal parts of each session, the empty one included; None if there are too many sets."""
-        if len(distinct(self._table.session[rows])) > _KERNELS_MAX:
+        # So many rows are more sessions, or more kernels of one, than are compared exactly.
+        if len(rows) > _KERNELS_MAX**2 or len(distinct(self._table.session[rows])) > _KERNELS_MAX:
             return None
         choices, total = [], 1
         for session, part in self._table.by_session(rows.tolist()).items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -174,6 +175,11 @@ class VictimTable:
         self.queues = list(nodes.values())
         numbers = {key: number for number, key in enumerate(nodes)}
         self.queue: Ints = _column([numbers[id(one.node)] for one in sessions])[self.session]
+        # The queues that sessions were submitted to: with a loan another one is charged.
+        homes = {name: self.queue_usage.node(name) for name in {one.session.queue for one in sessions}}
+        places = {name: number for number, name in enumerate(homes)}
+        self.homes = list(homes.values())
+        self.home: Ints = _column([places[one.session.queue] for one in sessions])[self.session]
         # The distinct pairs of queue and shape, and the pair of each row.
         numbered = self.queue * max(1, len(self.shapes)) + self.shape
         pairs = distinct(numbered)
@@ -199,6 +205,11 @@ class VictimTable:
         self.plain: Flags = np.array([one.plain for one in sessions], bool)
         self.leads: Flags = np.array([kernel.leads for kernel in kernels], bool) & ~self.broken[self.session]
         self.sizes: Ints = _column([len(one.rows) for one in sessions])
+        self.kernels_of: Counter[str] = Counter()  # running kernels by user
+        for one in sessions:
+            self.kernels_of[one.session.owner.user] += len(one.rows)
+        # Orders of candidates that takers of the same queue share (see `order`).
+        self.orders: dict[tuple[str, str], Any] = {}
 
     def keep_off(self, session_id: str) -> None:
         """Take no (more) kernels of a session in this cycle."""

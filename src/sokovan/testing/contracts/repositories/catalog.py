@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -306,7 +307,28 @@ async def a_reference_can_be_changed(cluster: StoredCluster) -> None:
     await removed(cluster, ResourcePolicy, policy.name)
 
 
+async def items_of_a_kind_that_is_locked_are_changed_by_one_transaction_after_the_other(cluster: StoredCluster) -> None:
+    """Two that count and then add one never both find the same number."""
+    names = [cluster.new("b") for _ in range(6)]
+    first = await counted(cluster, Booking)
+
+    async def add(name: str) -> int:
+        async def work(unit: Any) -> int:
+            await unit.catalog.lock(Booking)
+            found: int = await unit.catalog.count(Booking)
+            await unit.catalog.put(Booking(name, 0, 10, agents=("a1",), users=("u",)))
+            return found
+
+        return await cluster.store.run(work)
+
+    found = await asyncio.gather(*map(add, names))
+    for name in names:
+        await removed(cluster, Booking, name)
+    expect(sorted(found) == [first + number for number in range(len(names))], f"each saw the one before: {found}")
+
+
 CHECKS: tuple[Check, ...] = (
+    items_of_a_kind_that_is_locked_are_changed_by_one_transaction_after_the_other,
     an_item_is_read_as_it_was_put,
     an_item_of_the_same_name_is_replaced,
     several_items_are_found_at_once,

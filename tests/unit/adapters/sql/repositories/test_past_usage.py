@@ -9,7 +9,7 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.domain.owners.past_usage import USAGE_MAX, UsageKey, UsageScope
+from sokovan.domain.owners.past_usage import USAGE_MAX, UsageChange, UsageKey, UsageScope
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.ledger_rows import add_past_usage
 from sokovan.testing.stored_cluster import BY_COORDINATOR, DEFAULT_GROUP, StoredCluster, assignment
@@ -56,7 +56,7 @@ async def test_a_row_that_is_newer_than_the_transaction_does_not_go_back_in_time
         async def earlier(unit: SqlUnitOfWork) -> tuple[str | int, ...]:
             now = unit.transaction.now_ms
             unit.transaction.now_ms = now - 5_000
-            (row,) = await updated_usage(unit.transaction, {KEY: (0, 1)})
+            (row,) = await updated_usage(unit.transaction, {KEY: UsageChange(added=1)})
             return (*row, now)
 
         *_, amount, held, at_ms, now = await cluster.store.run_sql(earlier)

@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta, read_owners, scopes_of
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.owners.past_usage import UsageKey, UsageScope
+from sokovan.domain.owners.past_usage import UsageChange, UsageKey, UsageScope
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -27,7 +27,11 @@ def test_amounts_add_up_by_agent_and_by_owner() -> None:
     assert delta.slots == {("a1", "cpu"): 3}
     assert delta.owners() == {(scope, name, "cpu"): 3 for scope, name in scopes_of(ROW)}
     named = ((UsageScope.USER, "u"), (UsageScope.GROUP, "g"), (UsageScope.QUEUE, "q"))
-    assert delta.past() == {UsageKey("default", scope, name, "cpu"): 3 for scope, name in named}
+    assert delta.past() == {UsageKey("default", scope, name, "cpu"): UsageChange(3) for scope, name in named}
+    for since_ms in (10, 10, 20):
+        delta.add_lost(ROW, {"cpu": 3}, since_ms=since_ms)
+    lost = UsageChange(3, lost=((6, 10), (3, 20)))
+    assert delta.past() == {UsageKey("default", scope, name, "cpu"): lost for scope, name in named}
 
 
 def test_owners_that_share_a_scope_count_there_together() -> None:

@@ -20,7 +20,8 @@ async def test_a_route_is_listed_shown_and_set(api: ApiHarness) -> None:
     view = (await api.call("POST", path, json=body, user=NORTH)).json()
     assert (view["weights"], view["models"], view["routing"]) == ({"0": 5}, ["routed", "other"], "sticky")
     again = (await api.call("POST", path, json={"weights": {}}, user=NORTH)).json()
-    assert (again["weights"], again["access"]) == ({}, "project")
+    assert (again["weights"], again["access"], again["shares"]) == ({}, "project", {})
+    assert (await api.call("POST", path, json={"shares": {"2": 30}}, user=NORTH)).status_code == 409
     assert "routed" in [one["name"] for one in (await api.get("/routes", user=NORTH)).json()["items"]]
     assert (await api.get("/routes", user=SOUTH)).json()["items"] == []
 
@@ -31,6 +32,7 @@ async def test_a_route_is_listed_shown_and_set(api: ApiHarness) -> None:
         ({"weights": {"x": 1}}, "weights/x"),
         ({"weights": {"0": -1}}, "weights/0"),
         ({"weights": {"0": 101}}, "weights/0"),
+        ({"shares": {"2": 101}}, "shares/2"),
         ({"weight": 3}, "weight"),
     ],
 )

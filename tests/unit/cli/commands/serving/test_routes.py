@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from sokovan.wire.api.routes import RouteShareView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.wire.api.test_routes import ROUTE
 
@@ -22,6 +25,18 @@ def test_a_weight_is_set_beside_those_that_were(server: CannedServer, sokovan: S
     assert server.body("POST deployments/qwen/route") == {"weights": {"0": 2, "1": 3}}
     assert sokovan("route", "set", "qwen", "--model-name", "a", "--model-name", "b")[0] == 0
     assert server.asked[-1][1] == {"model_names": ["a", "b"]}
+
+
+def test_the_share_of_a_canary_is_set_and_given_back(server: CannedServer, sokovan: Sokovan) -> None:
+    canary = [RouteShareView(revision=1, weight=700), RouteShareView(revision=2, weight=300)]
+    server.says("GET deployments/qwen/route", replace(ROUTE, shares={"2": 30}, revisions=canary))
+    server.says("POST deployments/qwen/route", ROUTE)
+    assert sokovan("route", "set", "qwen", "--share", "2=50")[0] == 0
+    assert server.body("POST deployments/qwen/route") == {"shares": {"2": 50}}
+    assert sokovan("route", "set", "qwen", "--share", "2=auto")[0] == 0
+    assert server.asked[-1][1] == {"shares": {}}
+    assert "1: 70 %, 2: 30 % (set to 30 %)" in sokovan("route", "show", "qwen")[1]
+    assert sokovan("route", "set", "qwen", "--share", "2=half")[0] == 2
 
 
 def test_what_is_no_weight_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,6 +158,27 @@ async def test_a_canary_takes_a_growing_share() -> None:
         await cluster.serve_for(60, step_s=2)
         assert (await newest(cluster)).status is RolloutStatus.COMPLETED
         assert await serving(cluster) == {2: 2}
+
+
+async def test_a_canary_is_held_at_the_share_that_is_set() -> None:
+    async with ServedCluster.serve() as cluster:
+        policy = RolloutPolicy(strategy=RolloutStrategy.CANARY, steps=(25, 100), hold_s=20)
+        await cluster.deploy(replicas=2, rollout=policy)
+        await cluster.converge()
+        await update(cluster)
+        await set_shares(cluster, {"2": 60})
+        await cluster.serve_for(60, step_s=2)
+        assert weights(cluster) == {1: 400, 2: 600}
+        assert await serving(cluster) == {1: 2, 2: 2}
+        await set_shares(cluster, {})
+        await cluster.serve_for(60, step_s=2)
+        assert (await newest(cluster)).status is RolloutStatus.COMPLETED
+
+
+async def set_shares(cluster: ServedCluster, shares: dict[str, int]) -> None:
+    record = await cluster.deployment()
+    spec = replace(record.spec, shares=shares)
+    await cluster.store.run(lambda unit: unit.deployments.configure(record, spec, BY_USER))
 
 
 def weights(cluster: ServedCluster) -> dict[int, int]:

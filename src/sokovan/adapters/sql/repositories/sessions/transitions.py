@@ -32,7 +32,7 @@ from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import Event, KernelMoved, SessionMoved
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import KERNEL, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -348,17 +348,31 @@ def report_checkpoint(transitions: Transitions, session: SessionRow, kernel: Ker
         transitions.change, session.is_done = change, True
 
 
-def end_by_itself(transitions: Transitions, session: SessionRow, codes: Mapping[str, int | None]) -> None:
+def keep_own_exits(session: SessionRow, exits: Mapping[KernelId, int]) -> None:
+    """Keep the codes of kernels that ended before the notice; others may follow."""
+    own = {str(kernel): code for kernel, code in exits.items() if kernel in session.kernels}
+    session.evictions = [
+        replace(one, exits=tuple(sorted({**dict(one.exits), **own}.items()))) if one.is_open else one
+        for one in session.evictions
+    ]
+
+
+def end_by_itself(transitions: Transitions, session: SessionRow, names: Sequence[str]) -> None:
     """End an evicted session by the exits of kernels that ended before its notice."""
-    if not any(one.ended_ms is None for one in session.evictions) or session.row.cause is not None:
+    known = {name: code for one in session.evictions if one.is_open for name, code in one.exits}
+    if not known or session.row.cause is not None:
         return
-    for name, code in codes.items():
-        kernel = session.kernels[name]
-        kernel.follow_up, kernel.exit_code = None, code
+    codes = {name: known[name] for name in names}
     change = transitions.change
     cause = FAILED if any(codes.values()) else COMPLETED
     detail = "it ended by itself before the notice of its eviction was given"
     transitions.change = Change(change.who, Cause.COORDINATOR, cause, detail)
+    for name, code in codes.items():
+        kernel = session.kernels[name]
+        if kernel.status is KernelStatus.PENDING:  # it was freed before, and need not run again
+            transitions.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
+        else:
+            kernel.follow_up, kernel.exit_code = None, code
     transitions.settle(session, KernelTrigger.EXITED, list(codes.values()))
     transitions.change, session.is_done = change, True
     session.evictions = [replace(one, completed=one.completed or one.ended_ms is None) for one in session.evictions]
