@@ -1,6 +1,6 @@
 """NVIDIA devices by the program that every driver comes with.
 
-It needs no package, but takes longer than the library: a second and more for many devices.
+It needs no package; an agent whose Python has no bindings of NVML runs it once, at its start.
 """
 
 from __future__ import annotations
