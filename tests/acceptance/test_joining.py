@@ -10,6 +10,7 @@ import ssl
 from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import pytest
 from websockets.exceptions import WebSocketException
 
@@ -126,6 +127,31 @@ def test_an_agent_that_reports_more_than_its_token_grants_is_refused(tmp_path: P
         until(lambda: "may report at most cpu=0.5" in second.said, what="it is refused", tell=lambda: second.said)
         assert link(server, "second") == (False, "unknown")
         assert ("second", "claim-refused") in denials(server)
+
+
+def test_a_model_is_served_from_another_machine_through_the_data_listener_of_its_agent(tmp_path: Path) -> None:
+    server = Embedded(tmp_path / "manager")
+    with machine(tmp_path / "second") as second, ended_well(server):
+        server.start("--no-agent", "--listen", "127.0.0.2:0")
+        second.run(*join_words(server), "--name", "second", "--data-listen", "127.0.0.3:0")
+        until(lambda: link(server, "second") == (True, "alive"), what="it is linked", tell=lambda: second.said)
+        told = server.cli_json("serve", "toy", "--name", "far", *LITTLE)
+        with httpx2.Client(base_url=told["url"], headers={"authorization": f"Bearer {told['key']}"}) as client:
+            question = {"model": "far", "messages": [{"role": "user", "content": "hello"}]}
+            answer = client.post("/chat/completions", json=question, timeout=60)
+            assert answer.status_code == 200, answer.text
+            # The agent lets nobody through whose ticket it cannot check: the proxy asks again with its next one.
+            second.halt()
+            second.run("agent", "run", "--data-listen", "127.0.0.3:0")
+            until(
+                lambda: client.post("/chat/completions", json=question, timeout=60).status_code == 200,
+                what="it is served again",
+                tell=lambda: second.said,
+            )
+        shown = server.cli("agent", "show", "second").stdout
+        assert "sokovan.data=127.0.0.3:" in shown, shown
+        server.cli("deployment", "rm", "far", "--yes")
+        until(lambda: not server.cli_json("deployment", "ls"), limit_s=120, what="the deployment has ended")
 
 
 def test_a_server_without_a_listener_creates_no_join_token(tmp_path: Path) -> None:

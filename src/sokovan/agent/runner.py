@@ -54,7 +54,7 @@ class AgentEnvironment:
 
     `root` is the folder whose disk must have free space. `jitter` returns numbers in
     [0, 1) that spread reconnects; `log` takes lines for the operator; `files` are those of
-    the kernels.
+    the kernels. `keyed` takes the key of the tickets for ports of kernels.
     """
 
     root: Path
@@ -63,6 +63,7 @@ class AgentEnvironment:
     log: Callable[[str], None] = _discard
     watch: WatchOptions = field(default_factory=WatchOptions)
     files: KernelFiles | None = None
+    keyed: Callable[[str], None] = _discard
 
 
 class AgentRunner:
@@ -124,10 +125,16 @@ class AgentRunner:
         self._links_ever += 1
         link.number = self._links_ever
         self._links[link.number] = link
+        if welcome.data_key:
+            self._environment.keyed(welcome.data_key)
         keep = None if welcome.kept_max is None else KeepLimits(welcome.kept_max, welcome.kept_s)
         self._processor.submit(LinkOpened(link.number, welcome.incarnation, keep))
         if welcome.draining:
             self.log(f"{link.address.url} drains this agent: it receives no new kernels")
+
+    def runs(self, kernel_id: str, attempt: int) -> bool:
+        """Whether a kernel is started here, or is being started."""
+        return self._processor.table.runs(kernel_id, attempt)
 
     def requested(self, link: ManagerLink, request: Request) -> None:
         """Handle a request of a manager."""

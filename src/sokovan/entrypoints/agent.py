@@ -21,12 +21,14 @@ from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.inventory import Inventory, InventoryOptions, read_reserve, take_inventory
 from sokovan.agent.journal import Journal
+from sokovan.agent.link.data_listener import DataListener, DataSocket
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
 from sokovan.domain.cluster.agent import (
     ACCOUNTS_DEFAULT,
+    DATA_LABEL,
     PORTS_DEFAULT,
     PORTS_LABEL,
     port_range_text,
@@ -45,7 +47,8 @@ KERNELS = "kernels"
 class AgentOptions:
     """Options of an agent; `root` is its private folder.
 
-    `addresses` are those of managers that it has joined, with its certificate.
+    `addresses` are those of managers that it has joined, with its certificate; `data` is
+    where gateways on other machines reach its kernels.
     """
 
     manager: str
@@ -56,6 +59,7 @@ class AgentOptions:
     fake_gpus: int = 0
     gpu_shares: bool = False
     kernel_ports: str = ""
+    data_listen: str = ""
     shard: str = ""
     kernels_max: int | None = None
     reserve: str = ""
@@ -63,6 +67,7 @@ class AgentOptions:
     hidden: tuple[Path, ...] = ()
     accounts: str = ACCOUNTS_DEFAULT
     addresses: tuple[ManagerAddress, ...] = ()
+    data: DataSocket | None = None
 
 
 def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
@@ -76,6 +81,7 @@ def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root:
         fake_gpus=settings.fake_gpus,
         gpu_shares=settings.gpu_shares,
         kernel_ports=settings.kernel_ports,
+        data_listen=settings.data_listen,
         shard=settings.shard,
         kernels_max=settings.kernels_max or None,
         reserve=settings.reserve,
@@ -95,6 +101,7 @@ class LocalAgent:
     confinement: Confinement
     outputs: OutputCollector
     disk: DiskUsage
+    data: DataListener | None = None
 
     def summary(self) -> str:
         """The resources of the agent and the isolation of its kernels, in one line."""
@@ -109,6 +116,8 @@ class LocalAgent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_collect_outputs(self.outputs))
             tasks.create_task(_check_disk(self.disk))
+            if self.data is not None:
+                tasks.create_task(self.data.run())
             tasks.create_task(self.runner.run(self.addresses))
 
 
@@ -146,10 +155,12 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     outputs = OutputCollector(root, log)
     files = ProcessFiles(root, uploads=uploads, outputs=outputs, hidden=(root, *hidden))
     confinement = await runtime.confinement()
+    data = None if options.data is None else DataListener(options.data, log)
+    at = {} if options.data is None else {DATA_LABEL: options.data.address}
     requested = InventoryOptions(
         agent_id=options.name,
         scaling_group=options.scaling_group,
-        labels={**confinement.labels(), **options.labels, **_port_label(options.kernel_ports)},
+        labels={**confinement.labels(), **options.labels, **_port_label(options.kernel_ports), **at},
         fake_gpus=options.fake_gpus,
         gpu_shares=options.gpu_shares,
         kernels_max=options.kernels_max,
@@ -162,9 +173,13 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     )
     watch = WatchOptions(changes=runtime.changes)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
+    if data is not None:
+        environment = replace(environment, keyed=data.set_key)
     runner = AgentRunner(inventory, runtime, journal, environment)
+    if data is not None:
+        data.runs = runner.runs
     return LocalAgent(
-        inventory, runtime, runner, addresses, confinement, outputs, DiskUsage.of_kernels(root, clock, log)
+        inventory, runtime, runner, addresses, confinement, outputs, DiskUsage.of_kernels(root, clock, log), data
     )
 
 

@@ -7,6 +7,8 @@ import hmac
 import secrets  # noqa: TID251  # keys must be unpredictable
 
 from sokovan.adapters.local.random_source import number
+from sokovan.domain.serving.replica import Endpoint
+from sokovan.domain.serving.ticket import data_key, ticket
 from sokovan.entrypoints.generators import installed_generators
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.deployments.controller import DeploymentController
@@ -51,13 +53,19 @@ def serving_coordinators(
     snapshots: SnapshotSource,
     *,
     holder: str,
+    agent_secret: str = "",
     shared: bool = False,
     lease_ttl_s: float = LEASE_TTL_S,
 ) -> tuple[DeploymentCoordinator, RouteCoordinator]:
     """The coordinators of deployments and routes, on ports of that of sessions.
 
-    `snapshots` are their own: a source serves one task at a time.
+    `snapshots` are their own: a source serves one task at a time. `agent_secret` is what
+    managers derive the keys of agents' tickets from.
     """
+
+    def tickets(endpoint: Endpoint) -> str:
+        return ticket(data_key(agent_secret, endpoint.agent_id), endpoint.endpoint_id, endpoint.port)
+
     controller = SchedulingController(
         parts.store,
         Submissions(
@@ -83,7 +91,7 @@ def serving_coordinators(
     )
     return (
         DeploymentCoordinator(serving, replicas, holder=holder),
-        RouteCoordinator(serving, requests, holder=holder),
+        RouteCoordinator(serving, requests, holder=holder, tickets=tickets),
     )
 
 

@@ -35,7 +35,6 @@ from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.dashboard.pages import DashboardPages
-from sokovan.domain.cluster.agent import OWN_ADDRESS_LABEL
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.cluster.api_listener import (
     ApiListener,
@@ -81,7 +80,7 @@ from sokovan.entrypoints.settings.component_options import (
     upload_limits_of,
 )
 from sokovan.entrypoints.settings.effective_settings import effective_settings
-from sokovan.entrypoints.settings.listen_address import link_url, read_listen
+from sokovan.entrypoints.settings.listen_address import link_url, own_labels, read_listen
 from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.entrypoints.settings.secret_keys import secret_box
 from sokovan.entrypoints.settings.server_settings import ServerSettings
@@ -246,11 +245,13 @@ def _gateway_listener(
 
 
 def _gateway_options(settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> GatewayOptions:
+    keys = key_folder(settings, folder).root
     return GatewayOptions(
         manager=at.url,
-        token_file=key_folder(settings, folder).root / PROXY_KEY_FILE,
+        token_file=keys / PROXY_KEY_FILE,
         root=folder.root / PROXY_FOLDER,
         workers=settings.proxy.workers,
+        authority=keys / TLS_FOLDER / "authority.pem" if settings.orchestrator.listen else None,
     )
 
 
@@ -333,8 +334,7 @@ def _manager_options(
 
     def agent(manager: str) -> AgentOptions:
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
-        own = read_listen(settings.orchestrator.listen).own_address if settings.orchestrator.listen else ""
-        labels = {OWN_ADDRESS_LABEL: own, **options.labels} if own else options.labels
+        labels = {**own_labels(settings.orchestrator.listen), **options.labels}
         return replace(options, hidden=(client_keys, keys.root), labels=labels)
 
     database = _database_settings(settings, folder)

@@ -11,6 +11,7 @@ from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import INVALID, KeyVerdicts, UnknownKey
 from sokovan.proxy.accounts.token_counts import TokenCount
 from sokovan.proxy.accounts.usage_ledger import UsageLedger
+from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.proxy.http.error_bodies import ProxyRefusal
 from sokovan.proxy.routing.choice import Draws
 from sokovan.proxy.routing.retries import RetryBudget
@@ -78,6 +79,7 @@ class ProxyContext:
     verdicts: KeyVerdicts = field(default_factory=KeyVerdicts)
     ask_key: Callable[[bytes, Callable[[], None]], None] = lambda _secret, known: known()
     listeners: Callable[[int], frozenset[int] | None] = lambda _port: None
+    dialler: Dialler = field(default_factory=Dialler)
     keys_cached: dict[bytes, KeyEntry] = field(default_factory=dict)
 
     def now_ms(self) -> int:

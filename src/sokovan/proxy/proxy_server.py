@@ -29,7 +29,7 @@ class ProxyServer:
 
     def __init__(self, context: ProxyContext, *, clock: Clock, changed: Callable[[], None] = lambda: None) -> None:
         self._context, self._clock, self._changed = context, clock, changed
-        self._pools = UpstreamPools(context.loop, context.listeners)
+        self._pools = UpstreamPools(context.loop, context.listeners, context.dialler)
         self._probes = Probes(context)
         self._servers: list[asyncio.Server] = []
         context.metrics = lambda: exposition(context)

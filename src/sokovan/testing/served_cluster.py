@@ -167,7 +167,7 @@ class ServedCluster(OrchestratedCluster):
         holder = f"serving-{next(self._secrets)}"
         return (
             DeploymentCoordinator(parts, replicas, holder=holder),
-            RouteCoordinator(parts, requests, holder=holder),
+            RouteCoordinator(parts, requests, holder=holder, tickets=lambda endpoint: f"for-{endpoint.endpoint_id}"),
         )
 
     def _define(self, request: EngineRequest) -> EngineDefinition:

@@ -316,7 +316,8 @@ class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=Tr
     """The manager's acceptance of a Hello.
 
     With `kept_max` the agent forgets kernels by itself, once their end is confirmed: beyond
-    that number and after `kept_s`. It does not list them any more.
+    that number and after `kept_s`. It does not list them any more. `data_key` is the key of
+    the tickets with which proxies reach its kernels.
     """
 
     incarnation: Annotated[int, Meta(ge=1)]
@@ -324,6 +325,7 @@ class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=Tr
     draining: bool = False
     kept_max: Count | None = None
     kept_s: Count = 0
+    data_key: Annotated[str, Meta(max_length=128)] = ""
 
 
 class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaults=True):

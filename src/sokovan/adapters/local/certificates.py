@@ -108,7 +108,8 @@ class CertificateAuthority:
         if request.subject != _subject(agent_id):
             raise InvalidCertificateRequest(f"the certificate request does not name agent {agent_id}")
         builder = self._builder(_subject(agent_id), VALID_S).public_key(request.public_key())
-        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        # Its data listener has the same certificate; without names in it, it can pose as no manager.
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
         issued = self._signed(builder.add_extension(usage, critical=False))
         return issued.public_bytes(Encoding.PEM).decode(), _key_digest(request)
 

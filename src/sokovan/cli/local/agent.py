@@ -33,6 +33,7 @@ class AgentRunOptions:
         bool, Parameter(negative=(), help="Offer GPUs in shares, so that kernels can share one: --gpus 0.5.")
     ] = False
     kernel_ports: Annotated[str, Parameter(help="Ports leased to kernels; default: 20000-29999.")] = ""
+    data_listen: Annotated[str, Parameter(help="HOST:PORT where gateways on other machines reach its kernels.")] = ""
     shard: Annotated[str, Parameter(help="Shard of the scaling group that it is in.")] = ""
     max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: 64 for each CPU.")] = None
     reserve: Annotated[str, Parameter(help="Keep for the machine: cpu=2,mem=8GiB.")] = ""
@@ -157,7 +158,9 @@ def _run_joined(options: AgentRunOptions, settings: SettingOptions, root: Path |
     own = joined.own_address()
     if own:
         agent = replace(agent, labels={OWN_ADDRESS_LABEL: own, **agent.labels})
-    renewal = partial(joined.keep_renewed, context, print_status)
+    data = joined.data_socket(agent.data_listen)
+    agent = replace(agent, data=data)
+    renewal = partial(joined.keep_renewed, context, print_status, listening=[data.tls] if data else [])
     return run_agent(agent, print_status, renewal)
 
 

@@ -20,6 +20,7 @@ def proxy(
     workers: int = 1,
     token_file: Path | None = None,
     root: Path | None = None,
+    ca: Path | None = None,
 ) -> int:
     """Run a proxy, which forwards requests to deployments.
 
@@ -42,6 +43,8 @@ def proxy(
         File with the token for proxies. [env: SOKOVAN_PROXY_TOKEN]
     root
         Folder for routes and usage; default: in the user's data folder.
+    ca
+        File with the cluster's authority, for replicas on other machines.
     """
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the proxy loads only here
     from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
@@ -59,6 +62,7 @@ def proxy(
         port=port,
         descriptor=descriptor,
         workers=workers,
+        authority=ca,
     )
     return run_proxy(options, print_status)
 

@@ -43,6 +43,8 @@ _PORT_LEAST, _PORT_MOST = 1_024, 65_535  # without privileged ones
 # The agent label with the address at which kernels on other machines reach its kernels: an operator's, else the
 # system's, which the agent reports.
 ADDRESS_LABEL, OWN_ADDRESS_LABEL = "address", "sokovan.address"
+# The agent label with HOST:PORT of its data listener, where proxies on other machines reach its kernels.
+DATA_LABEL = "sokovan.data"
 FOREVER_MS = 1 << 62
 
 

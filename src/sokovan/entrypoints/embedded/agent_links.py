@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, checked_name
 from sokovan.domain.records import Device
+from sokovan.domain.serving.ticket import data_key
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.agent_registry import AgentRegistry, AgentRejection, EnrolmentRequest
 from sokovan.orchestrator.sessions.config import Retention
@@ -37,6 +38,7 @@ def admission(
             draining=verdict.draining,
             kept_max=keep.kernels_max,
             kept_s=round(keep.seconds),
+            data_key=data_key(token, arrival.agent_id),
         )
 
     return admit

@@ -206,6 +206,7 @@ def _coordinators(
         parts,
         SqlSnapshots(store),
         holder=_holder(options, parts.ids),
+        agent_secret=options.agent_token,
         shared=options.several_users,
         # Without another manager a short lease would only be renewed more often.
         lease_ttl_s=LEASE_TTL_S if options.sole else options.timing.lease_ttl_s,

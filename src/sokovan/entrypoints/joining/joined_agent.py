@@ -6,8 +6,9 @@ import asyncio
 import http.client
 import json
 import platform
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +28,12 @@ from sokovan.adapters.local.certificates import (
 )
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.inventory import agent_name
+from sokovan.agent.link.data_listener import DataSocket
 from sokovan.agent.link.manager_link import ManagerAddress, dialled
 from sokovan.domain.cluster.agent_grant import JoinRefused
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.domain.ids import checked_name
-from sokovan.entrypoints.settings.listen_address import own_address_toward
+from sokovan.entrypoints.settings.listen_address import ListenAddress, own_address_toward, read_listen
 from sokovan.ports.environment import Clock
 from sokovan.wire.join_messages import (
     AUTHORITY_PATH,
@@ -48,6 +50,8 @@ from sokovan.wire.link_codec import MalformedFrame
 
 KEY_FILE, CERTIFICATE_FILE, AUTHORITY_FILE, JOINED_FILE = "key.pem", "agent.pem", "authority.pem", "joined.json"
 OPEN_S = 10.0
+# The port of the data listener, or one of those that follow.
+DATA_PORT, PORTS_TRIED = 7650, 20
 RETRY_S = 60.0
 PEM_BYTES_MAX = 16_384
 PRIVATE_FOLDER = 0o700
@@ -58,6 +62,13 @@ class ManagerUnreachable(SokovanError):
 
     code = "manager-unreachable"
     hint = "check the URL and --ca, as `sokovan agent token` printed them, and that the port is open"
+
+
+class DataPortTaken(SokovanError):
+    """The address for gateways on other machines is in use, or not of this machine."""
+
+    code = "data-port-taken"
+    hint = "choose another address with --data-listen HOST:PORT, or stop the process that uses it"
 
 
 class NotJoined(InvalidInput):
@@ -107,7 +118,26 @@ class JoinedMachine:
         """The address of this machine for others; empty if it joined by loopback."""
         return own_address_toward(urlsplit(self.url).hostname or "")
 
-    async def renew(self, context: ssl.SSLContext) -> None:
+    def data_socket(self, listen: str = "") -> DataSocket | None:
+        """The socket for gateways on other machines; None if it joined by loopback.
+
+        `listen` is HOST:PORT; empty: the address toward its manager, and the first free port.
+        Raises InvalidInput, DataPortTaken, NotJoined.
+        """
+        own = "" if listen else self.own_address()
+        if not listen and not own:
+            return None
+        at = read_listen(listen) if listen else ListenAddress(own, DATA_PORT)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            context.load_cert_chain(self.folder / CERTIFICATE_FILE)
+        except (OSError, ValueError) as error:
+            raise NotJoined(f"{self.folder}: {error}") from error
+        listener = bound(at.host, (at.port,) if listen else range(DATA_PORT, DATA_PORT + PORTS_TRIED))
+        return DataSocket(listener, context, f"{at.advertised}:{listener.getsockname()[1]}")
+
+    async def renew(self, context: ssl.SSLContext, *listening: ssl.SSLContext) -> None:
         """Get a new certificate for later connections, of the first manager that answers.
 
         Open connections continue. The list of managers is stored for the next start. Raises
@@ -117,7 +147,8 @@ class JoinedMachine:
         granted = await self._renewed(context, key)
         store_certificate(self.folder, granted, key)
         store_joined(self.folder, self.url, self.agent_id, granted)
-        context.load_cert_chain(self.folder / CERTIFICATE_FILE)
+        for each in (context, *listening):
+            each.load_cert_chain(self.folder / CERTIFICATE_FILE)
 
     async def _renewed(self, context: ssl.SSLContext, key: bytes) -> JoinGranted:
         *others, last = self.addresses(context)
@@ -127,7 +158,12 @@ class JoinedMachine:
         return await _exchange(last, RENEW_PATH, self.agent_id, key)
 
     async def keep_renewed(
-        self, context: ssl.SSLContext, log: Callable[[str], None], clock: Clock | None = None
+        self,
+        context: ssl.SSLContext,
+        log: Callable[[str], None],
+        clock: Clock | None = None,
+        *,
+        listening: Sequence[ssl.SSLContext] = (),
     ) -> None:
         """Renew the certificate when a third of its time has passed; runs until cancelled."""
         clock = clock or SystemClock()
@@ -135,10 +171,21 @@ class JoinedMachine:
             left_s = (expires_ms((self.folder / CERTIFICATE_FILE).read_bytes()) - clock.now_ms()) / 1000
             await clock.sleep(max(RETRY_S, left_s - VALID_S * 2 / 3))
             try:
-                await self.renew(context)
+                await self.renew(context, *listening)
                 log("the certificate of this agent was renewed")
             except (SokovanError, OSError) as problem:
                 log(f"the certificate of this agent was not renewed: {problem}; next try in {RETRY_S:g} s")
+
+
+def bound(host: str, ports: Iterable[int]) -> socket.socket:
+    """A socket bound to the first of these ports that is free. Raises DataPortTaken."""
+    problem = "no port is free"
+    for port in ports:
+        try:
+            return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as error:
+            problem = error.strerror or str(error)
+    raise DataPortTaken(f"cannot listen on {host} for gateways: {problem}")
 
 
 def host_agent() -> str:

@@ -32,19 +32,24 @@ STOP_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
-    """Options of the proxy of this server; `manager` is the URL of its API."""
+    """Options of the proxy of this server; `manager` is the URL of its API.
+
+    `authority` is the file with the certificate of the authority of other machines' agents.
+    """
 
     manager: str
     token_file: Path
     root: Path
     workers: int = 1
+    authority: Path | None = None
 
     def command(self, descriptor: int) -> list[str]:
         """The command line of the process."""
         # -P: modules in the working directory are not imported.
         program = [sys.executable, "-P", "-m", "sokovan", "proxy", self.manager]
         options = ["--token-file", str(self.token_file), "--root", str(self.root), "--workers", str(self.workers)]
-        return [*program, "--listen", f"fd:{descriptor}", *options]
+        trust = [] if self.authority is None else ["--ca", str(self.authority)]
+        return [*program, "--listen", f"fd:{descriptor}", *options, *trust]
 
 
 class EmbeddedGateway:

@@ -26,6 +26,7 @@ from sokovan.proxy.connections.port_listeners import PortListeners
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.control_link import WAIT_S, ControlLink
 from sokovan.proxy.control.key_lookups import KeyLookups
+from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.proxy.proxy_server import ProxyServer
 from sokovan.proxy.routing.choice import Draws
 from sokovan.wire.serving.serving_codec import encode
@@ -49,7 +50,8 @@ class ProxyOptions:
 
     `manager` is the URL of the API; empty: the table on disk is served and nothing reported.
     `root` is its folder; each of several `workers` has one of its own in it. `descriptor` is
-    a listening socket of the parent process, instead of `host` and `port`.
+    a listening socket of the parent process, instead of `host` and `port`. `authority` is the
+    file with the certificate of the cluster's authority, for replicas on other machines.
     """
 
     manager: str
@@ -59,6 +61,7 @@ class ProxyOptions:
     port: int = 0
     descriptor: int | None = None
     workers: int = 1
+    authority: Path | None = None
 
 
 def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
@@ -140,6 +143,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         accounts=KeyAccounts(workers=options.workers),
         verdicts=KeyVerdicts(has_manager=bool(options.manager)),
         listeners=listeners.at,
+        dialler=_dialler(options.authority),
     )
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
@@ -166,6 +170,11 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         folder.save_usage()
     folder.close()
     listeners.close()
+
+
+def _dialler(authority: Path | None) -> Dialler:
+    """Dials endpoints on this machine, and with the authority's certificate on others."""
+    return Dialler() if authority is None else Dialler(lambda: authority.read_text(encoding="ascii", errors="replace"))
 
 
 def _lossy(log: Callable[[str], None]) -> Callable[[str], None]:

@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from sokovan.domain.cluster.agent import OWN_ADDRESS_LABEL
 from sokovan.domain.errors import InvalidInput
 from sokovan.wire.api.system import MACHINES_PORT
 
@@ -39,6 +40,12 @@ class ListenAddress:
         if self.host not in _ANYWHERE:
             return "" if _is_loopback(self.host) else self.host
         return own_address_toward(_OUTSIDE)
+
+
+def own_labels(listen: str) -> dict[str, str]:
+    """The label with the address of an agent whose server listens there."""
+    own = read_listen(listen).own_address if listen else ""
+    return {OWN_ADDRESS_LABEL: own} if own else {}
 
 
 def own_address_toward(host: str) -> str:

@@ -160,6 +160,12 @@ class AgentSettings:
     kernel_ports: str = kind.text(
         port_range_text(PORTS_DEFAULT), "Ports leased to kernels.", check=read_port_range, flag="--kernel-ports"
     )
+    data_listen: str = kind.text(
+        "",
+        "HOST:PORT where gateways on other machines reach its kernels, if it has joined; empty: its own address.",
+        check=lambda text: text and read_listen(text),
+        flag="--data-listen",
+    )
     shard: str = kind.name("", "Shard of its scaling group that it is in; empty: none.", flag="--shard")
     kernels_max: int = kind.whole(
         0, "Most kernels that it runs at once; 0: 64 for each cpu.", least=0, most=COUNT_MAX, flag="--max-kernels"

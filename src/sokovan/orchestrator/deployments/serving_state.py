@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sokovan.domain.ids import DeploymentId, SessionId
+from sokovan.domain.cluster.agent import DATA_LABEL
+from sokovan.domain.ids import AgentId, DeploymentId, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.serving.records import (
@@ -24,6 +25,8 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 # A proxy that was silent for longer does not count: neither its health verdicts nor its acknowledgements.
 PROXY_TTL_MS = 10_000
+# The address of an agent's data listener, which changes with a restart at most, is read again after this.
+ADDRESS_AGE_MS = 5_000
 # Sessions read at once.
 PAGE = 500
 
@@ -33,7 +36,8 @@ class ServingState:
     """All deployments that have not ended, with everything that belongs to them.
 
     `proxies` are those that reported lately; `epoch` and `version` are those of their table.
-    `verdicts` say why sessions of replicas wait, by session.
+    `verdicts` say why sessions of replicas wait, by session. `data_addresses` are those of the
+    data listeners of agents with replicas, where they have one.
     """
 
     now_ms: int
@@ -46,6 +50,7 @@ class ServingState:
     sessions: Mapping[SessionId, SessionRecord] = field(default_factory=dict)
     verdicts: Mapping[SessionId, str] = field(default_factory=dict)
     proxies: Sequence[ProxyRecord] = ()
+    data_addresses: Mapping[AgentId, str] = field(default_factory=dict)
     epoch: str = ""
     version: int = 0
 
@@ -80,14 +85,16 @@ class ServingStateReader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._revisions: dict[tuple[DeploymentId, int], RevisionRecord] = {}
+        self._addresses: dict[AgentId, tuple[int, str]] = {}
 
     async def read(self) -> ServingState:
         """The state now. Raises StoreUnavailable."""
         return await self._store.read(self._read)
 
     def clear(self) -> None:
-        """Forget the revisions that were read."""
+        """Forget what was read."""
         self._revisions.clear()
+        self._addresses.clear()
 
     async def _read(self, unit: UnitOfWork) -> ServingState:
         deployments = {one.deployment_id: one for one in await unit.deployments.live()}
@@ -112,9 +119,24 @@ class ServingStateReader:
             sessions=sessions,
             verdicts={key: one.summary for key, one in verdicts.items()},
             proxies=await unit.proxies.live(since_ms=unit.now_ms - PROXY_TTL_MS),
+            data_addresses=await self._data_addresses(unit, [one for some in replicas.values() for one in some]),
             epoch=epoch,
             version=version,
         )
+
+    async def _data_addresses(self, unit: UnitOfWork, replicas: Sequence[ReplicaRecord]) -> dict[AgentId, str]:
+        """The data listeners of agents with replicas; each is read again every few seconds."""
+        wanted = {one.endpoint.agent_id for one in replicas if one.endpoint is not None}
+        known = {
+            agent: kept
+            for agent, kept in self._addresses.items()
+            if agent in wanted and unit.now_ms - kept[0] < ADDRESS_AGE_MS
+        }
+        for agent in sorted(wanted - known.keys()):
+            labels = (await unit.fleet.get(agent)).info.labels
+            known[agent] = (unit.now_ms, labels.get(DATA_LABEL, ""))
+        self._addresses = known
+        return {agent: address for agent, (_, address) in known.items() if address}
 
     async def _used(
         self,

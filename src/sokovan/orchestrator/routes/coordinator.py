@@ -11,6 +11,7 @@ from sokovan.orchestrator.routes.handlers.provisioning import ProvisioningHandle
 from sokovan.orchestrator.routes.handlers.running import RunningHandler
 from sokovan.orchestrator.routes.handlers.sweep import SweepHandler
 from sokovan.orchestrator.routes.handlers.terminating import TerminatingHandler
+from sokovan.orchestrator.routes.table_entries import Tickets
 
 LEASE = "routes"
 
@@ -18,15 +19,22 @@ LEASE = "routes"
 class RouteCoordinator(ServingCoordinator):
     """Keeps the table of proxies true; only the manager with the lease does."""
 
-    def __init__(self, dependencies: ServingDependencies, requests: ReplicaRequests, *, holder: str) -> None:
+    def __init__(
+        self,
+        dependencies: ServingDependencies,
+        requests: ReplicaRequests,
+        *,
+        holder: str,
+        tickets: Tickets = lambda _endpoint: "",
+    ) -> None:
         super().__init__(LEASE, ROUTES_HINT, dependencies, holder=holder)
         writer = self.writer
 
         define = requests.definition_of
         self.handlers = (
             HealthHandler(writer),
-            ProvisioningHandler(writer, define),
-            RunningHandler(writer, define),
+            ProvisioningHandler(writer, define, tickets),
+            RunningHandler(writer, define, tickets),
             DrainingHandler(writer),
             TerminatingHandler(writer),
             SweepHandler(writer),

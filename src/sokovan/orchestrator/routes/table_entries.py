@@ -12,7 +12,7 @@ from sokovan.domain.lifecycle.replica import ROUTED, ReplicaStatus
 from sokovan.domain.serving.deployment import DeploymentAccess, DeploymentSpec
 from sokovan.domain.serving.engine import EngineDefinition
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, RevisionRecord
-from sokovan.domain.serving.replica import is_crash_loop
+from sokovan.domain.serving.replica import Endpoint, is_crash_loop
 from sokovan.domain.serving.rollout import WHOLE, RolloutStrategy
 from sokovan.orchestrator.deployments.replica_targets import counted
 from sokovan.orchestrator.deployments.serving_state import ServingState
@@ -30,12 +30,14 @@ from sokovan.wire.serving.route_table import (
 
 # The definition of the engine of a revision.
 Definitions: TypeAlias = Callable[[DeploymentRecord, RevisionRecord], EngineDefinition]
-# Kernels are reached on this machine; a relay by agents comes with many machines.
+# The ticket with which a proxy reaches an endpoint on another machine.
+Tickets: TypeAlias = Callable[[Endpoint], str]
+# Kernels of agents without a data listener are on the machine of the proxy.
 HOST = "127.0.0.1"
 CRASH_LOOP, NO_ROOM = "crash-loop", "no-room"
 
 
-def route_entry(state: ServingState, deployment: DeploymentRecord, define: Definitions) -> RouteEntry:
+def route_entry(state: ServingState, deployment: DeploymentRecord, define: Definitions, tickets: Tickets) -> RouteEntry:
     """The entry of a deployment. Raises UnknownEngine, InvalidSpec."""
     spec, key = deployment.spec, deployment.deployment_id
     routed = [one for one in state.replicas_of(key) if one.status in ROUTED and one.endpoint is not None]
@@ -59,7 +61,8 @@ def route_entry(state: ServingState, deployment: DeploymentRecord, define: Defin
             RevisionEntry(number, weights.get(number, 0), definitions[number].concurrency_max) for number in numbers
         ),
         endpoints=tuple(
-            _endpoint(one, definitions[one.place.revision], share) for one, share in zip(routed, shares, strict=True)
+            _reached(_endpoint(one, definitions[one.place.revision], share), one.endpoint, state, tickets)
+            for one, share in zip(routed, shares, strict=True)
         ),
         limits=RouteLimits(
             queued_max=current.limits.queued_max,
@@ -94,6 +97,22 @@ def endpoint_weights(spec: DeploymentSpec, replicas: Sequence[ReplicaRecord]) ->
     return [
         weight if weight or one.place.revision in usable else 1 for one, weight in zip(replicas, given, strict=True)
     ]
+
+
+def _reached(entry: EndpointEntry, endpoint: Endpoint | None, state: ServingState, tickets: Tickets) -> EndpointEntry:
+    """The entry with the address of the agent's data listener, if it has one."""
+    address = "" if endpoint is None else state.data_addresses.get(endpoint.agent_id, "")
+    host, _, port = address.rpartition(":")
+    if endpoint is None or not host or not port.isdecimal():
+        return entry
+    return msgspec.structs.replace(
+        entry,
+        host=host.strip("[]"),
+        port=int(port),
+        agent=endpoint.agent_id,
+        kernel_port=endpoint.port,
+        ticket=tickets(endpoint),
+    )
 
 
 def _endpoint(replica: ReplicaRecord, definition: EngineDefinition, weight: int) -> EndpointEntry:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from sokovan.proxy.connections.upstream_connection import UpstreamConnection
+from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.proxy.routing.endpoint_state import EndpointState
 
 CONNECT_TIMEOUT_S = 1.0
@@ -23,8 +24,9 @@ class UpstreamPools:
         self,
         loop: asyncio.AbstractEventLoop,
         listeners: Callable[[int], frozenset[int] | None] = lambda _port: None,
+        dialler: Dialler | None = None,
     ) -> None:
-        self._loop, self._listeners = loop, listeners
+        self._loop, self._listeners, self._dialler = loop, listeners, dialler or Dialler()
         self._idle: dict[str, list[UpstreamConnection]] = {}
         self._connecting: set[asyncio.Task[None]] = set()
 
@@ -61,16 +63,14 @@ class UpstreamPools:
     async def _connect(self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None]) -> None:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                _, connection = await self._loop.create_connection(
-                    UpstreamConnection, endpoint.entry.host, endpoint.entry.port
-                )
+                _, connection = await self._dialler.connect(endpoint.entry, UpstreamConnection)
         except TimeoutError:
             done(None, "connect-timeout")
         except OSError:
             done(None, "refused")
         else:
             # Asked after the connection was made: a listener that is still there is the one that took it.
-            if endpoint.owns(self._listeners(endpoint.entry.port)):
+            if endpoint.entry.agent or endpoint.owns(self._listeners(endpoint.entry.port)):
                 done(connection, "")
             else:
                 connection.abandon()

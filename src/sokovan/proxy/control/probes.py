@@ -10,6 +10,7 @@ from typing import Any
 from sokovan.proxy.connections.exchange import serve_waiting
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.smoke_requests import FOREIGN_LISTENER, smoke
+from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.route_state import RouteState
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -52,7 +53,7 @@ class Probes:
         entry = endpoint.entry
         try:
             async with asyncio.timeout(entry.probe.timeout_ms / 1000):
-                error = await probe(entry, self._owned(endpoint))
+                error = await probe(entry, self._owned(endpoint), self._context.dialler)
         except TimeoutError:
             # An engine at full load may not answer a probe; as long as it sends tokens it is well.
             if self._context.now_ms() - endpoint.last_byte_ms < entry.probe.timeout_ms and endpoint.outstanding:
@@ -62,7 +63,7 @@ class Probes:
         except OSError as refused:
             error = f"the probe failed: {refused.strerror or refused}"
         if not error and endpoint.smoke_due:
-            error = await smoke(entry, owned=self._owned(endpoint))
+            error = await smoke(entry, owned=self._owned(endpoint), dialler=self._context.dialler)
             endpoint.smoke_answered(error)
         now_ms = self._context.now_ms()
         endpoint.probed(now_ms, ok=not error, error=error)
@@ -71,7 +72,8 @@ class Probes:
             serve_waiting(route)
 
     def _owned(self, endpoint: EndpointState) -> Callable[[], bool]:
-        return lambda: endpoint.owns(self._context.listeners(endpoint.entry.port))
+        # At an agent on another machine the sockets of this one say nothing.
+        return lambda: bool(endpoint.entry.agent) or endpoint.owns(self._context.listeners(endpoint.entry.port))
 
     def close(self) -> None:
         """Cancel the probes under way."""
@@ -79,12 +81,12 @@ class Probes:
             task.cancel()
 
 
-async def probe(entry: EndpointEntry, owned: Callable[[], bool] = lambda: True) -> str:
+async def probe(entry: EndpointEntry, owned: Callable[[], bool] = lambda: True, dialler: Dialler | None = None) -> str:
     """Probe an endpoint once; returns the problem, empty if none. Raises OSError.
 
     Nothing is sent unless the port is `owned` by its kernel.
     """
-    reader, writer = await asyncio.open_connection(entry.host, entry.port, limit=_RESPONSE_MAX)
+    reader, writer = await (dialler or Dialler()).streams(entry, limit=_RESPONSE_MAX)
     try:
         if not owned():
             return FOREIGN_LISTENER

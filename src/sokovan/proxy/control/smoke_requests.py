@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.wire.serving.route_table import EndpointEntry
 
 # The first request may have to compile kernels or load a part of the model.
@@ -21,14 +22,20 @@ FOREIGN_LISTENER = "another program listens at its port"
 _NOT_OFFERED = frozenset({400, 404, 405, 415, 422, 501})
 
 
-async def smoke(entry: EndpointEntry, limit_s: float = LIMIT_S, *, owned: Callable[[], bool] = lambda: True) -> str:
+async def smoke(
+    entry: EndpointEntry,
+    limit_s: float = LIMIT_S,
+    *,
+    owned: Callable[[], bool] = lambda: True,
+    dialler: Dialler | None = None,
+) -> str:
     """Ask an endpoint for one token; returns the problem, empty if there is none.
 
     Nothing is sent unless the port is `owned` by its kernel.
     """
     try:
         async with asyncio.timeout(limit_s):
-            answer = await _asked(entry, owned)
+            answer = await _asked(entry, owned, dialler or Dialler())
             return FOREIGN_LISTENER if answer is None else problem_of(answer)
     except TimeoutError:
         return f"a request for one token was not answered within {limit_s:g} s"
@@ -36,9 +43,9 @@ async def smoke(entry: EndpointEntry, limit_s: float = LIMIT_S, *, owned: Callab
         return f"a request for one token failed: {error.strerror or error}"
 
 
-async def _asked(entry: EndpointEntry, owned: Callable[[], bool]) -> bytes | None:
+async def _asked(entry: EndpointEntry, owned: Callable[[], bool], dialler: Dialler) -> bytes | None:
     """The answer, as far as it is not longer than RESPONSE_MAX; None: nothing was sent. Raises OSError."""
-    reader, writer = await asyncio.open_connection(entry.host, entry.port, limit=RESPONSE_MAX)
+    reader, writer = await dialler.streams(entry, limit=RESPONSE_MAX)
     try:
         if not owned():
             return None

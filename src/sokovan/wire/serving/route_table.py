@@ -61,7 +61,9 @@ class EndpointEntry(Struct, frozen=True, omit_defaults=True):
     sends requests to ACTIVE ones only and checks the health of all but DRAINING ones.
     `secret` is the key that the engine expects of the proxy; empty: none. `upstream_model`
     is the engine's name of the model, if it differs from the requested one. `listeners` are the
-    sockets at its port, as a proxy noted them on its disk; the manager knows none.
+    sockets at its port, as a proxy noted them on its disk; the manager knows none. With
+    `agent` it is on another machine: host and port are those of that agent's data listener,
+    which connects to `kernel_port` for the `ticket`.
     """
 
     endpoint_id: Identifier
@@ -74,6 +76,9 @@ class EndpointEntry(Struct, frozen=True, omit_defaults=True):
     weight: Weight = 1
     probe: ProbeTerms = ProbeTerms()
     listeners: Annotated[tuple[Count, ...], Meta(max_length=1_024)] = ()
+    agent: Annotated[str, Meta(max_length=200)] = ""
+    kernel_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    ticket: HeadText = ""
 
 
 class RevisionEntry(Struct, frozen=True, omit_defaults=True):

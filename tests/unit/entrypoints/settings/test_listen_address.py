@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from sokovan.domain.errors import InvalidInput
-from sokovan.entrypoints.settings.listen_address import ListenAddress, own_address_toward, read_listen
+from sokovan.entrypoints.settings.listen_address import ListenAddress, own_address_toward, own_labels, read_listen
 
 
 def test_a_host_and_a_port_are_read() -> None:
@@ -34,3 +34,8 @@ def test_the_own_address_on_the_way_to_this_machine_is_none() -> None:
     assert own_address_toward("") == ""
     # No route, or an address that is not of this machine alone.
     assert own_address_toward("192.0.2.1") == read_listen("0.0.0.0:0").own_address != "127.0.0.1"
+
+
+def test_an_agent_beside_a_listener_reports_its_address() -> None:
+    assert own_labels("10.0.0.1:7649") == {"sokovan.address": "10.0.0.1"}
+    assert own_labels("127.0.0.1:7649") == own_labels("") == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.domain.cluster.agent import DATA_LABEL
 from sokovan.domain.serving.deployment import DeploymentAccess
 from sokovan.orchestrator.routes.table_entries import endpoint_weights, entry_of, entry_text
 from sokovan.testing.served_cluster import ServedCluster, revision_of
@@ -49,3 +50,26 @@ async def test_requests_are_refused_with_the_verdict_of_the_scheduler_while_ther
         await cluster.serve_for(20, step_s=5)
         await cluster.proxy.report()
         assert cluster.proxy.entries["d-second"].refusal is None
+
+
+@pytest.mark.slow
+async def test_a_replica_on_another_machine_is_reached_by_the_data_listener_of_its_agent() -> None:
+    async with ServedCluster.serve(agents=0) as cluster:
+        far = await cluster.agent("far")
+        far.labels[DATA_LABEL] = "10.0.0.2:7650"
+        await far.restart()
+        await cluster.deploy()
+        await cluster.converge()
+        await cluster.proxy.report()
+        [entry] = cluster.proxy.entries["d-chat"].endpoints
+        [replica] = await cluster.replicas()
+        assert replica.endpoint is not None
+        assert (entry.agent, entry.host, entry.port) == ("far", "10.0.0.2", 7650)
+        assert (entry.kernel_port, entry.ticket) == (replica.endpoint.port, f"for-{replica.endpoint.endpoint_id}")
+        # After a restart its listener may be elsewhere; a label of another form is none.
+        for label, host in (("[fd00::2]:7651", "fd00::2"), ("nowhere", "127.0.0.1")):
+            far.labels[DATA_LABEL] = label
+            await far.restart()
+            await cluster.serve_for(6)
+            await cluster.proxy.report()
+            assert [one.host for one in cluster.proxy.entries["d-chat"].endpoints] == [host]

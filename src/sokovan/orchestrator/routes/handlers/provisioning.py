@@ -8,7 +8,7 @@ from sokovan.domain.serving.records import RouteRecord
 from sokovan.orchestrator.deployments.replica_targets import active
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
-from sokovan.orchestrator.routes.table_entries import Definitions, entry_text, route_entry
+from sokovan.orchestrator.routes.table_entries import Definitions, Tickets, entry_text, route_entry
 from sokovan.ports.storage import UnitOfWork
 
 REFUSED, NO_ENDPOINT = "configuration-refused", "no-healthy-endpoint"
@@ -20,8 +20,8 @@ class ProvisioningHandler:
 
     name = "provisioning"
 
-    def __init__(self, writer: ServingWriter, define: Definitions) -> None:
-        self._writer, self._define = writer, define
+    def __init__(self, writer: ServingWriter, define: Definitions, tickets: Tickets) -> None:
+        self._writer, self._define, self._tickets = writer, define, tickets
 
     async def handle(self, cycle: ServingState) -> bool:
         """Advance all new routes."""
@@ -47,7 +47,7 @@ class ProvisioningHandler:
         if deployment is None:
             return False
         try:
-            entry = entry_text(route_entry(state, deployment, self._define))
+            entry = entry_text(route_entry(state, deployment, self._define, self._tickets))
         except SokovanError as error:
             detail = f"{error.message} [{error.code}]"
             return await self._move(route, RouteTrigger.CONFIGURATION_REFUSED, REFUSED, detail)

@@ -6,7 +6,7 @@ from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
 from sokovan.domain.serving.records import RouteRecord
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
-from sokovan.orchestrator.routes.table_entries import Definitions, entry_of, entry_text, route_entry
+from sokovan.orchestrator.routes.table_entries import Definitions, Tickets, entry_of, entry_text, route_entry
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.serving.route_table import RouteEntry
 
@@ -18,8 +18,8 @@ class RunningHandler:
 
     name = "running"
 
-    def __init__(self, writer: ServingWriter, define: Definitions) -> None:
-        self._writer, self._define = writer, define
+    def __init__(self, writer: ServingWriter, define: Definitions, tickets: Tickets) -> None:
+        self._writer, self._define, self._tickets = writer, define, tickets
 
     async def handle(self, cycle: ServingState) -> bool:
         """Publish all entries that have changed."""
@@ -34,7 +34,7 @@ class RunningHandler:
         deployment = state.deployments.get(route.spec.deployment_id)
         if deployment is None:
             return False
-        entry = route_entry(state, deployment, self._define)
+        entry = route_entry(state, deployment, self._define, self._tickets)
         text = entry_text(entry)
         if text == route.entry:
             return False
