@@ -33,7 +33,7 @@ class AgentRunOptions:
         bool, Parameter(negative=(), help="Offer GPUs in shares, so that kernels can share one: --gpus 0.5.")
     ] = False
     kernel_ports: Annotated[str, Parameter(help="Ports leased to kernels; default: 20000-29999.")] = ""
-    data_listen: Annotated[str, Parameter(help="HOST:PORT where gateways on other machines reach its kernels.")] = ""
+    data_listen: Annotated[str, Parameter(help="HOST:PORT for gateways on other machines.")] = ""
     shard: Annotated[str, Parameter(help="Shard of the scaling group that it is in.")] = ""
     max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: 64 for each CPU.")] = None
     reserve: Annotated[str, Parameter(help="Keep for the machine: cpu=2,mem=8GiB.")] = ""
