@@ -33,6 +33,10 @@ PART_BYTES = 256 << 10
 LOOPBACK = "127.0.0.1"
 
 
+class RelayRefused(Exception):
+    """The reason for refusing a connection."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataSocket:
     """A bound socket, the agent's TLS context, and HOST:PORT for others."""
@@ -84,15 +88,14 @@ class DataListener:
         self.opening += 1
         try:
             async with asyncio.timeout(OPEN_S):
-                line = await reader.readuntil(b"\n")
-                refusal = self._refusal(line)
-                if refusal:
-                    self._refused(refusal)
-                    writer.write(refusal.encode() + b"\n")
-                    await writer.drain()
-                    return
-                port = decode_relay(line).port
-                own_reader, own_writer = await asyncio.open_connection(LOOPBACK, port, limit=PART_BYTES)
+                request = self._admitted(await reader.readuntil(b"\n"))
+                own_reader, own_writer = await asyncio.open_connection(LOOPBACK, request.port, limit=PART_BYTES)
+        except RelayRefused as refused:
+            self._log_refusal(str(refused))
+            writer.write(str(refused).encode() + b"\n")
+            writer.close()
+            await writer.wait_closed()
+            return
         finally:
             self.opening -= 1
         try:
@@ -104,26 +107,25 @@ class DataListener:
         finally:
             own_writer.transport.abort()
 
-    def _refusal(self, line: bytes) -> str:
-        """The reason for refusing a connection; empty if it is accepted."""
+    def _admitted(self, line: bytes) -> RelayRequest:
+        """The request of a first line. Raises RelayRefused."""
         if len(line) > LINE_BYTES_MAX:
-            return "the first line is too long"
+            raise RelayRefused("the first line is too long")
         try:
             request = decode_relay(line)
-        except MalformedRelayRequest:
-            return "the first line is malformed"
-        return "" if self._allows(request) else "the ticket is not valid, or the kernel does not run"
+        except MalformedRelayRequest as error:
+            raise RelayRefused("the first line is malformed") from error
+        valid = is_ticket(request.ticket, self._key, request.endpoint_id, request.port)
+        if not valid or not self.runs(request.kernel_id, request.attempt):
+            raise RelayRefused("the ticket is not valid, or the kernel does not run")
+        return request
 
-    def _refused(self, reason: str) -> None:
+    def _log_refusal(self, reason: str) -> None:
         """Log a refusal; not each of many."""
         now = asyncio.get_running_loop().time()
         if now >= self._log_from:
             self._log_from = now + LOG_EVERY_S
             self._log(f"a connection to the data listener was refused: {reason}")
-
-    def _allows(self, request: RelayRequest) -> bool:
-        valid = is_ticket(request.ticket, self._key, request.endpoint_id, request.port)
-        return valid and self.runs(request.kernel_id, request.attempt)
 
 
 async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -35,6 +35,7 @@ from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.settings.listen_address import ListenAddress, own_address_toward, read_listen
 from sokovan.ports.environment import Clock
+from sokovan.wire.api.system import DATA_PORT
 from sokovan.wire.join_messages import (
     AUTHORITY_PATH,
     JOIN_PATH,
@@ -50,8 +51,8 @@ from sokovan.wire.link_codec import MalformedFrame
 
 KEY_FILE, CERTIFICATE_FILE, AUTHORITY_FILE, JOINED_FILE = "key.pem", "agent.pem", "authority.pem", "joined.json"
 OPEN_S = 10.0
-# The port of the data listener, or one of those that follow.
-DATA_PORT, PORTS_TRIED = 7650, 20
+# The data listener has DATA_PORT, or one of those that follow.
+PORTS_TRIED = 20
 RETRY_S = 60.0
 PEM_BYTES_MAX = 16_384
 PRIVATE_FOLDER = 0o700

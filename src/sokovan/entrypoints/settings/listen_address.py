@@ -11,7 +11,6 @@ from sokovan.domain.errors import InvalidInput
 from sokovan.wire.api.system import MACHINES_PORT
 
 PORT_MAX = 65_535
-_ANYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared with, not bound
 # A documentation address, which is routed as any other outside.
 _OUTSIDE = "192.0.2.1"
 ROUTE_PORT = 9
@@ -27,19 +26,22 @@ class ListenAddress:
     @property
     def advertised(self) -> str:
         """The host for other machines: this one's name if it listens on all addresses."""
-        try:
-            unspecified = ip_address(self.host).is_unspecified
-        except ValueError:
-            unspecified = False
-        host = socket.gethostname() if unspecified else self.host
+        host = socket.gethostname() if self._is_everywhere else self.host
         return f"[{host}]" if ":" in host else host
 
     @property
     def own_address(self) -> str:
         """The address at which other machines reach this one; empty if none is known."""
-        if self.host not in _ANYWHERE:
-            return "" if _is_loopback(self.host) else self.host
-        return own_address_toward(_OUTSIDE)
+        if self._is_everywhere:
+            return own_address_toward(_OUTSIDE)
+        return "" if _is_loopback(self.host) else self.host
+
+    @property
+    def _is_everywhere(self) -> bool:
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
 
 
 def own_labels(listen: str) -> dict[str, str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-# The ports of the API, of the agents of this machine, of the gateway, and, in examples, of other machines' agents.
+# The ports of the API, of the agents of this machine, of the gateway, in examples of other machines' agents, and of
+# the data listeners of those.
 DEFAULT_PORT = 7646
 LINK_PORT = 7647
 GATEWAY_PORT = 7648
 MACHINES_PORT = 7649
+DATA_PORT = 7650
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
