@@ -137,9 +137,14 @@ def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp
 
         until(lambda: view()["rollout"] is None, limit_s=60, what="the update has ended")
         assert (view()["revision"]["number"], view()["replicas_active"]) == (2, 1)
-        assert len([one for one in server.sessions() if one["status"] not in ENDED]) == 1
+        until(lambda: len(live(server)) == 1, what="the replica of the old revision has ended")
         server.cli("deployment", "rm", "rolls", "--yes")
         until(lambda: not server.cli_json("deployment", "ls"), limit_s=60, what="it is gone")
+
+
+def live(server: Embedded) -> list[str]:
+    """The sessions that have not ended. A replica of an old revision drains after the update."""
+    return [one["name"] for one in server.sessions() if one["status"] not in ENDED]
 
 
 def outlived(server: Embedded, session: Counted, *, code: int) -> None:

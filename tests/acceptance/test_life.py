@@ -88,7 +88,7 @@ def test_logs_are_followed_while_they_are_written_and_end_with_the_session(serve
             assert follows.stdout.readline() == f"line {number}\n"
             assert server.cli("exec", "talks", "--", "touch", str(number)).returncode == 0
         assert follows.stdout.read() == ""
-        assert follows.wait(timeout=30) == 0
+        assert follows.wait(timeout=60) == 0
     assert server.cli("logs", "talks", "--tail", "1").stdout == "line 2\n"
 
 

@@ -232,7 +232,7 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
     )
     server.end(stopped)
     assert server.settles(stopped)["reason"] == "user-requested"
-    assert index.asked.wait(30)
+    assert index.asked.wait(120)
     expired = server.submit("python", "-c", SLEEPS, image=image, retry=TWICE)["id"]
     assert server.settles(expired)["reason"] == "pulling-timeout"
     with server.held("deadlines"):

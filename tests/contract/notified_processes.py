@@ -54,7 +54,7 @@ class NotifiedProcesses:
         link.listen("sokovan_test", lambda _payload: None, ready.set)
         running = asyncio.create_task(link.run())
         self._stack.push_async_callback(_ended, running)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await ready.wait()
 
 

@@ -170,7 +170,7 @@ async def agent_process(
         await process.wait()
 
 
-async def comes_true(holds: Callable[[], object], *, limit_s: float = 20.0) -> None:
+async def comes_true(holds: Callable[[], object], *, limit_s: float = 60.0) -> None:
     """Wait until `holds`."""
 
     async def held() -> bool:

@@ -19,7 +19,7 @@ from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_t
 from tests.kernels import runtime_in
 
 K1 = KernelId("k1")
-LIMIT_S = 15.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture

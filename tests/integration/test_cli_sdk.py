@@ -43,7 +43,7 @@ def test_a_handle_knows_everything_about_its_session(address: tuple[str, str]) -
             assert b"".join(execution) == b"abc"
             assert execution.exit_code == 0
         session.stop()
-        assert session.wait(timeout=30).status == "terminated"
+        assert session.wait(timeout=60).status == "terminated"
         assert session.exit_code not in {None, 0}
         assert [view.name for view in client.sessions.list(name="held")] == ["held"]
         chunk = client.kernels.log("held", 0)
@@ -73,7 +73,7 @@ def test_many_sessions_are_submitted_in_one_request_and_each_is_judged_for_itsel
 async def test_the_async_client_has_the_same_names(address: tuple[str, str]) -> None:
     async with sokovan.AsyncClient(*address) as client:
         session = await client.run(["sh", "-c", "echo one; exit 3"], cpus=0.1)
-        view = await session.wait(timeout=30)
+        view = await session.wait(timeout=60)
         assert (view.exit_code, session.exit_code) == (3, 3)
         assert [str(line) async for line in session.logs()] == ["one"]
         pieces = [piece.content async for piece in client.sessions.logs(session.id, LogOptions(tail=1))]
@@ -105,7 +105,7 @@ def test_problems_have_their_own_classes(address: tuple[str, str]) -> None:
         with pytest.raises(NotFound):
             client.sessions.get("nobody")
         done = client.run("true", cpus=0.1)
-        done.wait(timeout=30)
+        done.wait(timeout=60)
         with pytest.raises(Refused):
             client.sessions.cancel(done.id)
     with sokovan.Client(address[0], "sk-AK.nonsense") as stranger, pytest.raises(Unauthorized):

@@ -53,7 +53,7 @@ class Rig:
 
     async def does(self, count: int) -> list[Instruction]:
         """Wait until so many things were done."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.done) < count:
                 await asyncio.to_thread(os.sched_yield)
         return self.done
@@ -88,7 +88,7 @@ async def test_the_journal_is_written_while_the_threads_of_the_event_loop_hang(r
     asyncio.get_running_loop().set_default_executor(few)
     hung = asyncio.ensure_future(asyncio.to_thread(released.wait))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await rig.ready()
         assert rig.journal.state.incarnation == 1
         assert not hung.done()
@@ -140,7 +140,7 @@ async def test_what_must_not_get_lost_is_tried_again_when_the_disk_is_back(
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", _full)
         rig.processor.submit(LinkOpened(1, 5))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not rig.clock.sleeping:
                 await asyncio.to_thread(os.sched_yield)
         assert rig.processor.table.incarnation == 0

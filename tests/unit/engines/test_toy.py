@@ -22,7 +22,7 @@ pytestmark = pytest.mark.server
 
 CHAT = "/v1/chat/completions"
 HELLO = {"model": "toy", "messages": [{"role": "user", "content": "hello"}]}
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from sokovan.wire.serving.route_table import (
 KEY = b"ske_test"
 DIGEST_KEY = "pepper"
 # Generous: the machine may be busy.
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 Answer = Callable[["SeenRequest", asyncio.StreamWriter], Awaitable[None]]
 
 

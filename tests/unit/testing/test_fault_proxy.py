@@ -11,7 +11,7 @@ from sokovan.testing.fault_proxy import CommitFault, FaultNotArmed, FaultProxy
 
 STARTUP = (8).to_bytes(4) + (196608).to_bytes(4)
 ENCRYPTION_REQUESTS = [(8).to_bytes(4) + code.to_bytes(4) for code in (80877103, 80877104)]
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 def message(kind: bytes, content: bytes) -> bytes:

@@ -42,7 +42,7 @@ class Line:
 
     async def hears(self) -> Frame:
         """The next frame from the manager."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return decode(await self._to_agent.get())
 
     @property

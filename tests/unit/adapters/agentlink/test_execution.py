@@ -43,7 +43,7 @@ class Opening:
 
 
 async def on_heartbeat(execution: LinkedExecution) -> bytes:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return b"".join([chunk async for chunk in execution.output()])
 
 

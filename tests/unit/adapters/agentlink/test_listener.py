@@ -148,7 +148,7 @@ async def test_a_stream_is_for_the_agent_that_was_asked_and_for_once(rig: Rig) -
     path = STREAM_PATH + call.stream_id
     assert await rig.status(path, Authorization="Bearer another") == 404
     async with connect(rig.url(path), additional_headers=SHOWN, proxy=None) as socket:
-        stream = await asyncio.wait_for(call.arrived, 5)
+        stream = await asyncio.wait_for(call.arrived, 60)
         await socket.send(b"bytes")
         await socket.send("text")
         assert [await stream.receive(), await stream.receive()] == [b"bytes", "text"]
@@ -189,7 +189,7 @@ async def test_closing_the_listener_disconnects_every_agent() -> None:
         await link.recv()
         call = rig.agents.streams.expect("secret")
         stream = await connect(rig.url(STREAM_PATH + call.stream_id), additional_headers=SHOWN, proxy=None)
-        await asyncio.wait_for(call.arrived, 5)
+        await asyncio.wait_for(call.arrived, 60)
     for socket in (link, stream):
         with pytest.raises(ConnectionClosed):
             await socket.recv()

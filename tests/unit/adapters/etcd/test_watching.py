@@ -41,7 +41,7 @@ def watch(source: Script, *, seen: str = "", clock: QuickClock | None = None) ->
 
 
 async def following(watch: EtcdWatch) -> ConfigTree | UnreadableConfig:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await anext(watch)
 
 
@@ -101,6 +101,6 @@ async def test_closing_ends_the_watch() -> None:
     watching = EtcdWatch(Script(state(b"1"), waits=True), clock=QuickClock(), closed=closed, seen=state(b"1").revision)
     waiting = asyncio.ensure_future(anext(watching, "over"))
     closed.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await waiting == "over"
         assert await anext(watching, "over") == "over"

@@ -38,7 +38,7 @@ def store(path: Path) -> TomlConfig:
 
 
 async def following(watch: AsyncIterator[State]) -> State:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await anext(watch)
 
 
@@ -254,7 +254,7 @@ async def test_an_old_file_is_not_read_again_and_again(path: Path, monkeypatch: 
 
     monkeypatch.setattr(toml_config, "read_files", counted)
     waiting = asyncio.ensure_future(anext(store.watch()))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while clock.waits.count(7) < 5:
             await clock.sleep(1)  # a millisecond of real time
     waiting.cancel()
@@ -282,5 +282,5 @@ async def test_a_closed_store_ends_its_watches(store: TomlConfig) -> None:
     await store.read()
     waiting = asyncio.ensure_future(anext(store.watch(), "ended"))
     await store.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await waiting == "ended"

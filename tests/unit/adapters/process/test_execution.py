@@ -15,7 +15,7 @@ from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure
 from tests.kernels import SLEEP, launch, place, runtime_in, said
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState
 from tests.kernels import SLEEP, launch, place, runtime_in, seen
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 NAME = folder_name(KernelId("k"), 1)
 
 

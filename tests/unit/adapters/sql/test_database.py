@@ -255,7 +255,7 @@ def in_threads(*works: Callable[[], Awaitable[None]]) -> list[threading.Thread]:
 
 def joined(threads: list[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=60)
         assert not thread.is_alive()
 
 
@@ -301,10 +301,10 @@ def test_writers_are_served_first_come_first_served_from_any_thread() -> None:
         await task
 
     threads = in_threads(holder)
-    assert begun[0].wait(20)
+    assert begun[0].wait(60)
     for number in (1, 2, 3):
         threads += in_threads(partial(waiter, number))
-        assert begun[number].wait(20)
+        assert begun[number].wait(60)
     hold.set()
     joined(threads)
     assert served == [1, 2, 3]

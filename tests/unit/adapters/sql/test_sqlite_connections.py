@@ -17,7 +17,7 @@ from sokovan.adapters.sql.compiled_statements import run
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.sqlite_connections import SqliteConnection
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 THINGS = sa.table("things", sa.column("name", sa.Text))
 BY_DRIVER = sa.insert(THINGS)
 BY_SQLALCHEMY = sa.text("INSERT INTO things VALUES (:name)")

@@ -58,7 +58,7 @@ async def test_a_wake_up_is_not_lost_without_a_waiter() -> None:
     queue = EventQueue(clock)
     queue.after(10.0, nothing)
     queue.wake()
-    await asyncio.wait_for(queue.wait(), 5)
+    await asyncio.wait_for(queue.wait(), 60)
     waiting = asyncio.ensure_future(queue.wait())
     await clock.advance(1)
     assert not waiting.done()

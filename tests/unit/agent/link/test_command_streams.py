@@ -126,7 +126,7 @@ class Rig:
         return task
 
     async def socket(self) -> ServerConnection:
-        return await asyncio.wait_for(self.arrived.get(), 5)
+        return await asyncio.wait_for(self.arrived.get(), 60)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def done(task: asyncio.Task[None]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await task
 
 
@@ -194,7 +194,7 @@ async def test_what_a_command_leaves_behind_does_not_hold_its_end_up(rig: Rig) -
     task = rig.runs()
     socket = await rig.socket()
     rig.command.exit_code.set_result(0)  # its output stays open, held by a background process
-    content = await asyncio.wait_for(socket.recv(), 5)
+    content = await asyncio.wait_for(socket.recv(), 60)
     assert isinstance(content, str)
     assert decode_message(content) == CommandEnded(0)
     await done(task)

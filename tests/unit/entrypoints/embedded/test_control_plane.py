@@ -82,7 +82,7 @@ async def test_agents_connect_to_the_reported_port(url: str) -> None:
 
 
 async def test_the_reason_of_a_failed_start_reaches_the_caller(url: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         listener = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
         taken = listener.sockets[0].getsockname()[1]
         plane = ControlPlane(manager_options(url, link_port=taken, link_tries=1))
@@ -157,7 +157,7 @@ async def test_the_end_of_a_part_of_the_manager_is_the_end_of_it_with_the_reason
     logged: list[str] = []
     plane = ControlPlane(manager_options(url, log=logged.append))
     await asyncio.wrap_future(plane.start())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with pytest.raises(ComponentEnded, match="the local agent has ended"):
             await asyncio.wrap_future(plane.ended)
     assert any("the local agent" in line for line in logged)

@@ -108,7 +108,7 @@ async def test_a_hint_is_said_once_until_it_has_arrived_and_then_again() -> None
 
         def be_busy() -> None:
             busy.set()
-            held.wait(10)
+            held.wait(60)
 
         loop.call_soon_threadsafe(be_busy)
         await asyncio.to_thread(busy.wait, 10)

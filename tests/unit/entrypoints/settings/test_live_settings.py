@@ -55,7 +55,7 @@ class Server:
         self.following = asyncio.ensure_future(self.live.follow())
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds():
                 await self.clock.sleep(0.001)
 
@@ -69,7 +69,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     yield server
     await server.store.close()
     if server.following is not None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await server.following
 
 

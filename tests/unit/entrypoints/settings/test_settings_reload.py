@@ -24,7 +24,7 @@ GPU = ScalingGroupName("gpu")
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await QuickClock().sleep(0.001)
 

@@ -18,7 +18,7 @@ from sokovan.sdk.http.sync import Http, certificates, route_to
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Request-Id: r1\r\n\r\nhi"
 HANG_UP = b"X-Then: hang-up"
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Listener:

@@ -37,7 +37,7 @@ async def test_a_slow_copy_is_reported_until_it_is_done(tmp_path: Path, monkeypa
     upload = machine.uploads.add({"x": b"1"})
     assert not (await machine.files.put(at(""), upload)).done
     released.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (placed := await machine.files.put(at(""), upload)).done:
             pass
     assert placed.path == str(work / "x")

@@ -15,7 +15,7 @@ from sokovan.adapters.process.shim.state_files import read_record
 from tests.kernels import SLEEP, launch, place, runtime_in
 from tests.unit.adapters.process.shim.test_main import HEAVY
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 ROOT = str(Path(sokovan.__file__).parent.parent)
 
