@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from sokovan.agent.journal_records import JournalState, KernelKey, Tombstones
-from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
@@ -115,11 +115,6 @@ class KernelTable(Struct, frozen=True):
     keep: KeepLimits | None = None
     images: Mapping[str, ImageReport] = field(default_factory=dict)
     image_waiting: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
-
-    def runs(self, kernel_id: str, attempt: int) -> bool:
-        """Whether a kernel is started, or is being started, in this attempt."""
-        kernel = self.kernels.get(KernelKey(KernelId(kernel_id), attempt))
-        return kernel is not None and kernel.phase in LIVE
 
     def __contains__(self, key: object) -> bool:
         return key in self.kernels or key in self.kept

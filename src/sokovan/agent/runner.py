@@ -132,10 +132,6 @@ class AgentRunner:
         if welcome.draining:
             self.log(f"{link.address.url} drains this agent: it receives no new kernels")
 
-    def runs(self, kernel_id: str, attempt: int) -> bool:
-        """Whether a kernel is started here, or is being started."""
-        return self._processor.table.runs(kernel_id, attempt)
-
     def requested(self, link: ManagerLink, request: Request) -> None:
         """Handle a request of a manager."""
         token = Token(link.number, request.number)

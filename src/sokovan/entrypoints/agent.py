@@ -155,7 +155,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     outputs = OutputCollector(root, log)
     files = ProcessFiles(root, uploads=uploads, outputs=outputs, hidden=(root, *hidden))
     confinement = await runtime.confinement()
-    data = None if options.data is None else DataListener(options.data, log)
+    data = None if options.data is None else DataListener(options.data, runtime.connect, log)
     at = {} if options.data is None else {DATA_LABEL: options.data.address}
     requested = InventoryOptions(
         agent_id=options.name,
@@ -176,8 +176,6 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     if data is not None:
         environment = replace(environment, keyed=data.set_key)
     runner = AgentRunner(inventory, runtime, journal, environment)
-    if data is not None:
-        data.runs = runner.runs
     return LocalAgent(
         inventory, runtime, runner, addresses, confinement, outputs, DiskUsage.of_kernels(root, clock, log), data
     )

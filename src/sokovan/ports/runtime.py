@@ -192,7 +192,7 @@ class KernelExecution(Protocol):
     """A command that runs inside a kernel; an asynchronous context manager.
 
     A connection to a port of the kernel is one, too: its output is what the port sends, and
-    its exit code is 0.
+    its exit code is 0, or 1 if the connection was reset.
     """
 
     async def __aenter__(self) -> Self:

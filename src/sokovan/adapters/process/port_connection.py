@@ -24,6 +24,7 @@ from sokovan.ports.runtime import KernelExecution, RuntimeFailure
 
 READ_BYTES = 65536
 CONNECT_S = 5.0
+CLOSE_S = 5.0
 LOOPBACK = "127.0.0.1"
 _LISTENS = "0A"  # the state in /proc/net/tcp
 
@@ -46,6 +47,7 @@ class PortConnection:
         self._threads, self._presence = threads, presence
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._ended = asyncio.Event()
+        self._was_reset = False
 
     async def __aenter__(self) -> Self:
         """Connect; raises RuntimeFailure."""
@@ -89,8 +91,13 @@ class PortConnection:
         self._ended.set()
         writer = self._streams[1]
         writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        try:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CLOSE_S):
+                    await writer.wait_closed()
+        finally:
+            # A kernel that does not read would keep what was sent to it, and the connection.
+            writer.transport.abort()
 
     async def write(self, data: bytes) -> None:
         """Send data; empty bytes end it. Ignored after the end."""
@@ -115,14 +122,14 @@ class PortConnection:
             while piece := await self._streams[0].read(READ_BYTES):
                 yield piece
         except OSError:
-            return
+            self._was_reset = True
         finally:
             self._ended.set()
 
     async def wait(self) -> int:
-        """0, once the port has sent everything."""
+        """0 once the port has sent everything, 1 if the connection was reset."""
         await self._ended.wait()
-        return 0
+        return int(self._was_reset)
 
 
 def sockets_at(port: int) -> set[str]:

@@ -1,8 +1,8 @@
 """The data listener: proxies on other machines reach ports of kernels here.
 
-A connection names a kernel, its attempt and a port, with a ticket of a manager. It is
-connected to that port on loopback if the kernel runs; nothing else of this machine can be
-reached. TLS is the caller's: `tls` has the agent's certificate.
+A connection names a kernel, its attempt and a port, with a ticket of a manager. The runtime
+connects it to that port if the kernel runs and listens there itself; nothing else of this
+machine can be reached. TLS is the caller's: `tls` has the agent's certificate.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from sokovan.domain.ids import KernelId
 from sokovan.domain.serving.ticket import is_ticket
+from sokovan.ports.runtime import KernelExecution, RuntimeFailure
 from sokovan.wire.serving.relay_messages import (
     ACCEPTED,
     LINE_BYTES_MAX,
@@ -30,7 +32,9 @@ CONNECTIONS_MAX = 4_096
 OPENING_MAX = 256
 LOG_EVERY_S = 1.0
 PART_BYTES = 256 << 10
-LOOPBACK = "127.0.0.1"
+
+
+Connect = Callable[[KernelId, int, int], KernelExecution]
 
 
 class RelayRefused(Exception):
@@ -47,16 +51,15 @@ class DataSocket:
 
 
 class DataListener:
-    """Serves proxies; `runs` says whether this agent runs a kernel in an attempt.
+    """Serves proxies; `connect` connects to a port of a kernel in an attempt.
 
     Before it has the key of this agent's tickets, with the first link to a manager, nothing
     is served.
     """
 
-    def __init__(self, at: DataSocket, log: Callable[[str], None]) -> None:
-        self._at, self._log = at, log
+    def __init__(self, at: DataSocket, connect: Connect, log: Callable[[str], None]) -> None:
+        self._at, self._connect, self._log = at, connect, log
         self._key = ""
-        self.runs: Callable[[str, int], bool] = lambda _kernel, _attempt: False
         self._open = self.opening = 0
         self._log_from = 0.0
 
@@ -85,27 +88,33 @@ class DataListener:
             writer.transport.abort()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with AsyncExitStack() as stack:
+            try:
+                kernel = await self._opened(reader, stack)
+            except RelayRefused as refused:
+                self._log_refusal(str(refused))
+                writer.write(str(refused).encode() + b"\n")
+                writer.close()
+                await writer.wait_closed()
+                return
+            writer.write(ACCEPTED + b"\n")
+            if await _ended(_sent(reader, kernel), _received(kernel, writer)):
+                # What is still buffered is sent first; after a reset it is not, so that the proxy sees one, too.
+                writer.close()
+                await writer.wait_closed()
+
+    async def _opened(self, reader: asyncio.StreamReader, stack: AsyncExitStack) -> KernelExecution:
+        """The connection to the kernel that a first line names. Raises RelayRefused."""
         self.opening += 1
         try:
             async with asyncio.timeout(OPEN_S):
                 request = self._admitted(await reader.readuntil(b"\n"))
-                own_reader, own_writer = await asyncio.open_connection(LOOPBACK, request.port, limit=PART_BYTES)
-        except RelayRefused as refused:
-            self._log_refusal(str(refused))
-            writer.write(str(refused).encode() + b"\n")
-            writer.close()
-            await writer.wait_closed()
-            return
+                connection = self._connect(KernelId(request.kernel_id), request.attempt, request.port)
+                return await stack.enter_async_context(connection)
+        except RuntimeFailure as failure:
+            raise RelayRefused(failure.message) from failure
         finally:
             self.opening -= 1
-        try:
-            writer.write(ACCEPTED + b"\n")
-            if await _ended(_copied(reader, own_writer), _copied(own_reader, writer)):
-                # What is still buffered is sent first; after a reset it is not, so that the proxy sees one, too.
-                writer.close()
-                await writer.wait_closed()
-        finally:
-            own_writer.transport.abort()
 
     def _admitted(self, line: bytes) -> RelayRequest:
         """The request of a first line. Raises RelayRefused."""
@@ -115,9 +124,8 @@ class DataListener:
             request = decode_relay(line)
         except MalformedRelayRequest as error:
             raise RelayRefused("the first line is malformed") from error
-        valid = is_ticket(request.ticket, self._key, request.endpoint_id, request.port)
-        if not valid or not self.runs(request.kernel_id, request.attempt):
-            raise RelayRefused("the ticket is not valid, or the kernel does not run")
+        if not is_ticket(request.ticket, self._key, request.endpoint_id, request.port):
+            raise RelayRefused("the ticket is not valid")
         return request
 
     def _log_refusal(self, reason: str) -> None:
@@ -128,14 +136,21 @@ class DataListener:
             self._log(f"a connection to the data listener was refused: {reason}")
 
 
-async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on until the sender closes."""
+async def _sent(reader: asyncio.StreamReader, kernel: KernelExecution) -> None:
+    """Pass bytes on to the kernel until the proxy closes."""
     while part := await reader.read(PART_BYTES):
+        await kernel.write(part)
+
+
+async def _received(kernel: KernelExecution, writer: asyncio.StreamWriter) -> bool:
+    """Pass bytes on from the kernel until it closes; whether it did so in order."""
+    async for part in kernel.output():
         writer.write(part)
         await writer.drain()
+    return await kernel.wait() == 0
 
 
-async def _ended(to_kernel: Coroutine[Any, Any, None], from_kernel: Coroutine[Any, Any, None]) -> bool:
+async def _ended(to_kernel: Coroutine[Any, Any, None], from_kernel: Coroutine[Any, Any, bool]) -> bool:
     """Copy both ways until one ends; whether the kernel has closed its side in order.
 
     Either end closes both: HTTP needs no connection that is open in one direction only.
@@ -143,7 +158,7 @@ async def _ended(to_kernel: Coroutine[Any, Any, None], from_kernel: Coroutine[An
     sending, receiving = asyncio.ensure_future(to_kernel), asyncio.ensure_future(from_kernel)
     try:
         await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
-        return receiving.done() and receiving.exception() is None
+        return receiving.done() and receiving.exception() is None and receiving.result()
     finally:
         for task in (sending, receiving):
             task.cancel()

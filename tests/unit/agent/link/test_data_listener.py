@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from sokovan.adapters.local.certificates import CertificateAuthority, new_key, signing_request
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.port_connection import PortConnection
+from sokovan.adapters.process.shim.processes import look_up
+from sokovan.adapters.process.threads import Threads
 from sokovan.agent.link import data_listener
 from sokovan.agent.link.data_listener import DataListener, DataSocket
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.serving.ticket import data_key, ticket
 from sokovan.entrypoints.joining.joined_agent import bound
 from sokovan.proxy.endpoint_connections import Dialler, trusting
@@ -44,11 +48,18 @@ class Machines:
         listener = bound("127.0.0.1", (0,))
         self.port = listener.getsockname()[1]
         at = DataSocket(listener, certificate(self.authority, folder, "far"), f"127.0.0.1:{self.port}")
-        self.data = DataListener(at, self.lines.append)
+        self.threads = Threads()
+        # So the program of the kernel is this process.
+        self.shim = look_up(os.getppid())
+        self.data = DataListener(at, self.connect, self.lines.append)
         self.data.set_key(KEY)
-        self.data.runs = lambda kernel, attempt: (kernel, attempt) == ("s.0", 1)
         self.kernel_port = 0
         self.dialler = Dialler(lambda: self.authority.certificate)
+
+    def connect(self, kernel_id: KernelId, attempt: int, port: int) -> PortConnection:
+        """A connection to the kernel's port, by the runtime."""
+        assert (kernel_id, attempt) == ("s.0", 1)
+        return PortConnection(port, lambda: self.shim, threads=self.threads, presence=nullcontext())
 
     def entry(self, **other: object) -> EndpointEntry:
         """The endpoint of the kernel, as in the route table."""
@@ -92,6 +103,7 @@ async def machines(folder: Path) -> AsyncIterator[Machines]:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+            found.threads.close()
 
 
 async def test_a_proxy_with_a_ticket_gets_the_whole_answer_of_the_kernel(tmp_path: Path) -> None:
@@ -107,15 +119,22 @@ async def test_a_ticket_for_something_else_is_refused_and_nothing_is_sent_on(
     tmp_path: Path, other: dict[str, object]
 ) -> None:
     async with machines(tmp_path) as found:
-        with pytest.raises(ConnectionRefusedError, match="ticket is not valid, or the kernel does not run"):
+        with pytest.raises(ConnectionRefusedError, match="the ticket is not valid"):
             await found.asked(found.entry(**other))
         assert len(found.lines) == 1
 
 
 async def test_the_ticket_of_a_kernel_that_has_ended_is_refused(tmp_path: Path) -> None:
     async with machines(tmp_path) as found:
-        found.data.runs = lambda _kernel, _attempt: False
-        with pytest.raises(ConnectionRefusedError):
+        found.shim = None
+        with pytest.raises(ConnectionRefusedError, match="the kernel does not run"):
+            await found.asked(found.entry())
+
+
+async def test_a_port_on_which_another_process_listens_is_refused(tmp_path: Path) -> None:
+    async with machines(tmp_path) as found:
+        found.shim = look_up(os.getpid())  # the listener is not below it
+        with pytest.raises(ConnectionRefusedError, match="used by a process outside the kernel"):
             await found.asked(found.entry())
 
 
