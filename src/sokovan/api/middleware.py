@@ -21,7 +21,7 @@ from sokovan.api.access.proxies import PROXY_PATHS, require_proxy
 from sokovan.api.access.request_limits import BATCH_BYTES_MAX, Buckets, LimitedBody, require_length
 from sokovan.api.context import ApiDependencies
 from sokovan.api.errors import ForeignOrigin, Unauthenticated
-from sokovan.api.problems import problem_response
+from sokovan.api.problems import forget_frames, problem_response
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.repositories.credentials import Principal
@@ -95,6 +95,7 @@ class RequestMiddleware:
             if response.begun:
                 raise
             await refuse(scope, receive, response, error)
+            forget_frames(error)
         finally:
             seconds = (self._clock.monotonic_ms() - began_ms) / 1000
             route = getattr(scope.get("route"), "path_format", UNMATCHED)

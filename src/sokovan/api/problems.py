@@ -106,6 +106,23 @@ def problem_response(error: BaseException, request_id: str) -> Response:
     )
 
 
+def forget_frames(error: BaseException) -> None:
+    """Remove the tracebacks of an error that was answered.
+
+    Frames and errors refer to each other, so that the body of each refused request would be kept
+    until a garbage collection, hundreds of megabytes of them.
+    """
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.__traceback__ = None
+        waiting += [one.__cause__, one.__context__]
+
+
 async def unrouted(request: Request, error: Exception) -> Response:
     """Raise NoSuchRoute or MethodNotAllowed for unmatched requests."""
     path = request.url.path

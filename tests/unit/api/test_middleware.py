@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -297,3 +299,19 @@ async def test_a_client_that_hangs_up_in_its_body_is_no_failure_of_the_server(
     assert caplog.messages == []
     assert api.telemetry.counted[before:] == []
     assert api.telemetry.observed[-1][2]["status"] == "499"
+
+
+async def test_a_refused_body_is_not_kept_until_a_garbage_collection(api: ApiHarness) -> None:
+    body = {"command": ["true"], "environment": {"X": "x" * 100_000}}
+    assert (await api.call("POST", "/sessions", json=body)).status_code == 422
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        await api.call("POST", "/sessions", json=body)
+        gc.collect()
+        assert [found for found in gc.garbage if isinstance(found, FrameType)] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
