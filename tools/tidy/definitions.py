@@ -1,6 +1,7 @@
 """Functions and classes of a parsed module, with their qualified names."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,15 +23,20 @@ class Definition:
         return not any(part.startswith("_") for part in self.name.split("."))
 
 
-def definitions(node: ast.AST, prefix: str = "", owner: ast.ClassDef | None = None) -> Iterator[Definition]:
+@functools.cache  # several rules look at the same modules
+def definitions(node: ast.AST) -> tuple[Definition, ...]:
     """All functions and classes in `node`, nested ones included."""
+    return tuple(_definitions(node, "", None))
+
+
+def _definitions(node: ast.AST, prefix: str, owner: ast.ClassDef | None) -> Iterator[Definition]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = prefix + child.name
             yield Definition(name, child, owner)
-            yield from definitions(child, f"{name}.", child if isinstance(child, ast.ClassDef) else None)
-        else:
-            yield from definitions(child, prefix, owner)
+            yield from _definitions(child, f"{name}.", child if isinstance(child, ast.ClassDef) else None)
+        elif not isinstance(child, ast.expr):  # an expression defines nothing
+            yield from _definitions(child, prefix, owner)
 
 
 def functions(node: ast.AST) -> Iterator[tuple[Definition, Function]]:

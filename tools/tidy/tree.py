@@ -40,7 +40,8 @@ class SourceFile:
 
     def inside(self, *folders: PurePosixPath) -> bool:
         """Whether the file lies anywhere under one of `folders`."""
-        return any(folder in self.path.parents for folder in folders)
+        path = str(self.path)
+        return any(path.startswith(f"{folder}/") for folder in folders)
 
 
 @dataclass(frozen=True)
