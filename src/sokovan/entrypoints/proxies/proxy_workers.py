@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ from types import FrameType
 
 # Pauses before a process that ended is started again.
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 10.0
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_workers(count: int, work: Callable[[int], int], *, log: Callable[[str], None]) -> int:
@@ -24,12 +26,22 @@ def run_workers(count: int, work: Callable[[int], int], *, log: Callable[[str], 
     def stop(_number: int, _frame: FrameType | None) -> None:
         stopped.set()
         for process in list(workers):
-            os.kill(process, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it may have ended a moment ago
+                os.kill(process, signal.SIGTERM)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    def start(worker: int) -> None:
+        # A signal between the fork and the entry would leave the new process alone.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        try:
+            workers[_forked(worker, work)] = worker
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+    before = {number: signal.signal(number, stop) for number in STOPS}
     try:
         for worker in range(count):
-            workers[_forked(worker, work)] = worker
+            if not stopped.is_set():
+                start(worker)
         pause_s = PAUSE_FIRST_S
         while workers:
             process, status = os.wait()
@@ -38,7 +50,7 @@ def run_workers(count: int, work: Callable[[int], int], *, log: Callable[[str], 
                 continue
             log(f"process {worker} of the proxy ended with {os.waitstatus_to_exitcode(status)}; it starts again")
             if not stopped.wait(pause_s):
-                workers[_forked(worker, work)] = worker
+                start(worker)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
     finally:
         for number, handler in before.items():
@@ -53,8 +65,9 @@ def _forked(worker: int, work: Callable[[int], int]) -> int:
         return process
     code = 1
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in STOPS:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
         code = work(worker)
     finally:
         # Nothing of the parent's is unwound in the child.
