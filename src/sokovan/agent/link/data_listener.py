@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sokovan.domain.ids import KernelId
 from sokovan.domain.serving.ticket import is_ticket
@@ -32,9 +32,8 @@ CONNECTIONS_MAX = 4_096
 OPENING_MAX = 256
 LOG_EVERY_S = 1.0
 PART_BYTES = 256 << 10
-
-
-Connect = Callable[[KernelId, int, int], KernelExecution]
+# A connection to a port of a kernel in an attempt.
+Connect: TypeAlias = Callable[[KernelId, int, int], KernelExecution]
 
 
 class RelayRefused(Exception):
@@ -93,9 +92,10 @@ class DataListener:
                 kernel = await self._opened(reader, stack)
             except RelayRefused as refused:
                 self._log_refusal(str(refused))
-                writer.write(str(refused).encode() + b"\n")
-                writer.close()
-                await writer.wait_closed()
+                await _answer(writer, str(refused))
+                return
+            except RuntimeFailure as failure:  # an engine that starts does not listen yet: nothing for a log
+                await _answer(writer, failure.message)
                 return
             writer.write(ACCEPTED + b"\n")
             if await _ended(_sent(reader, kernel), _received(kernel, writer)):
@@ -104,15 +104,13 @@ class DataListener:
                 await writer.wait_closed()
 
     async def _opened(self, reader: asyncio.StreamReader, stack: AsyncExitStack) -> KernelExecution:
-        """The connection to the kernel that a first line names. Raises RelayRefused."""
+        """The connection to the kernel that a first line names. Raises RelayRefused, RuntimeFailure."""
         self.opening += 1
         try:
             async with asyncio.timeout(OPEN_S):
                 request = self._admitted(await reader.readuntil(b"\n"))
                 connection = self._connect(KernelId(request.kernel_id), request.attempt, request.port)
                 return await stack.enter_async_context(connection)
-        except RuntimeFailure as failure:
-            raise RelayRefused(failure.message) from failure
         finally:
             self.opening -= 1
 
@@ -134,6 +132,13 @@ class DataListener:
         if now >= self._log_from:
             self._log_from = now + LOG_EVERY_S
             self._log(f"a connection to the data listener was refused: {reason}")
+
+
+async def _answer(writer: asyncio.StreamWriter, reason: str) -> None:
+    """Tell the proxy why it is not connected, and close."""
+    writer.write(reason.encode() + b"\n")
+    writer.close()
+    await writer.wait_closed()
 
 
 async def _sent(reader: asyncio.StreamReader, kernel: KernelExecution) -> None:

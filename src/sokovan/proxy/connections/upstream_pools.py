@@ -70,7 +70,7 @@ class UpstreamPools:
             done(None, "refused")
         else:
             # Asked after the connection was made: a listener that is still there is the one that took it.
-            if endpoint.entry.agent or endpoint.owns(self._listeners(endpoint.entry.port)):
+            if endpoint.owns(self._listeners(endpoint.entry.port)):
                 done(connection, "")
             else:
                 connection.abandon()

@@ -72,8 +72,7 @@ class Probes:
             serve_waiting(route)
 
     def _owned(self, endpoint: EndpointState) -> Callable[[], bool]:
-        # At an agent on another machine the sockets of this one say nothing.
-        return lambda: bool(endpoint.entry.agent) or endpoint.owns(self._context.listeners(endpoint.entry.port))
+        return lambda: endpoint.owns(self._context.listeners(endpoint.entry.port))
 
     def close(self) -> None:
         """Cancel the probes under way."""

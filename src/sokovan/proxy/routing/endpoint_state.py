@@ -98,9 +98,10 @@ class EndpointState:
         """Whether the sockets that listen at its port are those of its kernel.
 
         They are noted while the manager says that its kernel runs and does not serve yet. Later,
-        one of them must still be there: else another program may have taken the port.
+        one of them must still be there: else another program may have taken the port. For one on
+        another machine, its agent looks at that.
         """
-        if listeners is None:
+        if listeners is None or self.entry.agent:
             return True
         if self.listeners and self.entry.state not in _NOT_SERVING and not self.listeners & listeners:
             return False

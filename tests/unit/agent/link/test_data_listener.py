@@ -129,6 +129,7 @@ async def test_the_ticket_of_a_kernel_that_has_ended_is_refused(tmp_path: Path) 
         found.shim = None
         with pytest.raises(ConnectionRefusedError, match="the kernel does not run"):
             await found.asked(found.entry())
+        assert found.lines == [], "an engine that starts is no matter for the operator"
 
 
 async def test_a_port_on_which_another_process_listens_is_refused(tmp_path: Path) -> None:

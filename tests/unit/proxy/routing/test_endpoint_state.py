@@ -82,6 +82,13 @@ def test_a_port_belongs_to_its_first_listeners_once_the_endpoint_serves() -> Non
     assert state.owns(frozenset({4})), "the manager says that its kernel runs"
 
 
+def test_sockets_of_this_machine_say_nothing_of_an_endpoint_on_another_one() -> None:
+    state = endpoint(1, state="WARMING", agent="far")
+    assert state.owns(frozenset({1}))
+    state.replace(replace(state.entry, state="ACTIVE"), concurrency_max=1)
+    assert state.owns(frozenset({4}))
+
+
 def test_an_engine_that_said_it_is_full_gets_no_more_than_it_has_for_a_while() -> None:
     state = endpoint(1)
     state.outstanding = 3

@@ -192,15 +192,15 @@ def _with_shares(before: Mapping[str, int], parts: Mapping[str, int | None]) -> 
 
 def _share(text: str) -> int | None:
     """A percentage; None for `auto`."""
-    if text == "auto":
-        return None
-    if not text.isascii() or not text.isdecimal() or len(text) > 4:
-        hint = "write --share 2=30, with a percentage from 0 to 100, or --share 2=auto"
-        raise InvalidSetting(f"{text[:20]!r} is not a percentage", hint=hint)
-    return int(text)
+    hint = "write --share 2=30, with a percentage from 0 to 100, or --share 2=auto"
+    return None if text == "auto" else _number(text, "a percentage", hint)
 
 
 def _weight(text: str) -> int:
+    return _number(text, "a weight", "write --weight 0=2, with a number from 0 to 100")
+
+
+def _number(text: str, what: str, hint: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 4:
-        raise InvalidSetting(f"{text[:20]!r} is not a weight", hint="write --weight 0=2, with a number from 0 to 100")
+        raise InvalidSetting(f"{text[:20]!r} is not {what}", hint=hint)
     return int(text)
