@@ -50,7 +50,7 @@ _LIMITS = tuple(one.name for one in fields(TokenLimits))
 _WINDOWS = ("stable_s", "panic_s", "panic_hold_s", "down_s", "idle_s")
 _PROBE = tuple(one.name for one in fields(Probe))
 _REQUESTS = tuple(one.name for one in fields(RequestLimits))
-_ROLLOUT = ("surge", "unavailable", "hold_s", "promote_after_s", "keep_s", "analysis")
+_ROLLOUT = ("surge", "unavailable", "hold_s", "promote_after_s", "keep_s", "analysis", "share")
 
 
 def deployment_spec(
@@ -277,4 +277,5 @@ def engine_view(engine: str, definition: EngineDefinition, *, image: str) -> Eng
         routing=definition.policy.value,
         checks_secret=definition.checks_secret,
         smoke_path=definition.smoke_path if definition.probe.smoke else "",
+        metrics_path=definition.metrics_path,
     )

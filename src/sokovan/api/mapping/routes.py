@@ -87,4 +87,5 @@ def _endpoint(entry: EndpointEntry, replica: ReplicaRecord, proxies: Sequence[Pr
         outstanding=sum(one.outstanding for one in reports),
         served=sum(one.served for one in reports),
         error=next((one.error for one in reports if one.error), ""),
+        waiting=max((one.waiting for one in reports), default=0),
     )

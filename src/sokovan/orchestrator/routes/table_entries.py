@@ -135,6 +135,7 @@ def _endpoint(replica: ReplicaRecord, definition: EngineDefinition, weight: int)
             interval_ms=probe.interval_ms,
             timeout_ms=probe.timeout_ms,
             smoke_path=definition.smoke_path if probe.smoke else "",
+            metrics_path=definition.metrics_path,
         ),
     )
 

@@ -34,6 +34,9 @@ METRICS = {
         "histogram", ("project", "deployment", "revision"), "Time to the first byte of a response, by deployment."
     ),
     "outstanding": ProxyMetric("gauge", ("project", "deployment", "endpoint"), "Requests at an endpoint."),
+    "engine_waiting": ProxyMetric(
+        "gauge", ("project", "deployment", "endpoint"), "Requests in the queue of an engine, as it says."
+    ),
     "endpoint_requests_total": ProxyMetric(
         "counter", ("project", "deployment", "endpoint"), "Requests that were sent to an endpoint."
     ),
@@ -76,10 +79,10 @@ def _samples(context: ProxyContext) -> Iterator[tuple[str, dict[str, str], float
     yield "table_age_seconds", {}, (now_ms - context.table_ms) / 1000
     yield "manager_silent_seconds", {}, (now_ms - context.manager_seen_ms) / 1000
     for route in context.table.routes.values():
-        yield from _route_samples(route)
+        yield from _route_samples(route, now_ms)
 
 
-def _route_samples(route: RouteState[Any]) -> Iterator[tuple[str, dict[str, str], float]]:
+def _route_samples(route: RouteState[Any], now_ms: int) -> Iterator[tuple[str, dict[str, str], float]]:
     # Names are unique within a project only.
     labels = {"project": route.entry.project, "deployment": route.entry.name}
     yield "in_flight", labels, route.in_flight
@@ -94,6 +97,8 @@ def _route_samples(route: RouteState[Any]) -> Iterator[tuple[str, dict[str, str]
     for endpoint_id, endpoint in route.endpoints.items():
         place = {**labels, "endpoint": endpoint_id}
         yield "outstanding", place, endpoint.outstanding
+        if endpoint.entry.probe.metrics_path:
+            yield "engine_waiting", place, endpoint.waiting_at(now_ms)
         yield "endpoint_requests_total", place, endpoint.served
         for cause, count in sorted(endpoint.ejection.causes.items()):
             yield "ejections_total", {**place, "cause": cause}, count

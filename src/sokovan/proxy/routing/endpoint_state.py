@@ -25,12 +25,16 @@ _REPORTED: dict[Health, ReportedHealth] = {
 
 
 class EndpointState:
-    """One endpoint; `outstanding` counts requests from before they are sent."""
+    """One endpoint; `outstanding` counts requests from before they are sent.
+
+    `others` are the requests of other proxies, and `waiting` those in the engine's own queue,
+    as the engine counted them at `sampled_ms`.
+    """
 
     __slots__ = (
         "address", "concurrency_max", "ejection", "entry", "full_at", "full_until_ms", "hash", "health",
-        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "sample", "sample_ms", "secret",
-        "served", "smoke_failures", "smoked", "stalled",
+        "last_byte_ms", "last_error", "listeners", "others", "outstanding", "prefixes", "sampled_ms", "secret",
+        "served", "smoke_failures", "smoked", "stalled", "waiting",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
@@ -39,8 +43,8 @@ class EndpointState:
         self.prefixes = PromptPrefixes()
         self.outstanding = 0
         self.served = 0
-        self.sample = 0
-        self.sample_ms = -SAMPLE_AGE_MAX_MS
+        self.others = self.waiting = 0
+        self.sampled_ms = -SAMPLE_AGE_MAX_MS
         self.full_at = self.full_until_ms = 0
         self.last_byte_ms = 0
         self.last_error = ""
@@ -89,10 +93,19 @@ class EndpointState:
         self.full_at, self.full_until_ms = 0, now_ms + RESTS_MS
 
     def load(self, now_ms: int) -> int:
-        """Its requests: the engine's count if recent and higher, else the proxy's."""
-        if now_ms - self.sample_ms < SAMPLE_AGE_MAX_MS and self.sample > self.outstanding:
-            return self.sample
+        """Its requests: the proxy's, and those of others if the engine has said so lately."""
+        if self.others and now_ms - self.sampled_ms < SAMPLE_AGE_MAX_MS:
+            return self.outstanding + self.others
         return self.outstanding
+
+    def sampled(self, now_ms: int, *, running: int, waiting: int) -> None:
+        """Take over the engine's own count of its requests."""
+        self.others, self.waiting = max(0, running + waiting - self.outstanding), waiting
+        self.sampled_ms = now_ms
+
+    def waiting_at(self, now_ms: int) -> int:
+        """The requests in the engine's own queue; none if the engine has not said so lately."""
+        return self.waiting if now_ms - self.sampled_ms < SAMPLE_AGE_MAX_MS else 0
 
     def owns(self, listeners: frozenset[int] | None) -> bool:
         """Whether the sockets that listen at its port are those of its kernel.
@@ -139,4 +152,5 @@ class EndpointState:
             ejected=self.ejection.active(now_ms),
             last_error=self.last_error[:2000],
             smoke_failures=self.smoke_failures,
+            waiting=self.waiting_at(now_ms),
         )

@@ -90,6 +90,7 @@ _ROLLOUT = {
         {"type": "array", "items": _COUNT},
         "percentages of a canary, rising to 100",
     ),
+    "share": Field("share", fields.number, _COUNT, "percentage at which a canary stays until it is promoted"),
     "holdS": Field("hold_s", fields.number, _COUNT, "seconds of each step of a canary"),
     "promoteAfterS": Field("promote_after_s", fields.number, _COUNT, "seconds until a promotion without a request"),
     "analysis": Field(

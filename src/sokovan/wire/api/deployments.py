@@ -89,9 +89,9 @@ class ScalingBody(StrictBody):
 class RolloutBody(StrictBody):
     """How updates proceed.
 
-    `steps` are the percentages of a canary. `promote_after_s` promotes without a request.
-    With `analysis` a revision with more failures or later first bytes than the old one is
-    rolled back.
+    `steps` are the percentages of a canary; with a `share` it stays at that one until it is
+    promoted. `promote_after_s` promotes without a request. With `analysis` a revision with more
+    failures or later first bytes than the old one is rolled back.
     """
 
     strategy: RolloutStrategy = "rolling"
@@ -103,6 +103,7 @@ class RolloutBody(StrictBody):
     promote_after_s: int | None = None
     keep_s: int = 600
     analysis: bool = True
+    share: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,7 +344,8 @@ class EngineView:
 
     `{port}` stands for the port that is leased at the start. The secret of a replica is not
     shown. `model` is the engine's own name of the model. A request for one token goes to
-    `smoke_path` before a replica serves; empty: none.
+    `smoke_path` before a replica serves; empty: none. The engine's load is read at
+    `metrics_path`; empty: it is not known.
     """
 
     engine: str
@@ -356,3 +358,4 @@ class EngineView:
     routing: str
     checks_secret: bool
     smoke_path: str = ""
+    metrics_path: str = ""

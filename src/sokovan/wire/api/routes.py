@@ -28,7 +28,8 @@ class RouteBody(StrictBody):
 class RouteEndpointView:
     """The endpoint of one replica, and the reports of proxies on it.
 
-    `weight` is the one in effect. `healthy` is None while no proxy has checked it.
+    `weight` is the one in effect. `healthy` is None while no proxy has checked it. Of the
+    requests that are `outstanding`, `waiting` are in the engine's own queue.
     """
 
     replica: int
@@ -41,6 +42,7 @@ class RouteEndpointView:
     outstanding: int = 0
     served: int = 0
     error: str = ""
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

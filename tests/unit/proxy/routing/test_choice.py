@@ -57,10 +57,10 @@ def test_an_endpoint_that_was_tried_is_not_tried_again() -> None:
 
 def test_a_recent_count_of_the_engine_is_believed_and_an_old_one_ignored() -> None:
     first, second = endpoint(1), endpoint(2, outstanding=1)
-    first.sample, first.sample_ms = 7, 500
+    first.sampled(500, running=4, waiting=3)
     assert chosen(pool(first, second)) == "k002.1"
 
-    first.sample_ms = -1_500
+    first.sampled(-1_500, running=4, waiting=3)
     assert chosen(pool(first, second)) == "k001.1", "an old count never counts as full"
 
 

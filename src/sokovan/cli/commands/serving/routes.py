@@ -23,7 +23,9 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.deployments import DeploymentAccess, RoutingPolicy
 from sokovan.wire.api.routes import RouteBody, RouteEndpointView, RouteView
 
-ENDPOINT_HEADINGS = ("REPLICA", "REVISION", "STATE", "HEALTHY", "WEIGHT", "WHERE", "RUNNING", "SERVED", "NOTE")
+ENDPOINT_HEADINGS = (
+    "REPLICA", "REVISION", "STATE", "HEALTHY", "WEIGHT", "WHERE", "RUNNING", "WAITING", "SERVED", "NOTE",
+)  # fmt: skip
 
 
 def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
@@ -179,7 +181,8 @@ def _row(one: RouteEndpointView) -> tuple[str, ...]:
         healthy,
         str(one.weight),
         f"{one.agent}:{one.port}",
-        str(one.outstanding),
+        str(max(0, one.outstanding - one.waiting)),
+        str(one.waiting),
         str(one.served),
         one.error or "",
     )

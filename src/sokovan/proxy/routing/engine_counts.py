@@ -1,0 +1,54 @@
+"""The requests that an engine has, from its metrics in Prometheus's text format.
+
+Each engine has names of its own for them. A replica of several processes has one line for
+each; they are added.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# More than any engine has; a larger number is a mistake.
+COUNT_MAX = 1_000_000
+
+# vLLM, SGLang, TGI, llama.cpp, NIM, and the toy engine.
+_RUNNING = frozenset({
+    b"vllm:num_requests_running", b"sglang:num_running_reqs", b"tgi_batch_current_size",
+    b"llamacpp:requests_processing", b"num_requests_running", b"toy_requests_running",
+})  # fmt: skip
+_WAITING = frozenset({
+    b"vllm:num_requests_waiting", b"sglang:num_queue_reqs", b"tgi_queue_size", b"llamacpp:requests_deferred",
+    b"num_requests_waiting", b"toy_requests_waiting",
+})  # fmt: skip
+# Labels may contain anything but the end of a line; the number ends the line, or a time follows it.
+_LINE = re.compile(
+    rb"^(" + b"|".join(map(re.escape, sorted(_RUNNING | _WAITING))) + rb")(?:\{[^\n]*\})?[ \t]++([0-9][0-9.eE+]*+)",
+    re.MULTILINE,
+)
+
+
+class EngineCounts(NamedTuple):
+    """The requests that an engine works on, and those in its queue."""
+
+    running: int
+    waiting: int
+
+
+def engine_counts(metrics: bytes) -> EngineCounts | None:
+    """The counts in the metrics of an engine; None if it does not say both."""
+    running = waiting = 0
+    found: set[bytes] = set()
+    for name, text in _LINE.findall(metrics):
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        if number > COUNT_MAX:
+            return None
+        if name in _RUNNING:
+            running += int(number)
+        else:
+            waiting += int(number)
+        found.add(name)
+    return EngineCounts(running, waiting) if found & _RUNNING and found & _WAITING else None
