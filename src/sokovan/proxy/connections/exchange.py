@@ -77,15 +77,15 @@ class Exchange:
         message = self.message
         head = message.head
         found = destination(self._context, head, local=self._client.local)
-        if isinstance(found, UnknownKey):
+        if isinstance(found, Inference):  # first, since most are
+            self._inference, self.key, message.inference = found, found.key, True
+        elif isinstance(found, UnknownKey):
             self._asks_key = True
             self._client.readable(wanted=False)
             self._context.ask_key(found.secret, self.recheck)
             return
-        if isinstance(found, ProxyRefusal | OwnAnswer):
+        elif isinstance(found, ProxyRefusal | OwnAnswer):
             self._refusal = found
-        elif isinstance(found, Inference):
-            self._inference, self.key, message.inference = found, found.key, True
         else:
             self.key, message.target = found.key, found.target
             self._refusal = self._admit(found.route, 0)

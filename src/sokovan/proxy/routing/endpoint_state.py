@@ -18,6 +18,7 @@ SAMPLE_AGE_MAX_MS = 2_000
 # An engine that said that it is full gets no more than it has for this long, or nothing if it has nothing.
 FULL_MS, RESTS_MS = 10_000, 1_000
 HEALTH_POLICY = HealthPolicy()
+_UNHEALTHY = Health.UNHEALTHY
 _NOT_SERVING = frozenset({"WARMING", "UNHEALTHY"})
 _REPORTED: dict[Health, ReportedHealth] = {
     Health.UNKNOWN: "unknown", Health.HEALTHY: "healthy", Health.UNHEALTHY: "unhealthy",
@@ -81,7 +82,12 @@ class EndpointState:
     def free(self, now_ms: int) -> bool:
         """Whether it may get one more request."""
         places = self.concurrency_max if now_ms >= self.full_until_ms else self.full_at
-        return self.outstanding < places and self.alive(now_ms)
+        return (  # `alive` without a call: every endpoint is asked for every request
+            self.outstanding < places
+            and self.entry.state == "ACTIVE"
+            and now_ms >= self.ejection.until_ms
+            and self.health.verdict is not _UNHEALTHY
+        )
 
     def said_full(self, now_ms: int) -> None:
         """Take note that the engine takes no more than the other requests that it has."""

@@ -95,6 +95,8 @@ class RouteState(Generic[W]):
 
     def pool_of(self, endpoint: EndpointState) -> RevisionPool:
         """The pool of an endpoint that was chosen."""
+        if len(self.pools) == 1:
+            return self.pools[0]
         return next(pool for pool in self.pools if pool.revision == endpoint.entry.revision)
 
     def counters_of(self, revision: int) -> RevisionCounters:
