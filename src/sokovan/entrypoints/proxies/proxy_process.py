@@ -10,8 +10,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
@@ -29,7 +28,11 @@ from sokovan.proxy.control.key_lookups import KeyLookups
 from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.proxy.proxy_server import ProxyServer
 from sokovan.proxy.routing.choice import Draws
+from sokovan.wire.serving.route_table import KeyEntry
 from sokovan.wire.serving.serving_codec import encode
+
+if TYPE_CHECKING:
+    import httpx2
 
 # Time that requests under way get when the proxy is stopped.
 DRAIN_S = 30.0
@@ -148,16 +151,18 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
     folder.load_table(server, log)
-    async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(server.run()), tasks.create_task(saver.run())]
         running.append(tasks.create_task(_watch_folder(folder, clock, stopped)))
         if options.manager:
-            client = await stack.enter_async_context(_client(options))
-            link = ControlLink(
-                context, client, folder.identity, clock=clock, apply=server.apply, save_usage=folder.save_usage
-            )
-            context.ask_key = KeyLookups(context, link.key).ask
-            running += [tasks.create_task(link.follow_table()), tasks.create_task(link.send_reports())]
+            manager = _Manager(context, options)
+
+            def linked(client: httpx2.AsyncClient) -> ControlLink:
+                return ControlLink(
+                    context, client, folder.identity, clock=clock, apply=server.apply, save_usage=folder.save_usage
+                )
+
+            running.append(tasks.create_task(manager.follow(linked)))
         await server.listen(listener)
         host, port = listener.getsockname()[:2]
         log(f"the gateway is ready at http://{f'[{host}]' if ':' in host else host}:{port}")
@@ -170,6 +175,29 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         folder.save_usage()
     folder.close()
     listeners.close()
+
+
+class _Manager:
+    """The link to the manager, which is made while the proxy serves already.
+
+    The client takes longer to load than the rest of the proxy; questions about keys wait for it.
+    """
+
+    def __init__(self, context: ProxyContext, options: ProxyOptions) -> None:
+        self._options = options
+        self._link: asyncio.Future[ControlLink] = context.loop.create_future()
+        context.ask_key = KeyLookups(context, self._key).ask
+
+    async def follow(self, linked: Callable[[httpx2.AsyncClient], ControlLink]) -> None:
+        """Load the client, then keep table and reports going until cancelled."""
+        async with await asyncio.to_thread(_client, self._options) as client, asyncio.TaskGroup() as tasks:
+            link = linked(client)
+            self._link.set_result(link)
+            tasks.create_task(link.follow_table())
+            tasks.create_task(link.send_reports())
+
+    async def _key(self, secret: bytes) -> KeyEntry | None:
+        return await (await asyncio.shield(self._link)).key(secret)
 
 
 def _dialler(authority: Path | None) -> Dialler:
@@ -208,6 +236,8 @@ async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:
 
 
 def _client(options: ProxyOptions) -> httpx2.AsyncClient:
+    import httpx2  # noqa: PLC0415  # in a thread: it takes a while
+
     return httpx2.AsyncClient(
         base_url=options.manager,
         headers={"authorization": f"Bearer {options.token}"},
