@@ -33,6 +33,7 @@ CONSTRAINTS = Theme(
     nominated=True, selectors=SELECTORS, actions=ACTIONS,
 )  # fmt: skip
 WIDE_CONSTRAINTS = Theme(constrained=True, kernels=45, sessions=3, selectors=SELECTORS, elastic=True, tiers=1)
+TIME = Theme(timed=True, owners=2, busy=True, running=True, elastic=True, agents=5, sessions=9)
 EVERYTHING = Theme(
     busy=True, releasing=True, picky=True, mixed=True, elastic=True, groups=True, partitions=True, running=True,
     constrained=True, best_effort=True, nominated=True, promised=True, tiers=2, queues=3, limits=True, arrays=True,
@@ -47,6 +48,7 @@ def decided(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
         [(str(placement.kernel_id), str(placement.agent_id)) for placement in plan.placements],
         {str(r.session_id): [(str(k), str(agent)) for k, agent in r.kernels] for r in plan.reservations},
         {str(v.session_id): v.code for v in plan.verdicts if v.code not in {Code.PLACED, Code.RESERVED}},
+        {str(r.session_id): r.starts_ms for r in plan.reservations if r.starts_ms is not None},
     )
 
 
@@ -63,6 +65,7 @@ def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     assert found.placements == expected.placements
     assert found.reservations == expected.reservations
     assert found.pending == expected.pending
+    assert found.starts == expected.starts
 
 
 @pytest.mark.slow
@@ -133,6 +136,14 @@ def test_affinity_holds_among_many_equal_kernels(snapshot: SystemSnapshot, profi
 
 @given(clusters(WIDE), profiles(WIDE))
 def test_many_equal_kernels_go_where_they_would_go_one_by_one(
+    snapshot: SystemSnapshot, profile: SchedulingProfile
+) -> None:
+    check(snapshot, profile)
+
+
+@pytest.mark.slow
+@given(clusters(TIME), profiles(TIME))
+def test_bookings_are_kept_free_and_room_is_held_from_the_earliest_time_on(
     snapshot: SystemSnapshot, profile: SchedulingProfile
 ) -> None:
     check(snapshot, profile)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import FOREVER_MS, PORTS_LABEL, AgentInfo
 from sokovan.domain.cluster.agent_health import AgentHealth
+from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
@@ -93,6 +94,7 @@ class Theme:
     arrays: bool = False
     shards: bool = False
     owners: int = 1
+    timed: bool = False  # time limits and bookings
     selectors: tuple[str, ...] = ("concentrated",)
     sequencers: tuple[str, ...] = ("fifo",)
     policies: tuple[str, ...] = ("capacity",)
@@ -181,6 +183,7 @@ def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
         fair_share=FairSharePolicy(HALF_LIFE_S, {"u1": 2}, {"g2": 3}, {"cuda.device": 5}),
         reservations=_reservations(dice, theme, sessions, hosts),
         cursors={ScalingGroupName("default"): AgentId(dice.one_of(*names[:4]))} if dice.chance(5) else {},
+        bookings=_bookings(dice, names[:5]) if theme.timed else (),
     )
 
 
@@ -195,6 +198,7 @@ def profiles(draw: st.DrawFn, theme: Theme) -> SchedulingProfile:
         actions=draw(st.sampled_from(theme.actions)),
         fit_error_cache=draw(st.booleans()),
         prefer_lower_tier=theme.tiers > 0 and draw(st.booleans()),
+        reserve_depth=draw(st.integers(0, 2)) if theme.timed else 8,
     )
     if theme.shards:
         profile = replace(profile, shard="east", shard_mode=draw(st.sampled_from(("none", "soft", "hard"))))
@@ -261,7 +265,7 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         owner=owner,
         queue=QueueName(dice.one_of(*(str(q.name) for q in queues if q.name != ROOT_QUEUE), "other"))
         if theme.queues
-        else queues[0].name,
+        else queues[dice.number(0, len(queues) - 1)].name,
         priority=dice.number(0, 1) * 10,
     )
     if theme.elastic and dice.chance(5):
@@ -273,10 +277,35 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         session = _held_back(dice, session)
     if theme.limits and dice.chance(2):
         session = replace(session, session_type=SessionType.SYSTEM, starts_at_ms=None)
+    if theme.timed:
+        session = _timed(dice, session)
     if theme.arrays and dice.chance(6):
         array = dice.one_of("x", "y")
         session = replace(session, array=array, array_limit={"x": 1, "y": 2}[array])
     return _shaped(dice, theme, session)
+
+
+def _timed(dice: Dice, session: SessionWorkload) -> SessionWorkload:
+    """A session with a time limit, or in a booking; few times, so that each is tried in its order."""
+    limit = (1, 2, 4)[dice.number(0, 2)] if dice.chance(7) else None
+    since = None if session.waits else NOW_MS - dice.number(0, 1)
+    booking = dice.one_of("b1", "b2", "b3") if dice.chance(3) else ""
+    return replace(session, time_limit_ms=limit, running_since_ms=since, booking=booking)
+
+
+def _bookings(dice: Dice, agents: list[str]) -> tuple[Booking, ...]:
+    """Up to two bookings: over, under way or to come, for some users, or maintenance."""
+    found = []
+    for name in ("b1", "b2")[: dice.number(0, 2)]:
+        begins = NOW_MS + dice.number(-2, 2)
+        some = tuple(agent for agent in agents if dice.chance(5)) or (agents[0],)
+        booking = Booking(name, begins, begins + dice.number(1, 3), agents=some, users=("u1",), release_unused_s=0)
+        if dice.chance(6):
+            booking = replace(booking, release_unused_s=600)
+        if dice.chance(2):
+            booking = replace(booking, users=(), kind=BookingKind.MAINTENANCE)
+        found.append(booking)
+    return tuple(found)
 
 
 def _shaped(dice: Dice, theme: Theme, session: SessionWorkload) -> SessionWorkload:
@@ -400,7 +429,7 @@ def _hypernodes(dice: Dice, hosts: list[Host], tiers: int) -> tuple[HyperNode, .
 
 def _queues(dice: Dice, theme: Theme) -> list[Queue]:
     if not theme.queues:
-        return [Queue(QueueName("default"))]
+        return [Queue(QueueName(name)) for name in (("default", "second") if theme.timed else ("default",))]
     names = ["qc", "qa", "qd", "qb"][: dice.number(1, theme.queues)]
     queues: list[Queue] = []
     for name in names:
