@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
+from sokovan.adapters.process.ports.port_listeners import PortListeners
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
@@ -21,7 +22,6 @@ from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
-from sokovan.proxy.connections.port_listeners import PortListeners
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.control_link import WAIT_S, ControlLink
 from sokovan.proxy.control.key_lookups import KeyLookups
