@@ -68,6 +68,7 @@ def deployment_spec(
         scaling=scaling_policy(body.scaling),
         rollout=rollout_policy(body.rollout),
         routing=None if body.routing is None else RoutingPolicy(body.routing),
+        sticky_by=body.sticky_by,
         scaling_group=None if body.scaling_group is None else ScalingGroupName(body.scaling_group),
         queue=queue if body.queue is None else QueueName(body.queue),
         priority=body.priority,

@@ -111,7 +111,8 @@ class DeploymentBody(StrictBody):
     """A request for a deployment.
 
     It answers to `model_names`, by default to its own name. The number of replicas is between
-    the two bounds; without a scaling metric it is the lower one.
+    the two bounds; without a scaling metric it is the lower one. `sticky_by` is what the routing
+    `sticky` knows a session by: `header:NAME` or `cookie:NAME`.
     """
 
     name: str
@@ -123,6 +124,7 @@ class DeploymentBody(StrictBody):
     scaling: ScalingBody = field(default_factory=ScalingBody)
     rollout: RolloutBody = field(default_factory=RolloutBody)
     routing: RoutingPolicy | None = None
+    sticky_by: str = "header:x-session-id"
     scaling_group: str | None = None
     queue: str | None = None
     group: str | None = None

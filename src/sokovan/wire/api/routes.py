@@ -14,13 +14,14 @@ class RouteBody(StrictBody):
 
     `weights` are those of replicas by number; a replica that is not named has weight 1. `shares`
     are percentages of the requests by revision; that of a canary which is not named follows its
-    steps.
+    steps. The routing `sticky` knows a session by `sticky_by`: `header:NAME` or `cookie:NAME`.
     """
 
     weights: dict[str, int] | None = None
     shares: dict[str, int] | None = None
     model_names: list[str] | None = None
     routing: RoutingPolicy | None = None
+    sticky_by: str | None = None
     access: DeploymentAccess | None = None
 
 
@@ -59,7 +60,8 @@ class RouteView:
 
     `table_version` is that of the table with its entry; `proxies` report, and `acknowledged`
     of them use that table. With `holding` requests wait for a replica to start; `refusal` says
-    why they do not. `shares` are those that were set, in percent by revision.
+    why they do not. `shares` are those that were set, in percent by revision. `sticky_by` is what
+    the routing `sticky` knows a session by.
     """
 
     deployment: str
@@ -78,6 +80,7 @@ class RouteView:
     endpoints: list[RouteEndpointView] = field(default_factory=list)
     url: str = ""
     shares: dict[str, int] = field(default_factory=dict)
+    sticky_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ rollout:
   {{strategy: canary, surge: 2, unavailable: 1, whenFull: wait, steps: [10, 100], holdS: 5, promoteAfterS: 9, keepS: 7,
    analysis: false, share: 20}}
 routing: sticky
+stickyBy: cookie:sid
 scalingGroup: big
 queue: serving
 group: nlp
@@ -93,6 +94,7 @@ def test_every_key_reaches_the_request() -> None:
                 promote_after_s=9, keep_s=7, analysis=False, share=20,
             ),
             routing="sticky",
+            sticky_by="cookie:sid",
             scaling_group="big",
             queue="serving",
             group="nlp",
