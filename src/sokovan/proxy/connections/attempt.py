@@ -239,7 +239,10 @@ class Attempt:
         relay = self.relay
         if relay is None or self._closed:
             return
-        self.heard_ms = self.endpoint.last_byte_ms = self._context.now_ms()
+        now_ms = self._context.now_ms()
+        if relay.streams and not self._head:
+            self.route.counters_of(self.endpoint.entry.revision).gap(now_ms - self.heard_ms)
+        self.heard_ms = self.endpoint.last_byte_ms = now_ms
         out = relay.part(data, ended=ended)
         if self._head:
             out, self._head = self._head + out, b""

@@ -33,6 +33,9 @@ METRICS = {
     "first_byte_seconds": ProxyMetric(
         "histogram", ("project", "deployment", "revision"), "Time to the first byte of a response, by deployment."
     ),
+    "stream_gap_seconds": ProxyMetric(
+        "histogram", ("project", "deployment", "revision"), "Time between two parts of a streamed response."
+    ),
     "outstanding": ProxyMetric("gauge", ("project", "deployment", "endpoint"), "Requests at an endpoint."),
     "engine_waiting": ProxyMetric(
         "gauge", ("project", "deployment", "endpoint"), "Requests in the queue of an engine, as it says."
@@ -88,12 +91,9 @@ def _route_samples(route: RouteState[Any], now_ms: int) -> Iterator[tuple[str, d
     yield "in_flight", labels, route.in_flight
     yield "queued", labels, route.queue.length
     for revision, counters in sorted(route.counters.items()):
-        places, total = {**labels, "revision": str(revision)}, 0
-        for bound, count in zip((*FIRST_BYTE_BOUNDS_MS, None), counters.first_byte_counts, strict=True):
-            total += count
-            yield "first_byte_seconds_bucket", {**places, "le": "+Inf" if bound is None else str(bound / 1000)}, total
-        yield "first_byte_seconds_sum", places, counters.first_byte_ms_sum / 1000
-        yield "first_byte_seconds_count", places, total
+        places = {**labels, "revision": str(revision)}
+        yield from _histogram("first_byte_seconds", places, counters.first_byte_counts, counters.first_byte_ms_sum)
+        yield from _histogram("stream_gap_seconds", places, counters.gap_counts, counters.gap_ms_sum)
     for endpoint_id, endpoint in route.endpoints.items():
         place = {**labels, "endpoint": endpoint_id}
         yield "outstanding", place, endpoint.outstanding
@@ -102,6 +102,17 @@ def _route_samples(route: RouteState[Any], now_ms: int) -> Iterator[tuple[str, d
         yield "endpoint_requests_total", place, endpoint.served
         for cause, count in sorted(endpoint.ejection.causes.items()):
             yield "ejections_total", {**place, "cause": cause}, count
+
+
+def _histogram(
+    name: str, places: dict[str, str], counts: list[int], sum_ms: int
+) -> Iterator[tuple[str, dict[str, str], float]]:
+    total = 0
+    for bound, count in zip((*FIRST_BYTE_BOUNDS_MS, None), counts, strict=True):
+        total += count
+        yield f"{name}_bucket", {**places, "le": "+Inf" if bound is None else str(bound / 1000)}, total
+    yield f"{name}_sum", places, sum_ms / 1000
+    yield f"{name}_count", places, total
 
 
 def _escaped(text: str) -> str:

@@ -27,6 +27,13 @@ class RevisionCounters:
     failed: int = 0
     first_byte_ms_sum: int = 0
     first_byte_counts: list[int] = field(default_factory=lambda: [0] * (len(FIRST_BYTE_BOUNDS_MS) + 1))
+    gap_ms_sum: int = 0
+    gap_counts: list[int] = field(default_factory=lambda: [0] * (len(FIRST_BYTE_BOUNDS_MS) + 1))
+
+    def gap(self, of_ms: int) -> None:
+        """Count the time between two parts of a stream."""
+        self.gap_ms_sum += of_ms
+        self.gap_counts[bisect_left(FIRST_BYTE_BOUNDS_MS, of_ms)] += 1
 
     def first_byte(self, after_ms: int) -> None:
         """Count the time to the first byte of a response."""
