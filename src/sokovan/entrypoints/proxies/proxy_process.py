@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 DRAIN_S = 30.0
 TRY_S = 0.1
 WATCH_S = 5.0
+# Objects after which the garbage collector looks for cycles.
+GARBAGE_MIN = 20_000
 
 
 class ProxyPortTaken(SokovanError):
@@ -115,6 +118,9 @@ def _listener(options: ProxyOptions, *, shared: bool) -> socket.socket:
 
 
 def _run(options: ProxyOptions, listener: socket.socket, log: Callable[[str], None]) -> int:
+    # What was loaded stays, and a request leaves no cycle of references: there is little to collect.
+    gc.freeze()
+    gc.set_threshold(GARBAGE_MIN)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve(options, listener, log))
     return 0

@@ -92,12 +92,14 @@ class Attempt:
         "heard_ms", "progress", "relay", "route", "unread_ms",
     )  # fmt: skip
 
-    def __init__(self, context: ProxyContext, pools: UpstreamPools, owner: AttemptOwner, client: ClientSide) -> None:
+    def __init__(
+        self, context: ProxyContext, pools: UpstreamPools, owner: AttemptOwner, client: ClientSide, *, now_ms: int
+    ) -> None:
         self._context, self._pools, self._owner, self._client = context, pools, owner, client
         self.connection: UpstreamConnection | None = None
         self.relay: ResponseRelay | None = None
         self.progress = Progress.CONNECTING
-        self.heard_ms = context.now_ms()
+        self.heard_ms = now_ms
         self.unread_ms = 0
         self._connect: asyncio.Task[None] | None = None
         self._whole = self._closed = False
@@ -183,7 +185,8 @@ class Attempt:
         self._owner.attempt_failed(cause, was_sent=True)
 
     def _connected(self, connection: UpstreamConnection | None, cause: str) -> None:
-        self._connect = None
+        if self._connect is not None:
+            self._connect, self.heard_ms = None, self._context.now_ms()
         if self._closed:
             if connection is not None:
                 connection.abandon()
@@ -194,7 +197,6 @@ class Attempt:
             return
         self.connection = connection
         self.progress = Progress.SENT
-        self.heard_ms = self._context.now_ms()
         message = self._owner.message
         connection.begin(self, message.head.method, message.bytes_for(self.endpoint, peer=self._client.peer))
         if message.streams_up:

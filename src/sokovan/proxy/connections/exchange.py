@@ -205,12 +205,13 @@ class Exchange:
         if route.entry.holding or route.removed:
             return False
         context, call = self._context, self.message.call
+        now_ms = context.now_ms()
         affinity = Affinity(self.key_id, self._session(route), call.chain if call else ())
         found = choose(
             route.pools,
             route.entry.policy,
             affinity,
-            now_ms=context.now_ms(),
+            now_ms=now_ms,
             draws=context.draws,
             tried=self._tried,
         )
@@ -220,7 +221,7 @@ class Exchange:
         self._last = found
         self._tries += 1
         self.deadline_ms = 0
-        self.attempt = Attempt(context, self._pools, self, self._client)
+        self.attempt = Attempt(context, self._pools, self, self._client, now_ms=now_ms)
         # An endpoint may close an idle connection as the request comes: one that is not repeatable takes a new one.
         self.attempt.start(route, found, affinity.chain, may_reuse=self.message.repeatable and self._reuses)
         return True
@@ -437,6 +438,8 @@ class Exchange:
         self._context.unleased.discard(self)
         self._context.held_bytes -= self.message.size
         self._settle()
+        # Each refers to the other: without this, both wait for the garbage collector.
+        self.attempt = None
         self._client.ended(keep_alive=keep_alive)
         if route is not None:
             serve_waiting(route)
