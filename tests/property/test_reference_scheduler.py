@@ -34,6 +34,7 @@ CONSTRAINTS = Theme(
 )  # fmt: skip
 WIDE_CONSTRAINTS = Theme(constrained=True, kernels=45, sessions=3, selectors=SELECTORS, elastic=True, tiers=1)
 TIME = Theme(timed=True, owners=2, busy=True, running=True, elastic=True, agents=5, sessions=9)
+LOANS = Theme(loans=True, kernels=1, queues=3, policies=BOTH, running=True, agents=4, sessions=10)
 EVERYTHING = Theme(
     busy=True, releasing=True, picky=True, mixed=True, elastic=True, groups=True, partitions=True, running=True,
     constrained=True, best_effort=True, nominated=True, promised=True, tiers=2, queues=3, limits=True, arrays=True,
@@ -49,6 +50,7 @@ def decided(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
         {str(r.session_id): [(str(k), str(agent)) for k, agent in r.kernels] for r in plan.reservations},
         {str(v.session_id): v.code for v in plan.verdicts if v.code not in {Code.PLACED, Code.RESERVED}},
         {str(r.session_id): r.starts_ms for r in plan.reservations if r.starts_ms is not None},
+        {str(session): str(lender) for session, lender in plan.loans.items()},
     )
 
 
@@ -66,6 +68,7 @@ def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     assert found.reservations == expected.reservations
     assert found.pending == expected.pending
     assert found.starts == expected.starts
+    assert found.loans == expected.loans
 
 
 @pytest.mark.slow
@@ -144,6 +147,14 @@ def test_many_equal_kernels_go_where_they_would_go_one_by_one(
 @pytest.mark.slow
 @given(clusters(TIME), profiles(TIME))
 def test_bookings_are_kept_free_and_room_is_held_from_the_earliest_time_on(
+    snapshot: SystemSnapshot, profile: SchedulingProfile
+) -> None:
+    check(snapshot, profile)
+
+
+@pytest.mark.slow
+@given(clusters(LOANS), profiles(LOANS))
+def test_what_a_queue_is_guaranteed_and_does_not_use_is_lent_alike(
     snapshot: SystemSnapshot, profile: SchedulingProfile
 ) -> None:
     check(snapshot, profile)

@@ -95,6 +95,7 @@ class Theme:
     shards: bool = False
     owners: int = 1
     timed: bool = False  # time limits and bookings
+    loans: bool = False
     selectors: tuple[str, ...] = ("concentrated",)
     sequencers: tuple[str, ...] = ("fifo",)
     policies: tuple[str, ...] = ("capacity",)
@@ -279,6 +280,8 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         session = replace(session, session_type=SessionType.SYSTEM, starts_at_ms=None)
     if theme.timed:
         session = _timed(dice, session)
+    if theme.loans:
+        session = replace(session, borrow=dice.chance(6), grace_ms=dice.number(0, 2) * 10_000)
     if theme.arrays and dice.chance(6):
         array = dice.one_of("x", "y")
         session = replace(session, array=array, array_limit={"x": 1, "y": 2}[array])
@@ -441,7 +444,12 @@ def _queues(dice: Dice, theme: Theme) -> list[Queue]:
             state=QueueState.CLOSED if dice.chance(1) else QueueState.OPEN,
             parent=QueueName(dice.one_of(*parents)),
         )
-        queues.append(_shared(dice, queue))
+        queue = _shared(dice, queue)
+        if theme.loans and dice.chance(7):
+            more = ResourceSlot({"cpu": dice.number(1, 6), "mem": dice.number(1, 6)})
+            queue = replace(queue, guarantee=more, deserved=SlotLimits({}), capability=SlotLimits({}))
+            queue = replace(queue, return_s=dice.number(0, 1) * 10)
+        queues.append(queue)
     if dice.chance(1):
         queues.append(Queue(ROOT_QUEUE, capability=SlotLimits({"cpu": dice.number(0, 12)})))
     return queues

@@ -29,13 +29,15 @@ from tests.reference.usage import decayed
 class Decision(NamedTuple):
     """The outcome of a cycle. The code of a pending session is None if several codes are right.
 
-    `starts` are the times from which on room is held for sessions.
+    `starts` are the times from which on room is held for sessions, `loans` the lenders of those
+    that borrow.
     """
 
     placements: list[tuple[str, str]]
     reservations: dict[str, list[tuple[str, str]]]
     pending: dict[str, Code | None]
     starts: Mapping[str, int]
+    loans: Mapping[str, str]
 
 
 def reference_schedule(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
@@ -68,6 +70,7 @@ class Cycle:
             self._cycle.best_effort[session.owner.user] += running if session.session_type.is_charged else 0
         self._placements: list[tuple[str, str]] = []
         self._reservations: dict[str, list[tuple[str, str]]] = {}
+        self._loans: dict[str, str] = {}
 
     def decision(self) -> Decision:
         """Run the actions, and return the outcome."""
@@ -85,7 +88,7 @@ class Cycle:
             seats = [(str(kernel.kernel_id), agent) for kernel, agent in hold.kernels]
             self._reservations[str(hold.session.session_id)] = seats
         starts = {str(hold.session.session_id): hold.starts_ms for hold in self._timetable.holds}
-        return Decision(self._placements, self._reservations, pending, starts)
+        return Decision(self._placements, self._reservations, pending, starts, self._loans)
 
     def _waiting_sessions(self) -> list[WaitingSession]:
         """The sessions with waiting kernels; computes the shares of queues by what runs and what could run."""
@@ -270,11 +273,28 @@ class Cycle:
         self._queues.lending = True
         self._serve_all([pending for pending in able if self._is_over_share(pending)])
         self._queues.lending = False
+        for pending in able:
+            self._borrow(pending)
         for pending in filter(self._is_over_share, able):
             # If share and room are both short, either code is right.
             close = pending.reason is not None and pending.reason.vague
             fits = any(m.fits_now(pending.waiting[0]) for m in self._cluster.machines.values())
             pending.reason = Reason(Code.QUEUE_OVER_SHARE, short=pending.waiting[0], vague=close or not fits)
+
+    def _borrow(self, pending: WaitingSession) -> None:
+        """Start a session that only its queue refuses on what another one is guaranteed and does not use."""
+        reason, session = pending.reason, pending.session
+        refused = reason is not None and reason.code in {Code.QUEUE_LIMIT, Code.QUEUE_OVER_SHARE}
+        if not session.borrow or not refused or pending.placed or pending.reserved or pending.running:
+            return
+        home, asked = pending.queue, pending.waiting[: pending.missing()]
+        for lender in self._queues.lenders(home, session.grace_ms, asked):
+            pending.queue = lender
+            self._serve(pending, may_reserve=False)
+            if pending.placed:
+                self._loans[str(session.session_id)] = lender
+                return
+        pending.queue, pending.reason = home, reason
 
     @staticmethod
     def _is_over_share(pending: WaitingSession) -> bool:
@@ -382,7 +402,7 @@ class Cycle:
         self._owners.take(session, attempt.kernels())
         self._count_best_effort(session, len(attempt.best_effort))
         for kernel in attempt.kernels():
-            self._queues.add_usage(session.queue, kernel)
+            self._queues.add_usage(pending.queue, kernel)
         held = [*attempt.placed, *attempt.best_effort, *attempt.reserved]
         if pending.ready([kernel for kernel, _ in attempt.placed]):
             self._start(pending, [*attempt.placed, *attempt.best_effort])
