@@ -88,8 +88,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "_client", "_closed", "_connect", "_context", "_head", "_owner", "_pools", "_whole", "connection", "endpoint",
-        "heard_ms", "progress", "relay", "route", "unread_ms",
+        "_client", "_closed", "_connect", "_context", "_counters", "_head", "_owner", "_pools", "_whole", "connection",
+        "endpoint", "heard_ms", "progress", "relay", "route", "unread_ms",
     )  # fmt: skip
 
     def __init__(
@@ -208,6 +208,7 @@ class Attempt:
         """Pass the head on, unless another endpoint is tried instead."""
         endpoint, now_ms = self.endpoint, self._context.now_ms()
         self.heard_ms = endpoint.last_byte_ms = now_ms
+        self._counters = self.route.counters_of(endpoint.entry.revision)
         if head.status == 101 and not self._owner.message.head.websocket:
             self._fail("malformed-response")
             return
@@ -217,14 +218,14 @@ class Attempt:
                 return
         else:
             if head.status >= 500:  # an answer: it counts in the comparison of revisions, and ejects nothing
-                self.route.counters_of(endpoint.entry.revision).failed += 1
+                self._counters.failed += 1
             endpoint.ejection.succeeded(now_ms)
             endpoint.stalled = False
             if head.status == FULL_STATUS and self._owner.message.call is not None:
                 endpoint.said_full(now_ms)
                 if self._owner.tries_elsewhere(full=True):
                     return
-        self.route.counters_of(endpoint.entry.revision).first_byte(now_ms - self._owner.begun_ms)
+        self._counters.first_byte(now_ms - self._owner.begun_ms)
         self._context.counters.answered(head.status)
         if head.status == 101:
             self.progress = Progress.SPLICED
@@ -243,7 +244,7 @@ class Attempt:
             return
         now_ms = self._context.now_ms()
         if relay.streams and not self._head:
-            self.route.counters_of(self.endpoint.entry.revision).gap(now_ms - self.heard_ms)
+            self._counters.gap(now_ms - self.heard_ms)
         self.heard_ms = self.endpoint.last_byte_ms = now_ms
         out = relay.part(data, ended=ended)
         if self._head:
@@ -253,7 +254,7 @@ class Attempt:
         if ended:
             self._whole = True
             self.route.served += 1
-            self.route.counters_of(self.endpoint.entry.revision).served += 1
+            self._counters.served += 1
             self._owner.answered(keep_alive=relay.keep_alive)
 
     def upstream_lost(self, cause: str, *, reused: bool) -> None:
