@@ -288,10 +288,11 @@ class Cycle:
         if not session.borrow or not refused or pending.placed or pending.reserved or pending.running:
             return
         home, asked = pending.queue, pending.waiting[: pending.missing()]
+        before = len(self._placements)
         for lender in self._queues.lenders(home, session.grace_ms, asked):
             pending.queue = lender
             self._serve(pending, may_reserve=False)
-            if pending.placed:
+            if len(self._placements) > before:
                 self._loans[str(session.session_id)] = lender
                 return
         pending.queue, pending.reason = home, reason

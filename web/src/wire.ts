@@ -929,6 +929,7 @@ export interface RolloutBody {
   promote_after_s?: number | null;
   keep_s?: number;
   analysis?: boolean;
+  share?: number | null;
 }
 
 /** A request for a deployment. */
@@ -942,6 +943,7 @@ export interface DeploymentBody {
   scaling?: ScalingBody;
   rollout?: RolloutBody;
   routing?: "least-load" | "prefix" | "sticky" | "round-robin" | null;
+  sticky_by?: string;
   scaling_group?: string | null;
   queue?: string | null;
   group?: string | null;
@@ -1125,6 +1127,7 @@ export interface EngineView {
   routing: string;
   checks_secret: boolean;
   smoke_path: string;
+  metrics_path: string;
 }
 
 /** Changes of a route; what is not given stays. */
@@ -1133,6 +1136,7 @@ export interface RouteBody {
   shares?: Record<string, number> | null;
   model_names?: string[] | null;
   routing?: "least-load" | "prefix" | "sticky" | "round-robin" | null;
+  sticky_by?: string | null;
   access?: "private" | "project" | "public" | null;
 }
 
@@ -1148,6 +1152,7 @@ export interface RouteEndpointView {
   outstanding: number;
   served: number;
   error: string;
+  waiting: number;
 }
 
 /** The share of the requests that one revision gets, in tenths of a percent. */
@@ -1174,6 +1179,7 @@ export interface RouteView {
   endpoints: RouteEndpointView[];
   url: string;
   shares: Record<string, number>;
+  sticky_by: string;
 }
 
 /** Routes, newest first. */

@@ -36,7 +36,7 @@ class EngineSamples:
 
     def due(self) -> None:
         """Ask each engine whose deployment has requests and whose time has come."""
-        now_ms, known = self._context.now_ms(), set()
+        now_ms, known = self._context.now_ms(), set[str]()
         for route in self._context.table.routes.values():
             known.update(route.endpoints)
             if not route.in_flight and not route.queue.length:
@@ -71,7 +71,7 @@ class EngineSamples:
             pass
         now_ms = context.now_ms()
         if counts is not None:
-            endpoint.sampled(now_ms, running=counts.running, waiting=counts.waiting)
+            endpoint.engine.sampled(now_ms, counts, own=endpoint.outstanding)
         self._next_ms[entry.endpoint_id] = now_ms + pause_ms
 
     def close(self) -> None:

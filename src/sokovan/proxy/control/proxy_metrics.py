@@ -98,7 +98,7 @@ def _route_samples(route: RouteState[Any], now_ms: int) -> Iterator[tuple[str, d
         place = {**labels, "endpoint": endpoint_id}
         yield "outstanding", place, endpoint.outstanding
         if endpoint.entry.probe.metrics_path:
-            yield "engine_waiting", place, endpoint.waiting_at(now_ms)
+            yield "engine_waiting", place, endpoint.engine.waiting(now_ms)
         yield "endpoint_requests_total", place, endpoint.served
         for cause, count in sorted(endpoint.ejection.causes.items()):
             yield "ejections_total", {**place, "cause": cause}, count

@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
 from sokovan.proxy.routing.ejection import Ejection
+from sokovan.proxy.routing.engine_counts import EngineLoad
 from sokovan.proxy.routing.prefixes import PromptPrefixes
 from sokovan.wire.serving.proxy_reports import EndpointReport, ReportedHealth
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -13,8 +14,6 @@ from sokovan.wire.serving.route_table import EndpointEntry
 # No byte for this long on two requests, though the probe answers, is a stall.
 STALL_MS = 60_000
 STALLED_REQUESTS = 2
-# The engine's own count of its requests is used while it is younger than this.
-SAMPLE_AGE_MAX_MS = 2_000
 # An engine that said that it is full gets no more than it has for this long, or nothing if it has nothing.
 FULL_MS, RESTS_MS = 10_000, 1_000
 HEALTH_POLICY = HealthPolicy()
@@ -28,14 +27,13 @@ _REPORTED: dict[Health, ReportedHealth] = {
 class EndpointState:
     """One endpoint; `outstanding` counts requests from before they are sent.
 
-    `others` are the requests of other proxies, and `waiting` those in the engine's own queue,
-    as the engine counted them at `sampled_ms`.
+    `engine` is its load as the engine says.
     """
 
     __slots__ = (
-        "address", "concurrency_max", "ejection", "entry", "full_at", "full_until_ms", "hash", "health",
-        "last_byte_ms", "last_error", "listeners", "others", "outstanding", "prefixes", "sampled_ms", "secret",
-        "served", "smoke_failures", "smoked", "stalled", "waiting",
+        "address", "concurrency_max", "ejection", "engine", "entry", "full_at", "full_until_ms", "hash", "health",
+        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "secret", "served", "smoke_failures",
+        "smoked", "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
@@ -44,8 +42,7 @@ class EndpointState:
         self.prefixes = PromptPrefixes()
         self.outstanding = 0
         self.served = 0
-        self.others = self.waiting = 0
-        self.sampled_ms = -SAMPLE_AGE_MAX_MS
+        self.engine = EngineLoad()
         self.full_at = self.full_until_ms = 0
         self.last_byte_ms = 0
         self.last_error = ""
@@ -100,18 +97,7 @@ class EndpointState:
 
     def load(self, now_ms: int) -> int:
         """Its requests: the proxy's, and those of others if the engine has said so lately."""
-        if self.others and now_ms - self.sampled_ms < SAMPLE_AGE_MAX_MS:
-            return self.outstanding + self.others
-        return self.outstanding
-
-    def sampled(self, now_ms: int, *, running: int, waiting: int) -> None:
-        """Take over the engine's own count of its requests."""
-        self.others, self.waiting = max(0, running + waiting - self.outstanding), waiting
-        self.sampled_ms = now_ms
-
-    def waiting_at(self, now_ms: int) -> int:
-        """The requests in the engine's own queue; none if the engine has not said so lately."""
-        return self.waiting if now_ms - self.sampled_ms < SAMPLE_AGE_MAX_MS else 0
+        return self.outstanding + self.engine.others(now_ms)
 
     def owns(self, listeners: frozenset[int] | None) -> bool:
         """Whether the sockets that listen at its port are those of its kernel.
@@ -158,5 +144,5 @@ class EndpointState:
             ejected=self.ejection.active(now_ms),
             last_error=self.last_error[:2000],
             smoke_failures=self.smoke_failures,
-            waiting=self.waiting_at(now_ms),
+            waiting=self.engine.waiting(now_ms),
         )

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 # More than any engine has; a larger number is a mistake.
 COUNT_MAX = 1_000_000
+# The engine's own count of its requests is used while it is younger than this.
+SAMPLE_AGE_MAX_MS = 2_000
 
 # vLLM, SGLang, TGI, llama.cpp, NIM, and the toy engine.
 _RUNNING = frozenset({
@@ -33,6 +35,32 @@ class EngineCounts(NamedTuple):
 
     running: int
     waiting: int
+
+
+class EngineLoad:
+    """The load of an engine as it said itself, for a short time.
+
+    `others` are requests that this proxy does not have.
+    """
+
+    __slots__ = ("_others", "_sampled_ms", "_waiting")
+
+    def __init__(self) -> None:
+        self._others = self._waiting = 0
+        self._sampled_ms = -SAMPLE_AGE_MAX_MS
+
+    def sampled(self, now_ms: int, counts: EngineCounts, *, own: int) -> None:
+        """Take over the counts of an engine, of whose requests so many are this proxy's."""
+        self._others, self._waiting = max(0, counts.running + counts.waiting - own), counts.waiting
+        self._sampled_ms = now_ms
+
+    def others(self, now_ms: int) -> int:
+        """The requests of others; none if the engine has not said so lately."""
+        return self._others if now_ms - self._sampled_ms < SAMPLE_AGE_MAX_MS else 0
+
+    def waiting(self, now_ms: int) -> int:
+        """The requests in its own queue; none if it has not said so lately."""
+        return self._waiting if now_ms - self._sampled_ms < SAMPLE_AGE_MAX_MS else 0
 
 
 def engine_counts(metrics: bytes) -> EngineCounts | None:

@@ -75,7 +75,7 @@ async def test_engines_are_asked_only_while_their_deployment_has_requests() -> N
         proxy.server.sweep()
         assert engine.requests == []
         asked = asyncio.create_task(proxy.send(call()))
-        await proxy.until(lambda: state.waiting == 3)
+        await proxy.until(lambda: state.engine.waiting(proxy.context.now_ms()) == 3)
         assert state.load(proxy.context.now_ms()) == 5, "one of the five is the proxy's own"
         assert b'sokovan_proxy_engine_waiting{project="default",deployment="chat",endpoint="k1.1"} 3' in (
             proxy.context.metrics()

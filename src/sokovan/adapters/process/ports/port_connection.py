@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -18,8 +17,8 @@ from typing import Self
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.layout import KernelLayout
 from sokovan.adapters.process.observer import Observer
-from sokovan.adapters.process.ports.port_listeners import PortListeners
-from sokovan.adapters.process.shim.processes import Process, descendants, read_text
+from sokovan.adapters.process.ports.kernel_listeners import KnownListeners, sockets_at, sockets_of
+from sokovan.adapters.process.shim.processes import Process, descendants
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelExecution, RuntimeFailure
@@ -28,9 +27,6 @@ READ_BYTES = 65536
 CONNECT_S = 5.0
 CLOSE_S = 5.0
 LOOPBACK = "127.0.0.1"
-_LISTENS = "0A"  # the state in /proc/net/tcp
-# Ports of kernels whose sockets are remembered.
-KNOWN_MAX = 4_096
 
 
 class PortConnection:
@@ -84,7 +80,7 @@ class PortConnection:
             return
         left = set(listening)
         for process in descendants(shim.pid):
-            left -= _sockets_of(process.pid)
+            left -= sockets_of(process.pid)
             if not left:
                 self._known.note(shim, self._port, listening)
                 return
@@ -139,58 +135,6 @@ class PortConnection:
         """0 once the port has sent everything, 1 if the connection was reset."""
         await self._ended.wait()
         return int(self._was_reset)
-
-
-class KnownListeners:
-    """Sockets that were found in a kernel before, by its shim and their port.
-
-    To look for a socket in all processes of a kernel is slow. A socket keeps its number, and no
-    other one gets it: as long as the same sockets listen, they are the kernel's.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[int, int, int], frozenset[int]] = {}
-
-    def are_of(self, shim: Process, port: int, sockets: frozenset[int]) -> bool:
-        """Whether all of these are known to be the kernel's."""
-        return sockets <= self._found.get((shim.pid, shim.start, port), frozenset())
-
-    def note(self, shim: Process, port: int, sockets: frozenset[int]) -> None:
-        """Remember that these are the kernel's."""
-        if len(self._found) >= KNOWN_MAX:
-            self._found.clear()
-        self._found[shim.pid, shim.start, port] = sockets
-
-
-def sockets_at(port: int) -> frozenset[int]:
-    """The numbers of all sockets that listen on a port of this machine."""
-    listeners = PortListeners()
-    found = listeners.every(port)
-    listeners.close()
-    return _listed_at(port) if found is None else found
-
-
-def _listed_at(port: int) -> frozenset[int]:
-    """The same from the tables of all sockets, for machines that answer no such question."""
-    found = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in read_text(table).splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
-                found.add(int(fields[9]))
-    return frozenset(found)
-
-
-def _sockets_of(pid: int) -> set[int]:
-    """The open sockets of a process; empty if they may not be read."""
-    found = set()
-    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                target = os.readlink(entry.path)  # noqa: PTH115  # there may be thousands
-                if target.startswith("socket:["):
-                    found.add(int(target[len("socket:[") : -1]))
-    return found
 
 
 def _nothing_listens(port: int) -> RuntimeFailure:

@@ -31,11 +31,11 @@ class PortListeners:
         self._works = True
 
     def at(self, port: int) -> frozenset[int] | None:
-        """The numbers of the sockets that get the connections to a port; None if that is not known."""
+        """The numbers of the sockets that get connections to a port; None: not known."""
         return self._asked(lambda: self._found(port, socket.AF_INET) or self._found(port, socket.AF_INET6))
 
     def every(self, port: int) -> frozenset[int] | None:
-        """The numbers of all sockets that listen at a port; None if that is not known."""
+        """The numbers of all sockets that listen at a port; None: not known."""
         return self._asked(lambda: self._found(port, socket.AF_INET) | self._found(port, socket.AF_INET6))
 
     def _asked(self, question: Callable[[], set[int]]) -> frozenset[int] | None:

@@ -1,4 +1,4 @@
-"""Ports of kernels: which sockets listen on them. The contract suite has the connections."""
+"""Connections to ports of kernels; the contract suite has more of them."""
 
 from __future__ import annotations
 
@@ -11,57 +11,21 @@ from contextlib import closing, nullcontext, suppress
 import pytest
 
 from sokovan.adapters.process.ports import port_connection
-from sokovan.adapters.process.ports.port_connection import KnownListeners, PortConnection, sockets_at
+from sokovan.adapters.process.ports.kernel_listeners import KnownListeners
+from sokovan.adapters.process.ports.port_connection import PortConnection
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.process.threads import Threads
 
 
-@pytest.fixture(params=["by question", "by table"])
-def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "by table":
-        monkeypatch.delattr(socket, "AF_NETLINK")
-
-
-@pytest.mark.usefixtures("_both_ways")
-def test_the_sockets_that_listen_on_a_port_are_found_and_connections_are_not() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            assert sockets_at(port) == {os.fstat(listener.fileno()).st_ino}
-            assert sockets_at(client.getsockname()[1]) == set()
-    assert sockets_at(port) == set()
-
-
-@pytest.mark.usefixtures("_both_ways")
-def test_a_listener_on_ipv6_counts_beside_one_on_ipv4() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as first:
-        port = first.getsockname()[1]
-        with socket.create_server(("::1", port), family=socket.AF_INET6) as second:
-            assert sockets_at(port) == {os.fstat(one.fileno()).st_ino for one in (first, second)}
-
-
-def test_sockets_are_looked_for_again_if_others_listen_or_the_kernel_is_another_one() -> None:
-    kernel, other = look_up(os.getpid()), look_up(os.getppid())
-    assert kernel is not None
-    assert other is not None
-    known = KnownListeners()
-    assert not known.are_of(kernel, 80, frozenset({1}))
-    known.note(kernel, 80, frozenset({1, 2}))
-    assert known.are_of(kernel, 80, frozenset({1}))
-    assert not known.are_of(kernel, 80, frozenset({1, 3}))
-    assert not known.are_of(kernel, 81, frozenset({1}))
-    assert not known.are_of(other, 80, frozenset({1}))
-
-
 async def test_a_connection_whose_port_is_known_looks_at_no_process_again(monkeypatch: pytest.MonkeyPatch) -> None:
     threads, known, looked = Threads(), KnownListeners(), list[int]()
-    sockets_of, shim = port_connection._sockets_of, look_up(os.getppid())
+    sockets_of, shim = port_connection.sockets_of, look_up(os.getppid())
 
     def noted(pid: int) -> set[int]:
         looked.append(pid)
         return sockets_of(pid)
 
-    monkeypatch.setattr(port_connection, "_sockets_of", noted)
+    monkeypatch.setattr(port_connection, "sockets_of", noted)
     with socket.create_server(("127.0.0.1", 0)) as listener, closing(threads):
         port = listener.getsockname()[1]
 
