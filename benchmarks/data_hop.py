@@ -29,7 +29,8 @@ from benchmarks.embedded_server import clock, milliseconds, percentile
 from benchmarks.proxy import ANSWER, CONNECTIONS, SECONDS, SLEEP, Caller, cpu_s, request, serve_endpoints
 from sokovan.adapters.local.certificates import CertificateAuthority, new_key, signing_request
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.ports.port_connection import KnownListeners, PortConnection
+from sokovan.adapters.process.ports.kernel_listeners import KnownListeners
+from sokovan.adapters.process.ports.port_connection import PortConnection
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.process.threads import Threads
 from sokovan.agent.link.data_listener import DataListener, DataSocket

@@ -82,7 +82,9 @@ class Cycle:
                 self._allocate(sessions)
             else:
                 self._backfill(sessions)
-        unplaced = [pending for pending in sessions if not pending.placed and not pending.reserved]
+        held = [hold.session for hold in self._timetable.holds]
+        served = [pending for pending in sessions if pending.placed or pending.reserved or pending.session in held]
+        unplaced = [pending for pending in sessions if pending not in served]
         pending = {str(pending.session.session_id): self._code(pending) for pending in unplaced}
         for hold in self._timetable.holds:
             seats = [(str(kernel.kernel_id), agent) for kernel, agent in hold.kernels]

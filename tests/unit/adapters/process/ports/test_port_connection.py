@@ -11,7 +11,7 @@ from contextlib import closing, nullcontext, suppress
 import pytest
 
 from sokovan.adapters.process.ports import port_connection
-from sokovan.adapters.process.ports.kernel_listeners import KnownListeners
+from sokovan.adapters.process.ports.kernel_listeners import KnownListeners, sockets_of
 from sokovan.adapters.process.ports.port_connection import PortConnection
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.process.threads import Threads
@@ -19,7 +19,7 @@ from sokovan.adapters.process.threads import Threads
 
 async def test_a_connection_whose_port_is_known_looks_at_no_process_again(monkeypatch: pytest.MonkeyPatch) -> None:
     threads, known, looked = Threads(), KnownListeners(), list[int]()
-    sockets_of, shim = port_connection.sockets_of, look_up(os.getppid())
+    shim = look_up(os.getppid())
 
     def noted(pid: int) -> set[int]:
         looked.append(pid)
