@@ -35,7 +35,10 @@ def _toy_engine(words: list[str]) -> int:
 def _proxy(words: list[str]) -> int:
     from sokovan.cli.local.proxy import plain_proxy  # noqa: PLC0415  # loads only here
 
-    return plain_proxy(words)
+    try:
+        return plain_proxy(words)
+    except Exception as error:  # noqa: BLE001  # the server logs the message
+        return _report(error, as_object=False)
 
 
 # Called by programs, not in the help, and without the parser: by the shell's completion script at every Tab, as the
@@ -80,12 +83,15 @@ def run(words: list[str]) -> int:
     if words == ["--version"]:
         print_data(__version__)
         return OK
-    for_program = _FOR_PROGRAMS.get(words[0])
-    if for_program is None and words[0] not in first_words() and not words[0].startswith("-"):
+    if words[0] in _FOR_PROGRAMS:
+        return _FOR_PROGRAMS[words[0]](words[1:])
+    if words[0] not in first_words() and not words[0].startswith("-"):
         print_error(_unknown_command(words[0]), as_object=wants_json(words))
         return USAGE
+    from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
+
     try:
-        return _run_parsed(words) if for_program is None else for_program(words[1:])
+        return run_command(_with_default_values(_readable(words)))
     except KeyboardInterrupt:
         print_status("interrupted")
         return INTERRUPTED
@@ -93,12 +99,6 @@ def run(words: list[str]) -> int:
         if isinstance(error, OSError) and error.errno in _OF_OUTPUT:
             raise  # commands report errors of the files that they write
         return _report(error, as_object=wants_json(words))
-
-
-def _run_parsed(words: list[str]) -> int:
-    from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
-
-    return run_command(_with_default_values(_readable(words)))
 
 
 def wants_json(words: list[str]) -> bool:
