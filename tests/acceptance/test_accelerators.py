@@ -8,16 +8,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.embedded import Embedded
+from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 
 GIB = 1 << 30
-# The program of a driver, for two devices.
+# The program of a driver, for two devices; their health is in a file beside it.
 SMI = """#!/bin/sh
+case "$1" in
+*ecc*) exec cat "$0.health" ;;
+esac
 for device in GPU-aaaa-1 GPU-bbbb-2
 do echo "$device, NVIDIA H200, 143771, 580.159.03"
 done
 """
+HEALTHY = "GPU-aaaa-1, 0, No, Not Active, None\nGPU-bbbb-2, 0, No, Not Active, None\n"
 SHOWS = "import os, time; print(f\"[{os.environ['CUDA_VISIBLE_DEVICES']}]\", flush=True); time.sleep(600)"
 
 
@@ -38,9 +42,10 @@ def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     programs.mkdir()
     (programs / "nvidia-smi").write_text(SMI)
     (programs / "nvidia-smi").chmod(0o755)
+    (programs / "nvidia-smi.health").write_text(HEALTHY)
     server = Embedded(folder, path=f"{programs}{os.pathsep}{os.environ['PATH']}")
     with ended_well(server):
-        server.start("--gpu-shares")
+        server.start("--gpu-shares", "--set", "agent.device_check_s=1")
         yield server
 
 
@@ -96,3 +101,35 @@ def test_the_devices_of_a_driver_are_found_without_a_package_for_them(sharing: E
     assert "nvidia.model=NVIDIA H200" in sharing.cli("agent", "show", agent["id"]).stdout
     found = {one["name"]: one for one in json.loads(sharing.cli("doctor", "--json").stdout)}
     assert found["nvidia"]["detail"] == "2 x NVIDIA H200, driver 580.159.03, found by nvidia-smi"
+
+
+def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(sharing: Embedded) -> None:
+    def faults() -> dict[str, str]:
+        return {one["device"]: one["fault"] for one in sharing.cli_json("agent", "devices") if one["fault"]}
+
+    health = sharing.folder / "programs" / "nvidia-smi.health"
+    held = sharing.python(SHOWS, resources={"cuda.shares": 1, "cpu": 0.2, "mem": "64MiB"})
+    device = sharing.says(held, "]").strip("[]\n")
+    replacement = health.with_suffix(".new")
+    replacement.write_text(HEALTHY.replace(f"{device}, 0", f"{device}, 3"))
+    replacement.rename(health)
+    until(lambda: device in faults(), what="the fault is known")
+    fault = "3 uncorrected memory errors since the driver was loaded; reset the device"
+    assert faults() == {device: fault}
+    [agent] = sharing.cli_json("agent", "ls")
+    assert f"fault of {device}" in sharing.cli("agent", "show", agent["id"]).stdout
+    # Its kernel goes on, and the session says what is wrong.
+    assert f"device {device} of agent {agent['id']} has a fault: {fault}" in sharing.cli("why", held).stdout
+    assert sharing.session(held)["status"] == "running"
+    # A session that needs both devices waits for this one.
+    both = sharing.python(SHOWS, resources={"cuda.shares": 2, "cpu": 0.2, "mem": "64MiB"})
+    sharing.end(held)
+    named = f"device {device} of {agent['id']} is out of service: {fault}"
+    until(lambda: named in sharing.cli("why", both).stdout, what="the device is named")
+    replacement.write_text(HEALTHY)
+    replacement.rename(health)
+    assert sharing.reaches(both, "running")
+    assert not faults()
+    codes = [one["code"] for one in sharing.cli_json("agent", "history", agent["id"])]
+    assert codes[-2:] == ["device-fault", "device-recovered"]
+    sharing.end(both)

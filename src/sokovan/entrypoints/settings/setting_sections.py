@@ -178,6 +178,7 @@ class AgentSettings:
         "Numbers of the accounts of kernels, one per user, if the agent runs as root; empty: its own account.",
         check=read_account_range,
     )
+    device_check_s: int = kind.whole(30, "Interval of the checks of GPUs; 0: none.", least=0, most=3600)
 
 
 @dataclass(frozen=True, slots=True)

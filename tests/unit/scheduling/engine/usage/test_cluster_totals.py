@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.domain.cluster.agent_health import HEALTHY
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
 from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
@@ -33,6 +34,15 @@ def test_a_shortage_names_used_and_total_amounts() -> None:
 def test_agents_that_take_no_work_offer_nothing() -> None:
     machines = [agent("a", "cpu=4", used="cpu=4"), agent("b", "cpu=4", used="cpu=1", status=AgentStatus.DRAINING)]
     assert ClusterTotals(EngineParts(*machines).workspace).free("cpu") == "free now: 0 of 5 cpu"
+
+
+def test_devices_that_are_out_of_service_are_named_and_counted() -> None:
+    healths = [HEALTHY, HEALTHY.with_faults({"g1": "lost"}), HEALTHY.with_faults({"g2": "hot"})]
+    machines = [agent(f"a{number}", "cpu=1", health=health) for number, health in enumerate(healths)]
+    assert ClusterTotals(EngineParts(*machines[:1]).workspace).faults == ""
+    assert ClusterTotals(EngineParts(*machines[:2]).workspace).faults == "device g1 of a1 is out of service: lost"
+    more = "device g1 of a1 is out of service: lost (1 more are)"
+    assert ClusterTotals(EngineParts(*machines).workspace).faults == more
 
 
 @pytest.mark.parametrize(
