@@ -129,10 +129,18 @@ def test_an_agent_that_reports_more_than_its_token_grants_is_refused(tmp_path: P
         assert ("second", "claim-refused") in denials(server)
 
 
-def test_a_model_is_served_from_another_machine_through_the_data_listener_of_its_agent(tmp_path: Path) -> None:
+def test_a_model_is_served_through_the_data_listener_of_its_agent_on_any_machine(tmp_path: Path) -> None:
     server = Embedded(tmp_path / "manager")
     with machine(tmp_path / "second") as second, ended_well(server):
-        server.start("--no-agent", "--listen", "127.0.0.2:0")
+        server.start("--listen", "127.0.0.2:0", "--name", "first", "--set", "agent.data_listen=127.0.0.4:0")
+        told = server.cli_json("serve", "toy", "--name", "near", *LITTLE)
+        with httpx2.Client(base_url=told["url"], headers={"authorization": f"Bearer {told['key']}"}) as client:
+            question = {"model": "near", "messages": [{"role": "user", "content": "hello"}]}
+            answer = client.post("/chat/completions", json=question, timeout=60)
+            assert answer.status_code == 200, answer.text
+        assert "sokovan.data=127.0.0.4:" in server.cli("agent", "show", "first").stdout
+        assert server.cli("agent", "drain", "first").returncode == 0
+        server.cli("deployment", "rm", "near", "--yes")
         second.run(*join_words(server), "--name", "second", "--data-listen", "127.0.0.3:0")
         until(lambda: link(server, "second") == (True, "alive"), what="it is linked", tell=lambda: second.said)
         told = server.cli_json("serve", "toy", "--name", "far", *LITTLE)

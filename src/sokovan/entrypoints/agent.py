@@ -49,7 +49,7 @@ class AgentOptions:
     """Options of an agent; `root` is its private folder.
 
     `addresses` are those of managers that it has joined, with its certificate; `data` is
-    where gateways on other machines reach its kernels.
+    where gateways on other machines reach its kernels. `beside` is run with it.
     """
 
     manager: str
@@ -70,6 +70,7 @@ class AgentOptions:
     device_check_s: float = 30.0
     addresses: tuple[ManagerAddress, ...] = ()
     data: DataSocket | None = None
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None
 
 
 def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
@@ -107,6 +108,7 @@ class LocalAgent:
     devices: DeviceCheck
     device_check_s: float
     data: DataListener | None = None
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     def summary(self) -> str:
         """The resources of the agent and the isolation of its kernels, in one line."""
@@ -124,6 +126,8 @@ class LocalAgent:
             tasks.create_task(self.devices.run(self.device_check_s))
             if self.data is not None:
                 tasks.create_task(self.data.run())
+            if self.beside is not None:
+                tasks.create_task(self.beside())
             tasks.create_task(self.runner.run(self.addresses))
 
 
@@ -193,6 +197,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         DeviceCheck(inventory.devices, clock, report=runner.devices_checked, log=log),
         options.device_check_s,
         data,
+        options.beside,
     )
 
 

@@ -35,6 +35,7 @@ from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.dashboard.pages import DashboardPages
+from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.cluster.api_listener import (
     ApiListener,
@@ -335,7 +336,10 @@ def _manager_options(
     def agent(manager: str) -> AgentOptions:
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
         labels = {**own_labels(settings.orchestrator.listen), **options.labels}
-        return replace(options, hidden=(client_keys, keys.root), labels=labels)
+        options = replace(options, hidden=(client_keys, keys.root), labels=labels)
+        if not options.data_listen:
+            return options
+        return _with_data_listener(settings, options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
 
     database = _database_settings(settings, folder)
     return ManagerOptions(
@@ -359,6 +363,18 @@ def _manager_options(
         audit_s=settings.storage.audit_s,
         several_users=settings.api.allow_several_users_without_isolation,
     )
+
+
+def _with_data_listener(settings: ServerSettings, options: AgentOptions, *, folder: Path, own: Path) -> AgentOptions:
+    """The options with a listener for gateways on other machines. Raises InvalidInput, DataPortTaken."""
+    if not settings.orchestrator.listen:
+        hint = "give --listen HOST:PORT too, or leave agent.data_listen empty: there are no other machines"
+        raise InvalidInput("agent.data_listen has an address, but this server has no authority for machines", hint=hint)
+    from sokovan.entrypoints.joining.own_data_listener import own_data_listener  # noqa: PLC0415  # loads cryptography
+
+    name, clock = options.name or agent_name(platform.node()), SystemClock()
+    made = own_data_listener(options.data_listen, agent=name, folder=folder, own=own, clock=clock)
+    return replace(options, data=made.socket, beside=made.renew)
 
 
 def _machine_options(

@@ -162,7 +162,7 @@ class AgentSettings:
     )
     data_listen: str = kind.text(
         "",
-        "HOST:PORT where gateways on other machines reach its kernels, if it has joined; empty: its own address.",
+        "HOST:PORT where gateways on other machines reach its kernels; empty: its own address if it has joined.",
         check=lambda text: text and read_listen(text),
         flag="--data-listen",
     )
