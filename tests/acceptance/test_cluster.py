@@ -150,6 +150,21 @@ def test_every_manager_takes_sessions_and_shows_their_output(cluster: TwoManager
 
 
 @pytest.mark.usefixtures("machines")
+def test_changes_are_watched_at_a_manager_that_does_not_lead(cluster: TwoManagers) -> None:
+    leader = cluster.led()
+    other = cluster.other(leader)
+    key = {"Authorization": f"Bearer {(other.data / 'token').read_text(encoding='ascii').strip()}"}
+    address = f"{other.about['url']}/api/v1/events"
+    with httpx2.stream("GET", address, headers=key, trust_env=False, timeout=60) as changes:
+        lines = changes.iter_lines()
+        next(lines)  # the stream is open
+        session = leader.submit(*SLEEP)["id"]
+        next(line for line in lines if session in line and '"running"' in line)
+    leader.end(session, forced=True)
+    leader.settles(session)
+
+
+@pytest.mark.usefixtures("machines")
 def test_a_client_of_another_machine_uses_the_api_over_tls(cluster: TwoManagers, tmp_path: Path) -> None:
     first = cluster.managers[0]
     client, url = Embedded(tmp_path), f"https://{cluster.remote}"
