@@ -251,7 +251,7 @@ async def a_device_with_a_fault_is_not_allocated(cluster: StoredCluster) -> None
     expect(found.devices == (Device("gpu0", GPU, fault="lost"), Device("gpu1", GPU)), f"listed are {found.devices}")
     expect((found.info.available_slots[GPU], found.info.occupied_slots[GPU]) == (1, 1), f"it has {found.info}")
     expect(found.info.available_slots["cpu"] == 4000, "a slot without devices has changed")
-    await ended(cluster, session, FreeProof.EXIT_OBSERVED)
+    await ended(cluster, session, FreeProof.AGENT_TOMBSTONE)
     late = await running_on(cluster, name, {GPU: 1})
     expect((await cluster.session(late)).kernels[0].devices == {GPU: ("gpu1",)}, "a device with a fault was given out")
     full = await cluster.store.run(lambda unit: unit.fleet.set_health(found, found.info.health.with_faults({})))
