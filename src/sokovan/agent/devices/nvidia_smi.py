@@ -60,13 +60,17 @@ def read_devices(text: str) -> FoundDevices:
 
 def queried(fields: Sequence[str], path: str | None = None, *, limit_s: float = LIMIT_S) -> QueryOutput | None:
     """The values of these fields, a line per device; None if the program is missing."""
+    return printed((f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"), path, limit_s=limit_s)
+
+
+def printed(words: Sequence[str], path: str | None = None, *, limit_s: float = LIMIT_S) -> QueryOutput | None:
+    """The output of the program with these words; None if it is missing."""
     program = shutil.which(PROGRAM, path=path)
     if program is None:
         return None
-    words = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
         process = subprocess.Popen(  # noqa: S603  # an argv list, built here
-            words,
+            [program, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
