@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
 import socket
 import sqlite3
 import ssl
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -23,9 +26,12 @@ from sokovan.entrypoints.joining.joined_agent import JoinedMachine
 from sokovan.wire.frames import LINK_PATH, Hello, HelloRefused
 from sokovan.wire.join_messages import MANAGER_NAME
 from sokovan.wire.link_codec import decode, encode
+from tests.acceptance.cluster import free_port
 from tests.acceptance.embedded import Embedded, sokovan_in, until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.machines import LITTLE, join_words, link, machine
+
+READY = re.compile(r"the gateway is ready at (\S+)")
 
 
 def denials(server: Embedded) -> list[tuple[str, str]]:
@@ -129,15 +135,37 @@ def test_an_agent_that_reports_more_than_its_token_grants_is_refused(tmp_path: P
         assert ("second", "claim-refused") in denials(server)
 
 
+@contextmanager
+def proxy(server: Embedded, manager: str) -> Iterator[str]:
+    """A proxy of its own that trusts the server's authority; its URL."""
+    file, trust = server.folder / "proxy.out", ("--ca", str(server.data / "tls" / "authority.pem"))
+    words = ("--token-file", str(server.data / "proxy-token"), "--root", str(server.folder / "proxy"), *trust)
+    with file.open("wb") as output:
+        process = server.started(output, "proxy", manager, "--listen", "127.0.0.1:0", *words)
+    try:
+        said = until(lambda: READY.search(file.read_text(encoding="utf-8")), what="the proxy is ready")
+        yield f"{said[1]}/v1"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
 def test_a_model_is_served_through_the_data_listener_of_its_agent_on_any_machine(tmp_path: Path) -> None:
     server = Embedded(tmp_path / "manager")
+    api = f"127.0.0.5:{free_port('127.0.0.5')}"
     with machine(tmp_path / "second") as second, ended_well(server):
-        server.start("--listen", "127.0.0.2:0", "--name", "first", "--set", "agent.data_listen=127.0.0.4:0")
+        addresses = ("--set", "agent.data_listen=127.0.0.4:0", "--set", f"api.listen={api}")
+        server.start("--listen", "127.0.0.2:0", "--name", "first", *addresses)
         told = server.cli_json("serve", "toy", "--name", "near", *LITTLE)
-        with httpx2.Client(base_url=told["url"], headers={"authorization": f"Bearer {told['key']}"}) as client:
-            question = {"model": "near", "messages": [{"role": "user", "content": "hello"}]}
-            answer = client.post("/chat/completions", json=question, timeout=60)
-            assert answer.status_code == 200, answer.text
+        key, question = {"authorization": f"Bearer {told['key']}"}, {"messages": [{"role": "user", "content": "hello"}]}
+        with proxy(server, f"https://{api}") as another, httpx2.Client(headers=key, timeout=60) as client:
+            for url in (told["url"], another):
+                until(
+                    lambda url=url: (
+                        client.post(f"{url}/chat/completions", json={"model": "near", **question}).is_success
+                    ),
+                    what=f"it is served by {url}",
+                )
         assert "sokovan.data=127.0.0.4:" in server.cli("agent", "show", "first").stdout
         assert server.cli("agent", "drain", "first").returncode == 0
         server.cli("deployment", "rm", "near", "--yes")

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -214,11 +215,16 @@ async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:
 
 
 def _client(options: ProxyOptions) -> httpx2.AsyncClient:
+    """A client of the manager; an https one is trusted by the cluster's authority, if that is given."""
+    verify: bool | ssl.SSLContext = True
+    if options.authority is not None and options.manager.startswith("https:"):
+        verify = ssl.create_default_context(cafile=options.authority)
     return httpx2.AsyncClient(
         base_url=options.manager,
         headers={"authorization": f"Bearer {options.token}"},
         timeout=httpx2.Timeout(10.0, read=WAIT_S + 15.0),
         trust_env=False,
+        verify=verify,
     )
 
 
