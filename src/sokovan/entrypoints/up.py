@@ -131,6 +131,7 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     # Both are validated before anything is created.
     shape_of(options)
     settings = sources.read_with_plugins()
+    require_authority(settings)
     if options.cluster:
         require_database(settings)
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
@@ -339,7 +340,7 @@ def _manager_options(
         options = replace(options, hidden=(client_keys, keys.root), labels=labels)
         if not options.data_listen:
             return options
-        return _with_data_listener(settings, options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
+        return _with_data_listener(options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
 
     database = _database_settings(settings, folder)
     return ManagerOptions(
@@ -365,16 +366,20 @@ def _manager_options(
     )
 
 
-def _with_data_listener(settings: ServerSettings, options: AgentOptions, *, folder: Path, own: Path) -> AgentOptions:
-    """The options with a listener for gateways on other machines. Raises InvalidInput, DataPortTaken."""
-    if not settings.orchestrator.listen:
-        hint = "give --listen HOST:PORT too, or leave agent.data_listen empty: there are no other machines"
-        raise InvalidInput("agent.data_listen has an address, but this server has no authority for machines", hint=hint)
+def _with_data_listener(options: AgentOptions, *, folder: Path, own: Path) -> AgentOptions:
+    """The options with a listener for gateways on other machines. Raises DataPortTaken."""
     from sokovan.entrypoints.joining.own_data_listener import own_data_listener  # noqa: PLC0415  # loads cryptography
 
     name, clock = options.name or agent_name(platform.node()), SystemClock()
     made = own_data_listener(options.data_listen, agent=name, folder=folder, own=own, clock=clock)
     return replace(options, data=made.socket, beside=made.renew)
+
+
+def require_authority(settings: ServerSettings) -> None:
+    """Require a listener for machines, whose authority a data listener needs. Raises InvalidInput."""
+    if settings.agent.enabled and settings.agent.data_listen and not settings.orchestrator.listen:
+        hint = "give --listen HOST:PORT too, or leave agent.data_listen empty: there are no other machines"
+        raise InvalidInput("agent.data_listen is set, and this server has no authority for other machines", hint=hint)
 
 
 def _machine_options(
