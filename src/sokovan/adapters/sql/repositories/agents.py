@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -160,23 +161,24 @@ class SqlAgents:
     async def _apply_faults(self, agent_id: AgentId, *, before: set[str], after: set[str]) -> None:
         """Take devices out of scheduling, and return others to it; kernels on them go on.
 
-        The capacity shrinks like that of an agent that enrols with fewer devices: not below
-        what is in use. An agent that reported less of a slot than its devices have keeps that.
+        The capacity counts what kernels hold of absent devices until it is freed. An agent that
+        reported less of a slot than its devices have keeps that.
         """
         if before == after:
             return
-        was: dict[str, int] = {}
-        now: dict[str, int] = {}
+        was, now, held = Counter[str](), Counter[str](), Counter[str]()
         mine = AGENT_DEVICES.c.agent_id == agent_id
         for row in await self._transaction.fetch(_DEVICES, {"the_agent": agent_id}):
             is_present = row.device_id not in after and (row.present or row.device_id in before)
-            was[row.slot] = was.get(row.slot, 0) + (row.units if row.present else 0)
-            now[row.slot] = now.get(row.slot, 0) + (row.units if is_present else 0)
+            was[row.slot] += row.units if row.present else 0
+            now[row.slot] += row.units if is_present else 0
+            held[row.slot] += 0 if is_present else row.used
             if is_present != row.present:
                 update = sa.update(AGENT_DEVICES).where(mine, AGENT_DEVICES.c.device_id == row.device_id)
                 await self._transaction.execute(update.values(present=is_present))
         for slot in sorted(now):
-            capacity = sa.case((AGENT_SLOTS.c.used > now[slot], AGENT_SLOTS.c.used), else_=now[slot])
+            whole = now[slot] + held[slot]
+            capacity = sa.case((AGENT_SLOTS.c.used > whole, AGENT_SLOTS.c.used), else_=whole)
             await self._transaction.execute(
                 sa.update(AGENT_SLOTS)
                 .where(AGENT_SLOTS.c.agent_id == agent_id, AGENT_SLOTS.c.slot == slot)
