@@ -75,10 +75,10 @@ def fleet(manager: Manager, folder: Path, count: int) -> Iterator[None]:
 
 def linked(manager: Manager) -> int:
     """How many agents are alive and linked to a manager."""
-    found, cursor = 0, ""
+    cursor, found = "", 0
     while True:
-        page = manager.request("GET", f"/agents?limit=500{cursor}")
-        found += sum(one["connected"] and one["status"] == "alive" for one in page["items"])
+        page: dict[str, Any] = manager.request("GET", f"/agents?limit=500{cursor}")
+        found += sum(1 for one in page["items"] if one["connected"] and one["status"] == "alive")
         if not page["next"]:
             return found
         cursor = f"&cursor={page['next']}"

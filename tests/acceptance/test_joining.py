@@ -11,6 +11,7 @@ import sqlite3
 import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -150,6 +151,14 @@ def proxy(server: Embedded, manager: str) -> Iterator[str]:
         process.wait(timeout=60)
 
 
+def is_served(url: str, key: str, model: str) -> bool:
+    """Whether a model answers at a gateway."""
+    question = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
+    headers = {"authorization": f"Bearer {key}"}
+    answer = httpx2.post(f"{url}/chat/completions", json=question, headers=headers, timeout=60, trust_env=False)
+    return answer.is_success
+
+
 def test_a_model_is_served_through_the_data_listener_of_its_agent_on_any_machine(tmp_path: Path) -> None:
     server = Embedded(tmp_path / "manager")
     api = f"127.0.0.5:{free_port('127.0.0.5')}"
@@ -157,15 +166,9 @@ def test_a_model_is_served_through_the_data_listener_of_its_agent_on_any_machine
         addresses = ("--set", "agent.data_listen=127.0.0.4:0", "--set", f"api.listen={api}")
         server.start("--listen", "127.0.0.2:0", "--name", "first", *addresses)
         told = server.cli_json("serve", "toy", "--name", "near", *LITTLE)
-        key, question = {"authorization": f"Bearer {told['key']}"}, {"messages": [{"role": "user", "content": "hello"}]}
-        with proxy(server, f"https://{api}") as another, httpx2.Client(headers=key, timeout=60) as client:
+        with proxy(server, f"https://{api}") as another:
             for url in (told["url"], another):
-                until(
-                    lambda url=url: (
-                        client.post(f"{url}/chat/completions", json={"model": "near", **question}).is_success
-                    ),
-                    what=f"it is served by {url}",
-                )
+                until(partial(is_served, url, told["key"], "near"), what=f"it is served by {url}")
         assert "sokovan.data=127.0.0.4:" in server.cli("agent", "show", "first").stdout
         assert server.cli("agent", "drain", "first").returncode == 0
         server.cli("deployment", "rm", "near", "--yes")

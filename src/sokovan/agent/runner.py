@@ -119,7 +119,7 @@ class AgentRunner:
         return heartbeat_of(self._processor.table, sequence=self._sequence, load=load)
 
     def devices_checked(self, faults: Mapping[str, str]) -> None:
-        """Report the faults of devices, and start no kernels on these, if they have changed."""
+        """Report the faults of devices, and start no kernels on these, from now on."""
         if faults != self._processor.table.device_faults:
             self._processor.submit(DevicesChecked(faults))
 

@@ -35,7 +35,6 @@ from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.dashboard.pages import DashboardPages
-from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.cluster.api_listener import (
     ApiListener,
@@ -68,6 +67,7 @@ from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket
+from sokovan.entrypoints.joining.data_options import require_authority, with_data_listener
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
@@ -128,8 +128,7 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     """Run until SIGINT or SIGTERM; kernels keep running. Raises SokovanError."""
     root = options.data or data_home(os.environ)
     sources = options.sources or sources_of(None, root, environment=os.environ)
-    # Both are validated before anything is created.
-    shape_of(options)
+    shape_of(options)  # validated before anything is created, as the settings are
     settings = sources.read_with_plugins()
     require_authority(settings)
     if options.cluster:
@@ -319,10 +318,8 @@ async def _prepare_store(
 
 def shape_of(options: UpOptions) -> FleetShape | None:
     """The requested fake agents. Raises InvalidInput."""
-    if options.fake_agents is None:
-        return None
-    count, gpus = options.fake_agents
-    return FleetShape(count=count, gpus=gpus)
+    fake = options.fake_agents
+    return None if fake is None else FleetShape(count=fake[0], gpus=fake[1])
 
 
 def _manager_options(
@@ -338,9 +335,7 @@ def _manager_options(
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
         labels = {**own_labels(settings.orchestrator.listen), **options.labels}
         options = replace(options, hidden=(client_keys, keys.root), labels=labels)
-        if not options.data_listen:
-            return options
-        return _with_data_listener(options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
+        return with_data_listener(options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
 
     database = _database_settings(settings, folder)
     return ManagerOptions(
@@ -364,22 +359,6 @@ def _manager_options(
         audit_s=settings.storage.audit_s,
         several_users=settings.api.allow_several_users_without_isolation,
     )
-
-
-def _with_data_listener(options: AgentOptions, *, folder: Path, own: Path) -> AgentOptions:
-    """The options with a listener for gateways on other machines. Raises DataPortTaken."""
-    from sokovan.entrypoints.joining.own_data_listener import own_data_listener  # noqa: PLC0415  # loads cryptography
-
-    name, clock = options.name or agent_name(platform.node()), SystemClock()
-    made = own_data_listener(options.data_listen, agent=name, folder=folder, own=own, clock=clock)
-    return replace(options, data=made.socket, beside=made.renew)
-
-
-def require_authority(settings: ServerSettings) -> None:
-    """Require a listener for machines, whose authority a data listener needs. Raises InvalidInput."""
-    if settings.agent.enabled and settings.agent.data_listen and not settings.orchestrator.listen:
-        hint = "give --listen HOST:PORT too, or leave agent.data_listen empty: there are no other machines"
-        raise InvalidInput("agent.data_listen is set, and this server has no authority for other machines", hint=hint)
 
 
 def _machine_options(

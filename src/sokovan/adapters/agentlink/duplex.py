@@ -15,7 +15,7 @@ class Duplex(Protocol):
         """Send a message. Raises ConnectionError when the peer has disconnected."""
 
     async def ping(self) -> None:
-        """Return once the peer has answered. Raises ConnectionError when it has disconnected."""
+        """Return once the peer has answered. Raises ConnectionError."""
 
 
 class Stream(Protocol):

@@ -134,7 +134,7 @@ class SocketDuplex:
         await _sent(self._socket, content)
 
     async def ping(self) -> None:
-        """Return once the peer has answered. Raises ConnectionError when it has disconnected."""
+        """Return once the peer has answered. Raises ConnectionError."""
         try:
             await (await self._socket.ping())
         except ConnectionClosed as problem:

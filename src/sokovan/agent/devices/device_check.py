@@ -1,4 +1,4 @@
-"""Checks the devices of this machine again and again, and reports faults that come and go."""
+"""Checks the devices of this machine repeatedly, and reports their faults."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class NvidiaHealth:
 
 
 def read_health(fields: tuple[str, ...], done: QueryOutput) -> DeviceReading:
-    """Read the output; devices that it lists count even if the program failed for others."""
+    """Read the output; listed devices count even if the program failed for others."""
     listed: dict[str, str] = {}
     for row in csv.reader(done.text.splitlines(), skipinitialspace=True):
         if row and row[0].startswith(_DEVICE) and is_name(row[0]) and len(listed) < DEVICES_MAX:

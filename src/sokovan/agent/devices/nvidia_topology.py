@@ -1,4 +1,4 @@
-"""Groups of NVIDIA devices that are close together, by the driver's matrix of connections."""
+"""Groups of NVIDIA devices that are close together, by the driver's matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _SWITCHES = frozenset({"PIX", "PXB"})
 
 
 def device_closeness(devices: Sequence[str], path: str | None = None) -> dict[str, frozenset[str]]:
-    """The groups of these devices by name, in the order of the driver; `path` replaces PATH."""
+    """The groups of devices, which are in the driver's order, by name.
+
+    `path` replaces PATH.
+    """
     done = printed(WORDS, path) if len(devices) > 1 else None
     return {} if done is None or done.problem else read_matrix(done.text, devices)
 

@@ -1,4 +1,4 @@
-"""Groups of an agent's devices that are close together, as its labels name them. Pure.
+"""Groups of devices that are close together, as the labels of an agent name them.
 
 A kernel with several devices gets them from one group if there is one with room: devices
 with a link of their own first, then those on one PCIe switch, then those of one NUMA node.

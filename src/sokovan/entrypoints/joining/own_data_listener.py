@@ -1,6 +1,6 @@
-"""The data listener of the agent that is part of a server, with a certificate of its authority.
+"""The data listener of the agent that is part of a server.
 
-Other agents get theirs when they join.
+Its certificate is of the server's authority; other agents get theirs when they join.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CERTIFICATE_FILE = "own-agent.pem"
 
 
 class OwnDataListener(NamedTuple):
-    """A bound socket with its certificate, and the task that renews this until cancelled."""
+    """A bound socket, and the task that renews its certificate until cancelled."""
 
     socket: DataSocket
     renew: Callable[[], Coroutine[Any, Any, None]]

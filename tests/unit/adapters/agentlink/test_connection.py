@@ -141,6 +141,7 @@ async def test_an_agent_without_heartbeats_is_disconnected(rig: Rig) -> None:
 
 async def test_an_agent_that_hears_nothing_is_disconnected_and_its_heartbeats_do_not_count(rig: Rig) -> None:
     await rig.opened()
+    await rig.clock.advance(0)
     rig.line.answering.clear()
     await rig.clock.advance(11)
     counted = asyncio.ensure_future(rig.connection.heartbeat())
@@ -156,6 +157,7 @@ async def test_an_agent_that_hears_nothing_is_disconnected_and_its_heartbeats_do
 
 async def test_a_late_answer_to_a_ping_lets_heartbeats_count_again(rig: Rig) -> None:
     await rig.opened()
+    await rig.clock.advance(0)
     rig.line.answering.clear()
     await rig.clock.advance(11)
     rig.line.says(BEAT)

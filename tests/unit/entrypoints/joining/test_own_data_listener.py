@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.certificates import CertificateAuthority
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.link.data_listener import DataListener
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.joining.own_data_listener import own_data_listener
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 async def test_a_gateway_trusts_it_as_that_of_the_agent_and_it_is_renewed(tmp_path: Path) -> None:
-    clock = VirtualClock()
+    clock = VirtualClock(now_ms=SystemClock().now_ms())  # TLS has the time of the machine
     made = own_data_listener("127.0.0.1:0", agent="near", folder=tmp_path / "tls", own=tmp_path / "own", clock=clock)
     host, _, port = made.socket.address.rpartition(":")
     authority = CertificateAuthority(tmp_path / "tls", clock).certificate

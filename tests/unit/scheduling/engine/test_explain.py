@@ -492,15 +492,3 @@ def test_a_best_effort_gang_without_places_close_together_gets_a_verdict_with_wh
     verdict = verdict_of(snapshot(machines, gang("s", 2, "", topology=hard(1)), hypernodes=racks))
     assert "2 of 1" not in verdict.summary
     assert ",  is what" not in verdict.summary
-
-
-def test_a_session_that_waits_for_a_device_is_told_of_faults_and_others_are_not() -> None:
-    faulty = AgentHealth().with_faults({"g1": "it is lost"})
-    given = [busy("a", "cpu=1,cuda.device=1", "cpu=1", health=faulty)]
-    text = "device g1 of a is out of service: it is lost"
-    for request, code in (("cuda.device=2", Code.NEVER_FITS), ("cuda.device=1,cpu=1", Code.NOT_ENOUGH_FREE)):
-        verdict = verdict_of(snapshot(given, gang("s", 1, request)))
-        assert verdict.code is code
-        assert verdict.summary.endswith(f"; {text}")
-        assert verdict.checks[-1] == Check("devices", "short", text)
-    assert text not in verdict_of(snapshot(given, gang("s", 1, "cpu=1"))).summary

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -166,13 +164,15 @@ class SqlAgents:
         """
         if before == after:
             return
-        was, now, held = Counter[str](), Counter[str](), Counter[str]()
+        was: dict[str, int] = {}
+        now: dict[str, int] = {}
+        held: dict[str, int] = {}
         mine = AGENT_DEVICES.c.agent_id == agent_id
         for row in await self._transaction.fetch(_DEVICES, {"the_agent": agent_id}):
             is_present = row.device_id not in after and (row.present or row.device_id in before)
-            was[row.slot] += row.units if row.present else 0
-            now[row.slot] += row.units if is_present else 0
-            held[row.slot] += 0 if is_present else row.used
+            was[row.slot] = was.get(row.slot, 0) + (row.units if row.present else 0)
+            now[row.slot] = now.get(row.slot, 0) + (row.units if is_present else 0)
+            held[row.slot] = held.get(row.slot, 0) + (0 if is_present else row.used)
             if is_present != row.present:
                 update = sa.update(AGENT_DEVICES).where(mine, AGENT_DEVICES.c.device_id == row.device_id)
                 await self._transaction.execute(update.values(present=is_present))
@@ -242,7 +242,7 @@ class SqlAgents:
                 **_attributes(info),
                 **self._enrolment_columns(),
                 # Its devices are those that it reports now; faults follow with a heartbeat.
-                health=health_text(replace(health_of(known.health), faults=())),
+                health=health_text(health_of(known.health).with_faults({})),
                 incarnation=AGENTS.c.incarnation + 1,
                 version=AGENTS.c.version + 1,
             )

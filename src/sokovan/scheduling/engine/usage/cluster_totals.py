@@ -57,7 +57,7 @@ class ClusterTotals:
 
     @cached_property
     def faults(self) -> str:
-        """The first device that gets no kernels because of a fault, and how many more; empty if none."""
+        """The first device that has a fault, and how many more have; empty if none."""
         found = [(agent.agent_id, *fault) for agent in self._workspace.agents for fault in agent.health.faults]
         if not found:
             return ""

@@ -247,7 +247,7 @@ def room(agent: AgentRecord) -> tuple[int, int]:
 
 
 async def a_device_with_a_fault_is_not_allocated(cluster: StoredCluster) -> None:
-    """Its kernel keeps its slots; without the fault, and after an enrolment, it is as before."""
+    """Its kernel keeps its slots; healthy again or enrolled anew, it is as before."""
     name = cluster.new("a")
     record = await cluster.agent(name, slots={GPU: 2, "cpu": 4000})
     session = await running_on(cluster, name, {GPU: 1})

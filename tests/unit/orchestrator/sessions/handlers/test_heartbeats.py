@@ -135,7 +135,8 @@ async def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(c
     assert (history[-1].change.code, history[-1].change.detail) == ("device-fault", f"{device}: it is lost")
     # Its kernel goes on, and its session knows of it.
     assert await cluster.status("held") == "running"
-    noted = (await cluster.store.read(lambda unit: unit.sessions.history(SessionId("held"))))[-1]
+    lines = await cluster.store.read(lambda unit: unit.sessions.history(SessionId("held")))
+    noted = next(entry for _subject, entry in lines if entry.change.code == "device-fault")
     assert noted.change.detail == f"device {device} of agent a1 has a fault: it is lost; its kernel goes on"
 
     await cluster.stop("held")
