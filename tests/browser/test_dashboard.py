@@ -181,10 +181,15 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
         assert text_of(page, ".log pre").strip() == "red  \ufffd <script>alert(1)</script> \ufffdgnp.exe"
         assert page.title().endswith("Sokovan")
         assert log.locator("script").count() == 0
-        page.get_by_role("button", name="Open a shell in kernel 0").click()
-        page.get_by_label("command for the shell").fill("echo $((6 * 7)); printf '\\033[1mbold'")
+        page.get_by_role("button", name="Open a terminal in kernel 0").click()
+        screen = page.get_by_label("screen of the terminal")
+        page.keyboard.type("stty size; echo $((6 * 7)); printf '\\033[1;31mbold\\033[0m\\033]0;title\\007'")
         page.keyboard.press("Enter")
-        page.get_by_label("output of the shell").filter(has_text="\n42\nbold").wait_for()
+        screen.locator(".bold.f1", has_text="bold").wait_for()
+        rows, columns = re.search(r"^(\d+) (\d+)\s+42\s", screen.inner_text(), re.MULTILINE).groups()  # type: ignore[union-attr]
+        assert int(rows) > 10
+        assert int(columns) > 60
+        assert page.title().endswith("Sokovan")
         assert violations(page, *RULES) == []
         page.get_by_role("button", name="Stop", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
@@ -196,6 +201,30 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
         page.get_by_label("Or enter an API key").wait_for()
         assert violations(page, *RULES) == []
     fresh.close()
+
+
+def test_a_terminal_has_colours_a_size_and_full_screen_programs(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "typed", "--where", REAL, "--", "sleep", "600")
+    dashboard.sokovan("wait", "typed", "--until", "running")
+    with dashboard.page("/ui/sessions/typed/terminal") as page:
+        screen = page.get_by_label("screen of the terminal")
+        page.get_by_role("button", name="Close the terminal").wait_for()
+        page.keyboard.type("printf '\\033[?1049h\\033[2J\\033[5;1Hfull%s' screen; read line; printf '\\033[?1049l'")
+        page.keyboard.press("Enter")
+        screen.filter(has_text="fullscreen").wait_for()
+        assert "printf" not in screen.inner_text()
+        page.keyboard.press("Enter")
+        screen.filter(has_text="printf").wait_for()
+        page.set_viewport_size({"width": 700, "height": 500})
+        page.keyboard.type("stty size; sleep 600")
+        page.keyboard.press("Enter")
+        page.locator(".terminal-row", has_text=re.compile(r"^1\d \d\d$")).wait_for()
+        page.keyboard.press("Control+c")
+        page.keyboard.type("exit 3")
+        page.keyboard.press("Enter")
+        page.get_by_text("The shell ended with 3.").wait_for()
+        assert violations(page, *RULES) == []
+    dashboard.sokovan("stop", "typed", "--yes")
 
 
 def test_ended_sessions_are_in_the_history_and_on_the_timeline(dashboard: Dashboard) -> None:

@@ -16,6 +16,7 @@ import { OverviewPage } from "./pages/overview.tsx";
 import { QueuesPage } from "./pages/queues.tsx";
 import { SessionPage } from "./pages/session.tsx";
 import { SessionsPage } from "./pages/sessions.tsx";
+import { TerminalPage } from "./pages/terminal.tsx";
 import { TimelinePage } from "./pages/timeline.tsx";
 import { Empty, Skeleton } from "./parts/basics.tsx";
 import { isTyping } from "./parts/keys.ts";
@@ -66,6 +67,8 @@ function Page() {
     case "/admin":
       return <AdminPage />;
   }
+  const terminal = /^\/sessions\/([^/]+)\/terminal$/.exec(here)?.[1];
+  if (terminal) return <TerminalPage key={terminal} id={decodeURIComponent(terminal)} />;
   const session = /^\/sessions\/([^/]+)$/.exec(here)?.[1];
   if (session) return <SessionPage key={session} id={decodeURIComponent(session)} />;
   const deployment = /^\/deployments\/([^/]+)$/.exec(here)?.[1];

@@ -5,9 +5,9 @@ import { plural, shellWords, slotsText } from "../format.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
-import { Console } from "../parts/console.tsx";
 import { Log } from "../parts/log.tsx";
 import { useResource } from "../parts/resource.ts";
+import { Terminal } from "../parts/terminal.tsx";
 import { Why } from "../parts/why.tsx";
 import { href, query, setQuery } from "../router.ts";
 import { ENDED, look } from "../states.ts";
@@ -88,8 +88,9 @@ export function SessionPage({ id }: { id: string }) {
       />
       {view.kernels.find((one) => one.index === kernel)?.status === "running" ? (
         <>
-          <h2>Console</h2>
-          <Console key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
+          <h2>Terminal</h2>
+          <p><a href={href(`/sessions/${encodeURIComponent(view.id)}/terminal${kernel ? `?kernel=${kernel}` : ""}`)}>As large as the window</a></p>
+          <Terminal key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
         </>
       ) : null}
       {asking ? (
