@@ -51,12 +51,13 @@ test("a draft is a request and the same command line", () => {
 });
 
 test("events are read however the bytes are cut", () => {
-  const bytes = encoder.encode(': connected\n\nevent: change\ndata: {"id":"ä"}\n\nevent: resync\ndata: {}\n\n');
+  const bytes = encoder.encode(': connected\nid: p.7\n\nid: p.8\nevent: change\ndata: {"id":"ä"}\n\nevent: resync\ndata: {}\n\n');
   for (const size of [1, 3, 1000]) {
     const reader = new EventReader();
     const found = [];
     for (let at = 0; at < bytes.length; at += size) found.push(...reader.push(bytes.slice(at, at + size)));
     assert.deepEqual(found, [{ event: "change", data: '{"id":"ä"}' }, { event: "resync", data: "{}" }]);
+    assert.equal(reader.place, "p.8");
   }
 });
 

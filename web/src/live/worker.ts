@@ -28,6 +28,8 @@ const rows = new Map<string, SessionRow>();
 const dirty = new Set<string>();
 const fresh: EventView[] = [];
 let proof = "";
+// Where the stream is resumed after a break.
+let place = "";
 let running: AbortController | null = null;
 let cut = false;
 let many = false;
@@ -107,18 +109,27 @@ function noted(event: EventView, signal: AbortSignal): void {
     // Only the first are named.
     if ((event.count ?? 0) > (event.sessions ?? []).length) many = true;
   }
-  if (timer === null) timer = setTimeout(() => void readChanged(signal).catch(() => undefined), COLLECT_MS);
+  if (timer === null) timer = setTimeout(() => void readChanged(signal).catch(forget), COLLECT_MS);
+}
+
+/** Some changes could not be read: the next ones read the whole list. */
+function forget(): void {
+  many = true;
+  place = "";
 }
 
 async function follow(signal: AbortSignal): Promise<void> {
-  const answer = await fetch("/api/v1/events", { headers: { "X-Sokovan-Proof": proof }, signal });
+  const resumes = ready && place !== "";
+  const headers: Record<string, string> = { "X-Sokovan-Proof": proof, ...(resumes ? { "Last-Event-ID": place } : {}) };
+  const answer = await fetch("/api/v1/events", { headers, signal });
   if (answer.status === 401) throw new Denied();
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
-  // From here on nothing is missed; so the list is read now.
-  await readAll(signal);
+  // From here on nothing is missed; so the list is read now, unless the server sends what it has missed.
+  if (!resumes) await readAll(signal);
   setUp(true);
   const reader = answer.body.getReader();
   const parser = new EventReader();
+  parser.place = place;
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
@@ -128,6 +139,7 @@ async function follow(signal: AbortSignal): Promise<void> {
       if (one.event === "resync") await readAll(signal);
       if (one.event === "problem") return;
     }
+    place = parser.place;
   }
 }
 
@@ -158,6 +170,7 @@ function stop(): void {
   running?.abort();
   running = null;
   ready = false;
+  place = "";
   rows.clear();
   dirty.clear();
 }

@@ -14,6 +14,8 @@ T_co = TypeVar("T_co", covariant=True)
 PREFIX = "/api/v1"
 REF_MAX = 300
 PAGE_MAX = 100
+# The place in a stream from which it is resumed.
+SEEN_HEADER = "Last-Event-ID"
 Query = Mapping[str, str | int | bool | None]
 
 

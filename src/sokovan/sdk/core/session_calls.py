@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query, query, sparse
 from sokovan.wire.api.batches import BATCH_PATH, LINES_MEDIA, BatchView
 from sokovan.wire.api.sessions import HistoryView, KernelPage, LogChunk, SessionBody, SessionPage, SessionView
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 KEY_HEADER = "Idempotency-Key"
 # Of an idempotency key.
 KEY_MAX = 128
-SEEN_HEADER = "Last-Event-ID"
 
 
 class SessionListOptions(TypedDict, total=False):

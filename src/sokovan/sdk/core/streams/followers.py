@@ -139,19 +139,22 @@ class EventFollower:
     """Follows all events of the server; it never ends.
 
     An event about the object `stream` means that events may have been missed, so that
-    the caller should refresh. The first event is always one.
+    the caller should refresh. The first event is always one. After a disconnect the stream is
+    resumed where it was; then some events may be repeated.
     """
 
     def __init__(self) -> None:
         self._fresh = True
+        self._seen = ""
 
     def call(self) -> Call[object]:
-        """The stream of events."""
-        self._fresh = True
-        return system_calls.events()
+        """The stream of events, from the place reached so far."""
+        self._fresh = not self._seen
+        return system_calls.events(seen=self._seen)
 
     def accept(self, event: ServerEvent) -> EventView | None:
         """The event; the first one, of any kind, shows that the stream is open."""
+        self._seen = event.place or self._seen
         if self._fresh or event.name == RESYNC:
             self._fresh = False
             _text(event)
