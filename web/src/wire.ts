@@ -303,6 +303,47 @@ export interface SessionPage {
   next: string | null;
 }
 
+/** One session as a list shows it, about a fifth of its view; `slots` are those of all kernels. */
+export interface SessionRow {
+  id: string;
+  name: string;
+  status: string;
+  result: string | null;
+  user: string;
+  group: string;
+  scaling_group: string;
+  queue: string;
+  priority: number;
+  size: number;
+  slots: Record<string, number>;
+  agents: number;
+  submitted_at: string;
+  scheduled_at: string | null;
+  since: string;
+  ended_at: string | null;
+  reason: string | null;
+  reason_detail: string | null;
+  array: string | null;
+}
+
+/** A page of rows of sessions; `next` is the cursor of the next page. */
+export interface SessionRowPage {
+  items: SessionRow[];
+  next: string | null;
+}
+
+/** How many sessions have a value of a property. */
+export interface SessionCountView {
+  value: string;
+  count: number;
+}
+
+/** Sessions counted by a property, the most frequent values first. */
+export interface SessionCountsView {
+  by: string;
+  items: SessionCountView[];
+}
+
 /** A page of the kernels of a session, by their index. */
 export interface KernelPage {
   items: KernelView[];

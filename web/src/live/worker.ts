@@ -1,7 +1,7 @@
 // One per browser: it holds the only stream of events and the list of sessions for all tabs.
 //
 // Browsers give a server six connections; with a stream per tab the seventh tab would hang.
-import type { EventView, SessionPage, SessionView } from "../wire.ts";
+import type { EventView, SessionRow as ListedSession, SessionRowPage } from "../wire.ts";
 import { EventReader } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
@@ -62,8 +62,8 @@ async function readAll(signal: AbortSignal): Promise<void> {
   const found = new Map<string, SessionRow>();
   let cursor: string | null = "";
   while (cursor !== null && found.size < ROWS_MAX) {
-    const query: string = `sessions?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
-    const page: SessionPage | null = await get<SessionPage>(query, signal);
+    const query: string = `sessions/rows?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
+    const page: SessionRowPage | null = await get<SessionRowPage>(query, signal);
     for (const view of page?.items ?? []) found.set(view.id, rowOf(view));
     cursor = page?.next ?? null;
   }
@@ -85,11 +85,11 @@ async function readChanged(signal: AbortSignal): Promise<void> {
   }
   for (let at = 0; at < ids.length; at += NAMED_MAX) {
     const named = ids.slice(at, at + NAMED_MAX).map(encodeURIComponent).join(",");
-    keep((await get<SessionPage>(`sessions?id=${named}&limit=${NAMED_MAX}`, signal))?.items ?? []);
+    keep((await get<SessionRowPage>(`sessions/rows?id=${named}&limit=${NAMED_MAX}`, signal))?.items ?? []);
   }
 }
 
-function keep(views: readonly SessionView[]): void {
+function keep(views: readonly ListedSession[]): void {
   const changed = views.map(rowOf);
   for (const row of changed) rows.set(row.id, row);
   if (changed.length) tell({ kind: "sessions", rows: changed, whole: false, cut });
@@ -97,7 +97,7 @@ function keep(views: readonly SessionView[]): void {
 
 async function readWaiting(signal: AbortSignal): Promise<void> {
   if (!ready || !lines.size) return;
-  const page = await get<SessionPage>(`sessions?status=pending&limit=${WAITING_ROWS}`, signal);
+  const page = await get<SessionRowPage>(`sessions/rows?status=pending&limit=${WAITING_ROWS}`, signal);
   keep((page?.items ?? []).filter((view) => rows.get(view.id)?.detail !== view.reason_detail || !rows.has(view.id)));
 }
 

@@ -12,7 +12,7 @@ from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
 from sokovan.domain.constraints.labels import read_selectors
 from sokovan.domain.ids import NAME_PATTERN, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter, SessionProperty
 
 REF_MAX = 200
 INDEX_MAX = 1_000_000
@@ -64,14 +64,19 @@ class WhyQuery(BaseModel):
     evict: bool = Field(default=False, description="List the sessions that would be evicted for it, as a dry run.")
 
 
-class ArrayQuery(SessionChoice):
-    """The filters and the page of a listing."""
+class PageQuery(BaseModel):
+    """The part of a list that is wanted."""
+
+    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
+    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
+
+
+class StatusChoice(SessionChoice):
+    """Filters of sessions by their state and labels as well."""
 
     status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
     label: list[str] = Field(default_factory=list, description="With this label: NAME or NAME=VALUE; repeatable.")
     mine: bool = Field(default=False, description="Only the caller's own sessions.")
-    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
-    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
 
     @field_validator("status", "id", mode="before", check_fields=False)
     @classmethod
@@ -85,8 +90,12 @@ class ArrayQuery(SessionChoice):
         return replace(super().filter(), statuses=tuple(self.status), labels=read_selectors(self.label))
 
 
-class SessionQuery(ArrayQuery):
-    """The filters of a listing of sessions."""
+class ArrayQuery(StatusChoice, PageQuery):
+    """The filters and the page of a listing."""
+
+
+class SessionFilters(StatusChoice):
+    """The filters of sessions."""
 
     id: list[str] = Field(default_factory=list, max_length=IDS_MAX, description="With any of these ids; repeatable.")
     name: str | None = name_field("With exactly this name.")
@@ -97,3 +106,13 @@ class SessionQuery(ArrayQuery):
         """The store's filter; the array is looked up by the caller."""
         ids = tuple(SessionId(one) for one in self.id)
         return replace(super().filter(), ids=ids, name=self.name or "", outside_arrays=self.outside_arrays)
+
+
+class SessionQuery(SessionFilters, PageQuery):
+    """The filters and the page of a listing of sessions."""
+
+
+class SessionCountQuery(SessionFilters):
+    """The filters of sessions, and what they are counted by."""
+
+    by: SessionProperty = Field(default=SessionProperty.STATUS, description="The property that is counted.")

@@ -27,6 +27,7 @@ from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
 from sokovan.api.routes.serving.rollouts import RolloutRoutes
 from sokovan.api.routes.serving.served_routes import ServedRouteRoutes
 from sokovan.api.routes.session_batches import SessionBatchRoutes
+from sokovan.api.routes.session_lists import SessionListRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
 from sokovan.api.routes.streams.logs import LogRoutes
@@ -50,6 +51,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
     return [
         *SystemRoutes(context, document).operations(),
         *ExplanationRoutes(context).operations(),
+        *SessionListRoutes(context).operations(),
         *SessionRoutes(context).operations(),
         *SessionBatchRoutes(context).operations(),
         *ArrayRoutes(context).operations(),

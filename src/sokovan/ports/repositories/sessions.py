@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum, auto
 from typing import Protocol
 
 from sokovan.domain.constraints.labels import LabelSelector
@@ -57,6 +58,16 @@ class SessionFilter:
     array_id: str = ""
     outside_arrays: bool = False
     session_type: str = ""
+
+
+class SessionProperty(StrEnum):
+    """A property that sessions are counted by."""
+
+    STATUS = auto()
+    QUEUE = auto()
+    USER = auto()
+    GROUP = auto()
+    SCALING_GROUP = auto()
 
 
 class SessionRepository(Protocol):
@@ -121,6 +132,9 @@ class SessionRepository(Protocol):
 
     async def pending_count(self, user: str, *, most: int) -> int:
         """How many sessions of a user are PENDING; counting ends at `most`."""
+
+    async def counts(self, wanted: SessionFilter, by: SessionProperty, *, most: int) -> Mapping[str, int]:
+        """How many matching sessions have each value of a property, the most frequent `most` first."""
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """The kernels of sessions in figures, whatever their number."""

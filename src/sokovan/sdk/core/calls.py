@@ -53,7 +53,7 @@ def query(parameters: Query) -> dict[str, str]:
 
 
 def filters_query(
-    what: str, options: Mapping[str, Any], known: type, *, limit: int, cursor: str | None
+    what: str, options: Mapping[str, Any], known: type, *, limit: int | None = None, cursor: str | None = None
 ) -> dict[str, str]:
     """The query of a page of a list. Raises InvalidSetting for unknown filters.
 

@@ -32,6 +32,8 @@ POST /api/v1/sessions:batch
 GET /api/v1/sessions
 POST /api/v1/sessions/plan
 GET /api/v1/sessions/waiting
+GET /api/v1/sessions/rows
+GET /api/v1/sessions/counts
 GET /api/v1/sessions/{ref}
 DELETE /api/v1/sessions/{ref}
 POST /api/v1/sessions/{ref}/cancel
@@ -104,6 +106,8 @@ CALLS: list[Call[Any]] = [
     session_calls.submit(SessionBody(), key="k"),
     session_calls.plan(SessionBody()),
     session_calls.listing(SessionListOptions()),
+    session_calls.rows(SessionListOptions()),
+    session_calls.counts(SessionListOptions()),
     session_calls.get("ddp"),
     session_calls.stop("ddp"),
     session_calls.cancel("ddp"),
@@ -165,6 +169,8 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
     for exact, general in (
         ("/api/v1/sessions/plan", "/api/v1/sessions/{ref}"),
         ("/api/v1/sessions/waiting", "/api/v1/sessions/{ref}"),
+        ("/api/v1/sessions/rows", "/api/v1/sessions/{ref}"),
+        ("/api/v1/sessions/counts", "/api/v1/sessions/{ref}"),
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/taints", "/api/v1/agents/{name:path}"),

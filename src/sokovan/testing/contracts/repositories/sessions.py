@@ -28,7 +28,7 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.repositories.sessions import RequestKey, SessionFilter
+from sokovan.ports.repositories.sessions import RequestKey, SessionFilter, SessionProperty
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal, session_spec
@@ -239,6 +239,30 @@ async def pending_sessions_of_a_user_are_counted_up_to_a_limit(cluster: StoredCl
     expect(found == [2, 3], f"{found} were counted instead of 2 and 3")
 
 
+async def sessions_are_counted_by_a_property(cluster: StoredCluster) -> None:
+    """Those that match the filter; the most frequent values first, and no more than asked for."""
+    owner, queue = Owner(user=cluster.new("u")), cluster.new("q")
+    names = [cluster.new("s") for _ in range(3)]
+    for name in names:
+        await cluster.submit(name, owner=owner, queue=queue if name == names[2] else "default")
+    await cluster.stop(names[0])
+    mine = SessionFilter(user=owner.user)
+
+    async def work(unit: UnitOfWork) -> list[dict[str, int]]:
+        return [
+            dict(await unit.sessions.counts(mine, SessionProperty.STATUS, most=9)),
+            dict(await unit.sessions.counts(mine, SessionProperty.QUEUE, most=1)),
+            dict(await unit.sessions.counts(replace(mine, queue=queue), SessionProperty.USER, most=9)),
+            dict(await unit.sessions.counts(replace(mine, ids=[SessionId(names[1])]), SessionProperty.STATUS, most=9)),
+            dict(await unit.sessions.counts(replace(mine, name="a b"), SessionProperty.STATUS, most=9)),
+        ]
+
+    found = await cluster.store.read(work)
+    states = {"pending": 2, "cancelled": 1}
+    expected = [states, {"default": 2}, {owner.user: 1}, {"pending": 1}, {}]
+    expect(found == expected, f"the counts are {found} instead of {expected}")
+
+
 async def a_session_can_be_read_without_all_of_its_kernels(cluster: StoredCluster) -> None:
     """With its first kernels, with figures of all of them, and page by page."""
     name = cluster.new("s")
@@ -361,6 +385,7 @@ CHECKS: tuple[Check, ...] = (
     sessions_are_listed_oldest_first,
     a_listing_continues_after_a_place,
     pending_sessions_of_a_user_are_counted_up_to_a_limit,
+    sessions_are_counted_by_a_property,
     a_session_can_be_read_without_all_of_its_kernels,
     a_filter_limits_by_each_of_its_fields,
     a_filter_by_labels_is_exact_on_every_page,

@@ -42,7 +42,7 @@ from sokovan.domain.records import (
     ended_by_user,
 )
 from sokovan.domain.session import SessionSpec, SessionType
-from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
+from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter, SessionProperty
 
 # Only the allocator and the ledger take and free slots, together with their ledger rows.
 _RESERVED = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE, KernelTrigger.REQUEUED})
@@ -163,6 +163,10 @@ class SqlSessions:
     async def pending_count(self, user: str, *, most: int) -> int:
         """See the port."""
         return await session_lists.pending_count(self._transaction, user, most=most)
+
+    async def counts(self, wanted: SessionFilter, by: SessionProperty, *, most: int) -> Mapping[str, int]:
+        """See the port."""
+        return await session_lists.counts(self._transaction, wanted, by, most=most)
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """See the port."""
