@@ -907,6 +907,23 @@ export interface UsageView {
   share: number;
 }
 
+/** The mean amount of a slot that a name held in each step, in the slot's smallest unit. */
+export interface UsageSeriesView {
+  name: string;
+  slot: string;
+  used: number[];
+}
+
+/** Held slots over time, in steps from `since` to `until`; the last one may be shorter. */
+export interface UsageHistoryView {
+  since: string;
+  until: string;
+  step_s: number;
+  by: string;
+  items: UsageSeriesView[];
+  left_out: number;
+}
+
 /** Past usage that the caller may see. */
 export interface UsagePage {
   items: UsageView[];

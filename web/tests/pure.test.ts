@@ -12,7 +12,7 @@ import { targetsFor } from "../src/targets.ts";
 import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
-import { averageOf, barsIn, heldOver, marksOf, pathOf } from "../src/timeline.ts";
+import { averageOf, barsIn, heldOver, marksOf, pathOf, seriesOf } from "../src/timeline.ts";
 import type { FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
@@ -263,4 +263,14 @@ test("keys and pasted text become what programs expect", () => {
   assert.equal(key("Tab", { shiftKey: true }), "\u001b[Z");
   assert.equal(key("Shift", { shiftKey: true }), null);
   assert.equal(pasted("rm\n\u001b[201~x\ty", true), "\u001b[200~rm\r[201~x\ty\u001b[201~");
+});
+
+test("usage over time is a line for each name, the largest first", () => {
+  const view = {
+    since: "2026-01-01T00:00:00.000Z", until: "2026-01-01T02:00:00.000Z", step_s: 3600, by: "queue", left_out: 0,
+    items: [{ name: "b", slot: "cpu", used: [1000, 0] }, { name: "a", slot: "cpu", used: [1000, 500] }, { name: "a", slot: "mem", used: [1, 1] }],
+  };
+  const lines = seriesOf(view, "cpu");
+  assert.deepEqual(lines.map((one) => one.name), ["a", "b"]);
+  assert.deepEqual(lines[0]?.steps, [{ at: Date.parse(view.since), devices: 1000 }, { at: Date.parse(view.since) + 3_600_000, devices: 500 }]);
 });

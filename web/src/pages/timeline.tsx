@@ -3,7 +3,7 @@ import { all } from "../api.ts";
 import { duration, plural } from "../format.ts";
 import { cut, loaded, now, sessions } from "../live/store.ts";
 import { CopyCommand, Empty, Skeleton, State } from "../parts/basics.tsx";
-import { DeviceChart } from "../parts/chart.tsx";
+import { StepChart } from "../parts/chart.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
 import { matches } from "../rows.ts";
@@ -36,7 +36,7 @@ export function TimelinePage() {
         <span class="spring" />
         <CopyCommand command="sokovan ps --all" />
       </div>
-      <DeviceChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
+      <StepChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
       {cut.value ? <p class="muted">Older sessions are not listed here; <code>sokovan ps --all --no-limit</code> has all of them.</p> : null}
       {bars.length || booked.length ? (
         <div class="gantt" role="table" aria-label="sessions over time" tabIndex={0}>

@@ -72,12 +72,13 @@ export function Skeleton({ lines = 6 }: { lines?: number }) {
   );
 }
 
-export function Figure({ label, value, note = "" }: { label: string; value: string; note?: string }) {
+export function Figure({ label, value, note = "", children }: { label: string; value: string; note?: string; children?: ComponentChildren }) {
   return (
     <div class="figure">
       <dt>{label}</dt>
       <dd>{value}</dd>
       {note ? <dd class="muted">{note}</dd> : null}
+      {children ? <dd class="below">{children}</dd> : null}
     </div>
   );
 }

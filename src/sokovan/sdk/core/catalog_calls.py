@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
 from sokovan.wire.api.fleet import (
     AgentChange,
     AgentPage,
@@ -40,6 +40,7 @@ from sokovan.wire.api.tenancy import (
     NewKeyView,
     PolicyBody,
     PolicyPage,
+    UsageHistoryView,
     UsagePage,
     UserBody,
     UserPage,
@@ -185,6 +186,25 @@ def usage(*, scaling_group: str | None, limit: int = PAGE_MAX, cursor: str | Non
     """Get one page of past usage."""
     chosen = query({"scaling_group": scaling_group, "limit": limit, "cursor": cursor})
     return Call(method="GET", path=api_path("usage"), answer=UsagePage, query=chosen)
+
+
+class UsageHistoryOptions(TypedDict, total=False):
+    """The window of a history in RFC 3339 times, its step in seconds, and filters."""
+
+    since: str | None
+    until: str | None
+    step: int | None
+    slot: str | None
+    queue: str | None
+    scaling_group: str | None
+    user: str | None
+    group: str | None
+
+
+def usage_history(by: str, options: UsageHistoryOptions) -> Call[UsageHistoryView]:
+    """Get held slots over time. Raises InvalidSetting."""
+    parameters = {**filters_query("histories", options, UsageHistoryOptions), "by": by}
+    return Call(method="GET", path=api_path("usage", "history"), answer=UsageHistoryView, query=parameters)
 
 
 def queue_shares(*, scaling_group: str | None, queue: str | None) -> Call[QueueSharesView]:

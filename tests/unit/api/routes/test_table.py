@@ -72,6 +72,7 @@ DELETE /api/v1/arrays/{ref}
 POST /api/v1/arrays/{ref}/release
 GET /api/v1/events
 GET /api/v1/usage
+GET /api/v1/usage/history
 GET /api/v1/queue-shares
 GET /api/v1/settings
 GET /api/v1/audit-log
@@ -131,6 +132,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.new_key("ada", None),
     catalog_calls.keys(),
     catalog_calls.usage(scaling_group=None),
+    catalog_calls.usage_history("queue", {}),
     catalog_calls.queue_shares(scaling_group=None, queue=None),
     upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
     upload_calls.complete("0" * 64),
