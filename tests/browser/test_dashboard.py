@@ -243,17 +243,37 @@ def test_ended_sessions_are_in_the_history_and_on_the_timeline(dashboard: Dashbo
         assert "name=nothing-of-this-name" in page.url
 
 
-def test_a_deployment_is_scaled_and_deleted(dashboard: Dashboard) -> None:
-    dashboard.sokovan("serve", "toy", "--name", "chatty", "--detach")
+def test_a_deployment_is_created_asked_updated_rolled_back_and_deleted(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/deployments") as page:
-        page.get_by_role("link", name="chatty").click()
+        page.get_by_role("link", name="New deployment").click()
+        page.get_by_label("Name", exact=True).fill("chatty")
+        page.get_by_role("button", name="Show the command of a replica").click()
+        page.locator(".badge", has_text="Each replica runs").wait_for()
+        assert "sokovan serve toy --name chatty" in text_of(page, ".actions .copy")
+        assert violations(page, *RULES) == []
+        page.get_by_role("button", name="Serve").click()
         page.get_by_role("heading", name="chatty").wait_for()
         tiles = page.get_by_role("list", name="replicas").get_by_role("listitem")
-        tiles.first.wait_for()
+        tiles.first.locator(".state", has_text="active").wait_for()
+        page.get_by_label("question").fill("<b>hello</b>")
+        page.keyboard.press("Enter")
+        chat = page.get_by_role("log", name="chat")
+        chat.locator(".assistant p", has_text=re.compile(r"\w")).wait_for()
+        page.get_by_role("button", name="Begin anew").wait_for()
+        assert chat.locator(".user p").inner_text() == "<b>hello</b>"
         page.get_by_role("textbox", name="replicas").fill("2")
         page.get_by_role("button", name="Scale").click()
         tiles.nth(1).wait_for()
         assert '"replicas_min": 2' in dashboard.sokovan("deployment", "show", "chatty", "--json")
+        form = page.get_by_role("form", name="new revision")
+        form.get_by_label("Memory of each").fill("300MiB")
+        form.get_by_label("Strategy").select_option("canary")
+        form.get_by_role("button", name="Update").click()
+        page.get_by_role("status").filter(has_text="Revision 1 changes to 2 (canary").wait_for()
+        page.get_by_role("button", name="Roll back").click()
+        page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+        page.get_by_role("status").filter(has_text="changes to").wait_for(state="detached")
+        assert '"number": 1' in dashboard.sokovan("deployment", "show", "chatty", "--json")
         assert violations(page, *RULES) == []
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()

@@ -119,6 +119,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "update": {"revision": deployment(tenant)["revision"]},
         "rollback": {},
         "tokens": {"name": "ci"},
+        "chat": {"messages": [{"role": "user", "content": "hi"}]},
         "route": {"weights": {"0": 2}},
     }
     if operation.kind == "deployments":

@@ -14,6 +14,7 @@ import { LoginPage } from "./pages/login.tsx";
 import { NewPage } from "./pages/new.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { QueuesPage } from "./pages/queues.tsx";
+import { ServePage } from "./pages/serve.tsx";
 import { SessionPage } from "./pages/session.tsx";
 import { SessionsPage } from "./pages/sessions.tsx";
 import { TerminalPage } from "./pages/terminal.tsx";
@@ -60,6 +61,8 @@ function Page() {
       return <QueuesPage />;
     case "/deployments":
       return <DeploymentsPage />;
+    case "/deployments/new":
+      return <ServePage />;
     case "/timeline":
       return <TimelinePage />;
     case "/history":

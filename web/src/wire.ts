@@ -1035,6 +1035,26 @@ export interface EndpointTokenBody {
   tokens_per_month?: number | null;
 }
 
+/** A message of a chat. */
+export interface ChatMessage {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+/** A question to a model of a deployment: the messages so far; by default its first model. */
+export interface ChatBody {
+  messages: ChatMessage[];
+  model?: string | null;
+  max_tokens?: number | null;
+  temperature?: number | null;
+}
+
+/** A part of an answer; the last one has `end`. */
+export interface ChatPart {
+  text: string;
+  end: boolean;
+}
+
 /** One revision; `number` counts from 1. */
 export interface RevisionView {
   number: number;

@@ -8,12 +8,13 @@ import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../src/map.ts";
 import { countBy, matches, type SessionRow } from "../src/rows.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
+import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
 import { targetsFor } from "../src/targets.ts";
 import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, marksOf, pathOf, seriesOf } from "../src/timeline.ts";
-import type { FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
+import type { DeploymentView, FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -273,4 +274,27 @@ test("usage over time is a line for each name, the largest first", () => {
   const lines = seriesOf(view, "cpu");
   assert.deepEqual(lines.map((one) => one.name), ["a", "b"]);
   assert.deepEqual(lines[0]?.steps, [{ at: Date.parse(view.since), devices: 1000 }, { at: Date.parse(view.since) + 3_600_000, devices: 500 }]);
+});
+
+test("a deployment is a request and the same command line", () => {
+  const draft = { ...SERVED, name: "chat", engine: "vllm", model: "a/b", arguments: "--len 8", gpus: "2", replicas: "1", most: "4", queue: "q" };
+  assert.deepEqual(deploymentFrom(draft), {
+    name: "chat", revision: { engine: "vllm", model: "a/b", arguments: ["--len", "8"], resources: { "cuda.device": "2" } }, access: "private",
+    replicas_min: 1, replicas_max: 4, scaling: { metric: "concurrency" }, queue: "q",
+  });
+  assert.equal(shellWords(serveLine(draft)), "sokovan serve a/b --name chat --engine vllm --gpus 2 --max-replicas 4 --queue q -- --len 8");
+  assert.equal(shellWords(serveLine({ ...SERVED, name: "t" })), "sokovan serve toy --name t");
+});
+
+test("a new revision keeps what its form does not show", () => {
+  const revision = { engine: "vllm", model: "a/b", arguments: ["x y"], resources: { cpu: 2000, mem: 2 ** 30, "npu.device": 1 }, environment: { A: "1" }, secrets: { T: null } };
+  const view = {
+    name: "chat", revision: { number: 1, revision }, replicas_min: 1, replicas_max: 1, access: "private", queue: "default", rollout_policy: { strategy: "canary" },
+  } as unknown as DeploymentView;
+  const draft = servedOf(view);
+  assert.deepEqual([draft.cpus, draft.mem, draft.arguments, draft.strategy], ["2", "1GiB", "'x y'", "canary"]);
+  assert.deepEqual(revisionFrom({ ...draft, model: "c", mem: "" }, revision), {
+    engine: "vllm", model: "c", arguments: ["x y"], resources: { cpu: "2", "npu.device": 1 }, environment: { A: "1" }, secrets: { T: null },
+  });
+  assert.equal(shellWords(updateLine(draft)), "sokovan deployment update chat --model a/b --cpus 2 --mem 1GiB --strategy canary -- 'x y'");
 });

@@ -22,6 +22,7 @@ from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints
 from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.leases import Leases
+from sokovan.ports.model_gateway import ModelGateway
 from sokovan.ports.storage import Store
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
@@ -34,7 +35,8 @@ class ApiDependencies:
 
     `uploads` is None for a server that stores none, `files` for one without agents. With
     `leases`, a server without a leading manager is not ready.
-    `settings` describes those in force. `gateway_url` is the base URL for clients of models.
+    `settings` describes those in force. `gateway_url` is the base URL for clients of models,
+    `models` asks them there; None without a gateway.
     `joining` is None for a server that other machines cannot join; `disconnect` closes the
     link of an agent.
     """
@@ -57,6 +59,7 @@ class ApiDependencies:
     files: AgentFiles | None = None
     settings: Callable[[], ServerSettingsView] = ServerSettingsView
     gateway_url: str = ""
+    models: ModelGateway | None = None
     joining: JoinAddress | None = None
     disconnect: Callable[[str], None] = lambda _agent_id: None
 

@@ -5,8 +5,10 @@ import { plural, shellWords, slotsText } from "../format.ts";
 import { clusterTick, now } from "../live/store.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { Playground } from "../parts/playground.tsx";
 import { useResource } from "../parts/resource.ts";
 import { go, href } from "../router.ts";
+import { UpdateForm } from "./serve.tsx";
 import type { DeploymentView, DeploymentWhyView, ReplicaView, RevisionPage, RouteEndpointView, RouteView } from "../wire.ts";
 
 // Reports of proxies are no events.
@@ -29,6 +31,7 @@ export function DeploymentsPage() {
       <div class="bar">
         <h1>Deployments</h1>
         <span class="spring" />
+        <a class="button" href={href("/deployments/new")}>New deployment</a>
         <CopyCommand command="sokovan deployment ls" />
       </div>
       {found.value.length ? (
@@ -132,6 +135,14 @@ export function DeploymentPage({ id }: { id: string }) {
         <p aria-label="traffic">{route.revisions.map((one) => `revision ${one.revision}: ${one.weight / 10} % of the requests`).join(", ")}</p>
       ) : null}
       {route ? <p class="muted">{plural(route.proxies, "gateway")}, {route.acknowledged} with the current table{route.refusal ? `; ${route.refusal}` : ""}</p> : null}
+      {route && view.url ? (
+        <>
+          <h2>Playground</h2>
+          <Playground view={view} path={ref} />
+        </>
+      ) : null}
+      <h2>Change what it runs</h2>
+      {view.rollout ? <p class="muted">A rollout is under way; promote it or roll it back first.</p> : <UpdateForm key={view.revision.number} view={view} path={ref} done={found.retry} />}
       <Revisions path={ref} view={view} changed={found.retry} />
     </div>
   );

@@ -24,6 +24,7 @@ from sokovan.api.routes.serving.deployment_events import DeploymentEventRoutes
 from sokovan.api.routes.serving.deployment_explanations import DeploymentExplanationRoutes
 from sokovan.api.routes.serving.deployments import DeploymentRoutes
 from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
+from sokovan.api.routes.serving.playground import PlaygroundRoutes
 from sokovan.api.routes.serving.rollouts import RolloutRoutes
 from sokovan.api.routes.serving.served_routes import ServedRouteRoutes
 from sokovan.api.routes.session_batches import SessionBatchRoutes
@@ -58,6 +59,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *DeploymentExplanationRoutes(context).operations(),
         *DeploymentEventRoutes(context).operations(),
         *DeploymentRoutes(context).operations(),
+        *PlaygroundRoutes(context).operations(),
         *RolloutRoutes(context).operations(),
         *EndpointTokenRoutes(context).operations(),
         *ServedRouteRoutes(context).operations(),

@@ -9,10 +9,11 @@ import pytest
 
 from sokovan.api.app import make_app
 from sokovan.api.routes.table import every_operation
-from sokovan.sdk.core import catalog_calls, session_calls, system_calls, upload_calls
+from sokovan.sdk.core import catalog_calls, deployment_calls, session_calls, system_calls, upload_calls
 from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import BOOKINGS, DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
+from sokovan.wire.api.deployments import ChatBody
 from sokovan.wire.api.sessions import SessionBody
 from sokovan.wire.api.topology import TopologyBody
 from tests.unit.api.api_harness import ApiHarness
@@ -54,6 +55,7 @@ GET /api/v1/deployments
 GET /api/v1/deployments/{ref}
 DELETE /api/v1/deployments/{ref}
 POST /api/v1/deployments/{ref}/scale
+POST /api/v1/deployments/{ref}/chat
 POST /api/v1/deployments/{ref}/update
 POST /api/v1/deployments/{ref}/promote
 POST /api/v1/deployments/{ref}/rollback
@@ -134,6 +136,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.usage(scaling_group=None),
     catalog_calls.usage_history("queue", {}),
     catalog_calls.queue_shares(scaling_group=None, queue=None),
+    deployment_calls.chat("d", ChatBody(messages=[])),
     upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
     upload_calls.complete("0" * 64),
     catalog_calls.delete_key("AK-1"),

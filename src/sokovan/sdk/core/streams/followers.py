@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from sokovan.sdk.core import session_calls, system_calls
+from sokovan.sdk.core import deployment_calls, session_calls, system_calls
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.responses import decoded
 from sokovan.sdk.core.states import is_final
 from sokovan.sdk.core.streams.server_events import ServerEvent
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem
+from sokovan.wire.api.deployments import ChatBody, ChatPart
 from sokovan.wire.api.sessions import LogChunk, SessionView
 from sokovan.wire.api.system import EventView, ProblemView
 
@@ -164,6 +165,30 @@ class EventFollower:
     def is_over(self) -> bool:
         """Never."""
         return False
+
+
+class ChatFollower:
+    """Follows one answer of a model."""
+
+    def __init__(self, ref: str, body: ChatBody) -> None:
+        self._ref, self._body = ref, body
+        self._over = False
+
+    def call(self) -> Call[object]:
+        """The request of the answer."""
+        return deployment_calls.chat(self._ref, self._body)
+
+    def accept(self, event: ServerEvent) -> str | None:
+        """The text of a part."""
+        if event.is_keep_alive:
+            return None
+        part = decoded(_text(event), ChatPart)
+        self._over = self._over or part.end
+        return part.text or None
+
+    def is_over(self) -> bool:
+        """Whether the answer is complete."""
+        return self._over
 
 
 def _text(event: ServerEvent) -> str:
