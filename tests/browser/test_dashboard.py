@@ -36,6 +36,14 @@ REAL = "sokovan.fake not exists"
 HOSTILE = "\\033[31mred\\033[0m \\033]0;title\\007 \\f <script>alert(1)</script> \\342\\200\\256gnp.exe\\n"
 
 
+# A tag, a mark that turns the order of text around, and more than fits in any line.
+NASTY = "<img src=x onerror=alert(1)>\u202egnp.exe" + "x" * 3000
+STOPS_WITH_A_REASON = """([name, reason]) => fetch(`/api/v1/sessions/${name}?reason=${encodeURIComponent(reason)}`, {
+  method: 'DELETE', headers: {'X-Sokovan-Proof': localStorage['sokovan-proof']},
+}).then((answer) => answer.status)"""
+IS_TOO_WIDE = "() => document.documentElement.scrollWidth > innerWidth"
+
+
 def text_of(page: Any, selector: str) -> str:
     return str(page.locator(selector).first.inner_text())
 
@@ -308,6 +316,60 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
         row.wait_for()
         assert row.count() == 1
     fresh.close()
+
+
+def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> None:
+    dashboard.sokovan("queue", "set", "edited", "--weight", "2")
+    with dashboard.page("/ui/admin?tab=queues") as page:
+        row = page.get_by_role("row", name=re.compile("^edited"))
+        row.get_by_role("button", name="Edit").click()
+        page.get_by_role("heading", name="Change queue edited").wait_for()
+        page.get_by_label("Weight").fill("7")
+        page.get_by_label("Open").select_option("no")
+        page.get_by_role("button", name="Change", exact=True).click()
+        page.get_by_role("row", name=re.compile("^edited .* 7 no")).wait_for()
+        assert '"weight": 7' in dashboard.sokovan("queue", "show", "edited", "--json")
+        page.get_by_label("Name", exact=True).fill("not a name")
+        page.get_by_role("button", name="Create").click()
+        page.locator(".problem").wait_for()
+        row.get_by_role("button", name="Remove").click()
+        page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+        row.wait_for(state="detached")
+        assert "edited" not in dashboard.sokovan("queue", "ls", "-o", "name").split()
+
+
+def test_hostile_texts_are_shown_as_texts_and_break_no_page(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sleep", "600", NASTY)
+    with dashboard.page("/ui/sessions/nasty") as page:
+        command = page.locator(".facts code", has_text="sleep 600")
+        command.wait_for()
+        assert "<img src=x onerror=alert(1)>\ufffdgnp.exe" in command.inner_text()
+        assert not page.evaluate(IS_TOO_WIDE)
+        assert page.evaluate(STOPS_WITH_A_REASON, ["nasty", NASTY[:400]]) == 202
+        page.locator(".bar .state", has_text="cancelled").wait_for()
+        page.locator(".facts dd", has_text="\ufffdgnp.exe").nth(1).wait_for()
+        for path in ("/ui/sessions?q=nasty", "/ui/history?name=nasty", "/ui/admin?tab=log&target=nasty"):
+            page.evaluate(GOES, path)
+            page.get_by_text("nasty").first.wait_for()
+            assert page.locator("main img").count() == 0
+            assert not page.evaluate(IS_TOO_WIDE)
+            assert "\u202e" not in page.locator("main").inner_text()
+
+
+def test_the_history_goes_on_page_by_page(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "paged", "--array", "0-59", "--cpus", "0.1", "--", "sleep", "600")
+    dashboard.sokovan("stop", "paged", "--yes")
+    dashboard.sokovan("wait", "paged", "--until", "ENDED")
+    with dashboard.page("/ui/history") as page:
+        rows = page.get_by_role("region", name="ended sessions").get_by_role("row")
+        rows.nth(1).wait_for()
+        first = rows.nth(1).inner_text()
+        page.get_by_role("button", name="Older").click()
+        page.get_by_role("button", name="Newest", disabled=False).wait_for()
+        assert "cursor=" in page.url
+        page.get_by_role("rowheader", name=first.split("\t")[1]).wait_for(state="detached")
+        page.get_by_role("button", name="Newest").click()
+        page.get_by_role("rowheader", name=first.split("\t")[1]).wait_for()
 
 
 def test_the_palette_goes_anywhere_by_name_and_a_filter_is_saved(dashboard: Dashboard) -> None:

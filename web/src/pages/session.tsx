@@ -1,7 +1,7 @@
 // One session: its lanes, why it is where it is, its kernels and their output.
 import { useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
-import { plural, shellWords, slotsText } from "../format.ts";
+import { plural, printable, shellWords, slotsText } from "../format.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
@@ -69,11 +69,11 @@ export function SessionPage({ id }: { id: string }) {
           ["queue", `${view.queue} in ${view.scaling_group}, priority ${view.priority}`],
           ["kernels", `${view.size}${view.minimum < view.size ? `, at least ${view.minimum}` : ""}`],
           ["slots in all", slotsText(view.slots)],
-          ["command", <code>{shellWords(view.command) || "none"}</code>],
+          ["command", <code>{printable(shellWords(view.command)) || "none"}</code>],
           ["submitted", <><Age at={view.submitted_at} /> ago</>],
           ["in this state", <Age at={view.since} until={view.ended_at} />],
           ...(view.topology ? [["topology", `${view.topology}${view.hypernode ? ` in ${view.hypernode}` : ""}`] as const] : []),
-          ...(view.reason ? [["reason", <><code>{view.reason}</code> {view.reason_detail}</>] as const] : []),
+          ...(view.reason ? [["reason", <><code>{view.reason}</code> {printable(view.reason_detail ?? "")}</>] as const] : []),
           ...(view.exit_code === null ? [] : [["exit code", String(view.exit_code)] as const]),
         ]}
       />

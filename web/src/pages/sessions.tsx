@@ -1,7 +1,7 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
-import { plural, shellWords } from "../format.ts";
+import { plural, printable, shellWords } from "../format.ts";
 import { clusterTick, cut, loaded, sessions } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
@@ -22,7 +22,7 @@ const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "Kernels", width: "4.5rem", right: true, cell: (row) => row.size },
   { name: "GPU", width: "3.5rem", right: true, cell: (row) => row.devices || "–" },
   { name: "Age", width: "5.5rem", right: true, cell: (row) => <Age at={row.submitted_at} /> },
-  { name: "Reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={row.detail ?? ""}>{row.reason ? <><code>{row.reason}</code> {row.detail}</> : ""}</span> },
+  { name: "Reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
 ];
 
 function command(status: string): string {
