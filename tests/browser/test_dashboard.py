@@ -21,6 +21,8 @@ PAGES = {
     "/ui/deployments": "Deployments",
     "/ui/timeline": "Timeline",
     "/ui/history": "History",
+    "/ui/what-if": "What if",
+    "/ui/deployments/new": "New deployment",
     "/ui/admin": "Administration",
     "/ui/admin?tab=keys": "Administration",
 }
@@ -320,7 +322,8 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
 
 def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> None:
     dashboard.sokovan("queue", "set", "edited", "--weight", "2")
-    with dashboard.page("/ui/admin?tab=queues") as page:
+    # A refused request is an error of the console.
+    with dashboard.page("/ui/admin?tab=queues", allowed=("422",)) as page:
         row = page.get_by_role("row", name=re.compile("^edited"))
         row.get_by_role("button", name="Edit").click()
         page.get_by_role("heading", name="Change queue edited").wait_for()
@@ -370,6 +373,26 @@ def test_the_history_goes_on_page_by_page(dashboard: Dashboard) -> None:
         page.get_by_role("rowheader", name=first.split("\t")[1]).wait_for(state="detached")
         page.get_by_role("button", name="Newest").click()
         page.get_by_role("rowheader", name=first.split("\t")[1]).wait_for()
+
+
+def test_what_a_drain_would_do_is_seen_before(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "fills", "--size", "64", "--gpus", "8", "--", "sleep", "600")
+    dashboard.sokovan("wait", "fills", "--until", "running")
+    dashboard.sokovan("run", "-d", "--name", "needs", "--gpus", "8", "--", "sleep", "600")
+    # A refused request is an error of the console.
+    with dashboard.page("/ui/what-if", allowed=("404",)) as page:
+        page.get_by_label("Machines like this agent").fill("r01n1")
+        page.get_by_label("How many to add").fill("1")
+        assert "--add r01n1=1" in text_of(page, ".actions .copy")
+        page.get_by_role("button", name="Compare").click()
+        row = page.get_by_role("row", name=re.compile("^needs"))
+        row.get_by_text("PLACED").wait_for()
+        assert violations(page, *RULES) == []
+        page.get_by_label("Agents to drain").fill("nowhere")
+        page.get_by_role("button", name="Compare").click()
+        page.locator(".problem", has_text="nowhere").wait_for()
+    assert "PLACED" in dashboard.sokovan("what-if", "--add", "r01n1=1")
+    dashboard.sokovan("stop", "fills", "needs", "--yes")
 
 
 def test_the_palette_goes_anywhere_by_name_and_a_filter_is_saved(dashboard: Dashboard) -> None:

@@ -19,6 +19,7 @@ import { SessionPage } from "./pages/session.tsx";
 import { SessionsPage } from "./pages/sessions.tsx";
 import { TerminalPage } from "./pages/terminal.tsx";
 import { TimelinePage } from "./pages/timeline.tsx";
+import { WhatIfPage } from "./pages/whatif.tsx";
 import { Empty, Skeleton } from "./parts/basics.tsx";
 import { isTyping } from "./parts/keys.ts";
 import { Palette } from "./parts/palette.tsx";
@@ -35,6 +36,7 @@ const PAGES = [
   ["/deployments", "Deployments", "d"],
   ["/timeline", "Timeline", "t"],
   ["/history", "History", "h"],
+  ["/what-if", "What if", "w"],
   ["/admin", "Administration", "a"],
 ] as const;
 const TARGETS = PAGES.map(([to, name]) => ({ kind: "page", name, to }));
@@ -67,6 +69,8 @@ function Page() {
       return <TimelinePage />;
     case "/history":
       return <HistoryPage />;
+    case "/what-if":
+      return <WhatIfPage />;
     case "/admin":
       return <AdminPage />;
   }

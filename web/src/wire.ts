@@ -549,6 +549,48 @@ export interface AgentChange {
   reason?: string;
 }
 
+/** Changes of the cluster to try out. */
+export interface WhatIfBody {
+  drain?: string[];
+  weights?: Record<string, number>;
+  add?: Record<string, number>;
+  scaling_group?: string | null;
+}
+
+/** A scheduling cycle: sessions that start and wait, and kernels that are evicted. */
+export interface WhatIfPlanView {
+  starts: number;
+  waits: number;
+  evicts: number;
+}
+
+/** A waiting session whose verdict differs; `PLACED` is one that starts. */
+export interface WhatIfSessionView {
+  id: string;
+  name: string;
+  user: string;
+  queue: string;
+  before: string;
+  after: string;
+}
+
+/** A slot of which a queue deserves another amount. */
+export interface WhatIfShareView {
+  queue: string;
+  slot: string;
+  before: number | null;
+  after: number | null;
+}
+
+/** The next scheduling cycle, and the one after the changes. */
+export interface WhatIfView {
+  before: WhatIfPlanView;
+  after: WhatIfPlanView;
+  sessions: WhatIfSessionView[];
+  left_out: number;
+  shares: WhatIfShareView[];
+}
+
 /** Taints to give an agent, as KEY or KEY=VALUE, and to remove, as KEY. */
 export interface TaintsBody {
   set?: string[];

@@ -14,6 +14,7 @@ import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, marksOf, pathOf, seriesOf } from "../src/timeline.ts";
+import { changesOf, NONE, whatIfLine } from "../src/whatif.ts";
 import type { DeploymentView, FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
@@ -297,4 +298,11 @@ test("a new revision keeps what its form does not show", () => {
     engine: "vllm", model: "c", arguments: ["x y"], resources: { cpu: "2", "npu.device": 1 }, environment: { A: "1" }, secrets: { T: null },
   });
   assert.equal(shellWords(updateLine(draft)), "sokovan deployment update chat --model a/b --cpus 2 --mem 1GiB --strategy canary -- 'x y'");
+});
+
+test("changes to try out are a request and a command line", () => {
+  const body = changesOf({ drain: "a1, a2", like: "a3", count: "2", weights: [["q", "3"], ["r", ""]] });
+  assert.deepEqual(body, { drain: ["a1", "a2"], weights: { q: 3 }, add: { a3: 2 } });
+  assert.equal(whatIfLine(body).join(" "), "sokovan what-if --drain a1 --drain a2 --weight q=3 --add a3=2");
+  assert.deepEqual(changesOf(NONE), { drain: [], weights: {}, add: {} });
 });

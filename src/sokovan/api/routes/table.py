@@ -17,6 +17,7 @@ from sokovan.api.routes.cluster.fleet_columns import FleetRoutes
 from sokovan.api.routes.cluster.joining import JoiningRoutes
 from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
+from sokovan.api.routes.cluster.what_if import WhatIfRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
 from sokovan.api.routes.logins import LoginRoutes
@@ -72,6 +73,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *TopologyRoutes(context).operations(),
         *FleetRoutes(context).operations(),
         *QueueShareRoutes(context).operations(),
+        *WhatIfRoutes(context).operations(),
         *fleet_operations(context),
         *booking_operations(context),
         *tenancy_operations(context),

@@ -24,6 +24,8 @@ from sokovan.wire.api.fleet import (
     ScalingGroupBody,
     ScalingGroupPage,
     TaintsBody,
+    WhatIfBody,
+    WhatIfView,
 )
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import (
@@ -205,6 +207,11 @@ def usage_history(by: str, options: UsageHistoryOptions) -> Call[UsageHistoryVie
     """Get held slots over time. Raises InvalidSetting."""
     parameters = {**filters_query("histories", options, UsageHistoryOptions), "by": by}
     return Call(method="GET", path=api_path("usage", "history"), answer=UsageHistoryView, query=parameters)
+
+
+def what_if(body: WhatIfBody) -> Call[WhatIfView]:
+    """Compare the next scheduling cycle with one after changes."""
+    return Call(method="POST", path=api_path("what-if"), answer=WhatIfView, body=sparse(body))
 
 
 def queue_shares(*, scaling_group: str | None, queue: str | None) -> Call[QueueSharesView]:

@@ -29,6 +29,8 @@ from sokovan.wire.api.fleet import (
     JoinTokenBody,
     JoinTokenView,
     QueueSharesView,
+    WhatIfBody,
+    WhatIfView,
 )
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.system import AuditEntryView
@@ -161,6 +163,10 @@ class Agents:
     def taint(self, name: str, *taints: str, remove: Sequence[str] = ()) -> AgentView:
         """Set taints (KEY or KEY=VALUE) and remove taints (KEY) of an agent."""
         return self._connection.send(catalog_calls.taint_agent(name, taints, remove))
+
+    def what_if(self, body: WhatIfBody) -> WhatIfView:
+        """Compare the next scheduling cycle with one after changes, which are not made."""
+        return self._connection.send(catalog_calls.what_if(body))
 
     def history(self, name: str) -> Sequence[HistoryLine]:
         """State history of an agent."""

@@ -14,6 +14,7 @@ from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import BOOKINGS, DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.deployments import ChatBody
+from sokovan.wire.api.fleet import WhatIfBody
 from sokovan.wire.api.sessions import SessionBody
 from sokovan.wire.api.topology import TopologyBody
 from tests.unit.api.api_harness import ApiHarness
@@ -76,6 +77,7 @@ GET /api/v1/events
 GET /api/v1/usage
 GET /api/v1/usage/history
 GET /api/v1/queue-shares
+POST /api/v1/what-if
 GET /api/v1/settings
 GET /api/v1/audit-log
 PUT /api/v1/uploads/blobs/{digest}
@@ -135,6 +137,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.keys(),
     catalog_calls.usage(scaling_group=None),
     catalog_calls.usage_history("queue", {}),
+    catalog_calls.what_if(WhatIfBody()),
     catalog_calls.queue_shares(scaling_group=None, queue=None),
     deployment_calls.chat("d", ChatBody(messages=[])),
     upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
