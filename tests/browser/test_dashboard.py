@@ -196,9 +196,10 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
         page.keyboard.type("stty size; echo $((6 * 7)); printf '\\033[1;31mbold\\033[0m\\033]0;title\\007'")
         page.keyboard.press("Enter")
         screen.locator(".bold.f1", has_text="bold").wait_for()
-        rows, columns = re.search(r"^(\d+) (\d+)\s+42\s", screen.inner_text(), re.MULTILINE).groups()  # type: ignore[union-attr]
-        assert int(rows) > 10
-        assert int(columns) > 60
+        size = re.search(r"^(\d+) (\d+)\s+42\s", screen.inner_text(), re.MULTILINE)
+        assert size is not None
+        assert int(size[1]) > 10
+        assert int(size[2]) > 60
         assert page.title().endswith("Sokovan")
         assert violations(page, *RULES) == []
         page.get_by_role("button", name="Stop", exact=True).click()

@@ -1,5 +1,5 @@
 // Sessions as the list shows them, and how lists are filtered. Pure: the worker and its tests use it too.
-import type { SessionRow as ListedSession } from "./wire.ts";
+import type { SessionRowView as ListedSession } from "./wire.ts";
 import { devices } from "./format.ts";
 
 export interface SessionRow {

@@ -67,7 +67,7 @@ export function deploymentFrom(draft: ServedDraft): DeploymentBody {
     revision: revisionFrom(draft),
     access: draft.access as "private" | "project" | "public",
     replicas_min: least,
-    ...(most > least ? { replicas_max: most, scaling: { metric: "concurrency" } } : {}),
+    ...(most > least ? { replicas_max: most, scaling: { metric: "concurrency" as const } } : {}),
     ...(draft.queue ? { queue: draft.queue } : {}),
   };
 }

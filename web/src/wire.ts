@@ -303,8 +303,8 @@ export interface SessionPage {
   next: string | null;
 }
 
-/** One session as a list shows it, about a fifth of its view; `slots` are those of all kernels. */
-export interface SessionRow {
+/** One session as a list shows it, about a fifth of its view. */
+export interface SessionRowView {
   id: string;
   name: string;
   status: string;
@@ -328,7 +328,7 @@ export interface SessionRow {
 
 /** A page of rows of sessions; `next` is the cursor of the next page. */
 export interface SessionRowPage {
-  items: SessionRow[];
+  items: SessionRowView[];
   next: string | null;
 }
 
@@ -949,14 +949,14 @@ export interface UsageView {
   share: number;
 }
 
-/** The mean amount of a slot that a name held in each step, in the slot's smallest unit. */
+/** The mean amount of a slot that a name held in each step. */
 export interface UsageSeriesView {
   name: string;
   slot: string;
   used: number[];
 }
 
-/** Held slots over time, in steps from `since` to `until`; the last one may be shorter. */
+/** Held slots over time, in steps from `since` to `until`. */
 export interface UsageHistoryView {
   since: string;
   until: string;
@@ -1083,7 +1083,7 @@ export interface ChatMessage {
   content: string;
 }
 
-/** A question to a model of a deployment: the messages so far; by default its first model. */
+/** A question to a model of a deployment: the messages so far. */
 export interface ChatBody {
   messages: ChatMessage[];
   model?: string | null;

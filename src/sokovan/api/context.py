@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import Authenticator
@@ -22,11 +23,13 @@ from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints
 from sokovan.ports.kernel_files import AgentFiles
 from sokovan.ports.leases import Leases
-from sokovan.ports.model_gateway import ModelGateway
 from sokovan.ports.storage import Store
 from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 from sokovan.wire.api.system import ServerSettingsView
+
+# Yields an answer part by part, for an endpoint token and a chat completion. Raises ModelFailed.
+AskModel: TypeAlias = Callable[[str, Mapping[str, Any]], AsyncGenerator[str, None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,7 @@ class ApiDependencies:
     files: AgentFiles | None = None
     settings: Callable[[], ServerSettingsView] = ServerSettingsView
     gateway_url: str = ""
-    models: ModelGateway | None = None
+    models: AskModel | None = None
     joining: JoinAddress | None = None
     disconnect: Callable[[str], None] = lambda _agent_id: None
 

@@ -17,7 +17,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.trace import Code
-from sokovan.wire.api.sessions import SessionRow, SessionView
+from sokovan.wire.api.sessions import SessionRowView, SessionView
 
 # The number of sessions per list with image progress; each costs a query.
 PROGRESS_MAX = 20
@@ -25,11 +25,11 @@ PROGRESS_MAX = 20
 _CHUNK = 25
 
 
-async def session_rows(unit: UnitOfWork, sessions: Sequence[SessionSummary]) -> list[SessionRow]:
+async def session_rows(unit: UnitOfWork, sessions: Sequence[SessionSummary]) -> list[SessionRowView]:
     """Rows of sessions; waiting ones with their last reason."""
     counts_of = await unit.sessions.kernel_counts([one.session_id for one in sessions])
     reasons = await _reasons(unit, sessions)
-    rows: list[SessionRow] = []
+    rows: list[SessionRowView] = []
     for one in sessions:
         rows.append(session_row(one, reasons.get(one.session_id), agents=counts_of[one.session_id].agents))
         if len(rows) % _CHUNK == 0:

@@ -34,7 +34,6 @@ from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
 from sokovan.ports.events import BusUnavailable
 from sokovan.ports.kernel_files import FileMissing
-from sokovan.ports.model_gateway import ModelFailed
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.api.system import FieldProblem, ProblemView
 
@@ -64,7 +63,6 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     DryRunUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     AgentRefused: HTTPStatus.CONFLICT,
     RuntimeFailure: HTTPStatus.CONFLICT,
-    ModelFailed: HTTPStatus.BAD_GATEWAY,
     FileMissing: HTTPStatus.NOT_FOUND,
     errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
     errors.Forbidden: HTTPStatus.FORBIDDEN,
@@ -73,6 +71,7 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     errors.LogGone: HTTPStatus.GONE,
     errors.ExecFailed: HTTPStatus.CONFLICT,
     errors.PortUnreachable: HTTPStatus.CONFLICT,
+    errors.ModelFailed: HTTPStatus.BAD_GATEWAY,
     errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,

@@ -1,7 +1,7 @@
 // One per browser: it holds the only stream of events and the list of sessions for all tabs.
 //
 // Browsers give a server six connections; with a stream per tab the seventh tab would hang.
-import type { EventView, SessionRow as ListedSession, SessionRowPage } from "../wire.ts";
+import type { EventView, SessionRowView as ListedSession, SessionRowPage } from "../wire.ts";
 import { EventReader } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";

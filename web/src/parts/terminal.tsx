@@ -200,7 +200,8 @@ class Row extends Component<RowProps> {
     return next.line !== line || next.version !== version || next.cursor !== cursor;
   }
 
-  override render({ line, styles, cursor }: RowProps) {
+  override render() {
+    const { line, styles, cursor } = this.props;
     const runs = line.runs(cursor);
     const last = runs.at(-1);
     if (last && last.style === 0 && last.column !== cursor) last.text = last.text.trimEnd();

@@ -40,7 +40,7 @@ from sokovan.wire.api.sessions import (
     KernelView,
     PartitionBody,
     RetryBody,
-    SessionRow,
+    SessionRowView,
     SessionView,
 )
 
@@ -146,10 +146,10 @@ def session_view(
     )
 
 
-def session_row(record: SessionSummary, verdict: StoredVerdict | None, *, agents: int) -> SessionRow:
+def session_row(record: SessionSummary, verdict: StoredVerdict | None, *, agents: int) -> SessionRowView:
     """The row of a session, with its pending reason or its first end cause."""
     spec, waits = record.spec, verdict if record.status in WAITING else None
-    return SessionRow(
+    return SessionRowView(
         id=record.session_id,
         name=spec.name or record.session_id,
         status=record.status.value,

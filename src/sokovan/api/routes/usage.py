@@ -1,39 +1,29 @@
-"""Routes of past usage: as fair share sees it, and over time."""
+"""Route of past usage."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import Query
-from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import require_known, visible_filter
+from sokovan.api.access.lookup import require_known
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.times import DURATION_MAX_S, read_time, time_text
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
-from sokovan.api.routes.parameters import InScalingGroup, SessionChoice, name_field
+from sokovan.api.routes.parameters import InScalingGroup
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.owners.access import UNOWNED, AccessSubject, Action, ObjectKind, Ownership, may
-from sokovan.domain.owners.past_usage import PastUsage, UsageScope, slot_weight, unit_of
+from sokovan.domain.owners.past_usage import PastUsage, UsageScope
 from sokovan.domain.owners.tenancy import Group, User
-from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow, default_step_ms
 from sokovan.domain.owners.usage_totals import UsageTotal, usage_totals
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.tenancy import UsageHistoryView, UsagePage, UsageSeriesView, UsageView
+from sokovan.wire.api.tenancy import UsagePage, UsageView
 
-# Names of a history that are listed.
-NAMES_LISTED = 50
-TIME_MAX = 40
-_DAY_MS = 24 * 3600 * 1000
 _KINDS = {
     UsageScope.USER: ObjectKind.USER,
     UsageScope.GROUP: ObjectKind.GROUP,
@@ -66,23 +56,6 @@ class _Owners:
         return 1 if owner is None or scope is UsageScope.QUEUE else owner.weight
 
 
-class UsageHistoryQuery(SessionChoice):
-    """The window of a history, and what it is divided by."""
-
-    since: str | None = Field(default=None, max_length=TIME_MAX, description="From this time on; a day before `until`.")
-    until: str | None = Field(default=None, max_length=TIME_MAX, description="To this time; now by default.")
-    step: int | None = Field(default=None, ge=1, le=DURATION_MAX_S, description="Seconds of a step; 10 or more.")
-    by: UsageBy = Field(default=UsageBy.ALL, description="The property of sessions that it is divided by.")
-    slot: str | None = name_field("Only this slot.")
-
-    def window(self, now_ms: int) -> UsageWindow:
-        """The window; it does not go beyond now. Raises InvalidSpec."""
-        to_ms = min(now_ms, now_ms if self.until is None else read_time(self.until, field="until", what="window"))
-        from_ms = to_ms - _DAY_MS if self.since is None else read_time(self.since, field="since", what="window")
-        step_ms = default_step_ms(to_ms - from_ms) if self.step is None else self.step * 1000
-        return UsageWindow(max(0, from_ms), to_ms, step_ms)
-
-
 class UsageRoutes:
     """Past usage of users, groups and queues."""
 
@@ -94,12 +67,8 @@ class UsageRoutes:
         return [
             ApiOperation(
                 method="GET", path="/api/v1/usage", endpoint=self.list, tag="usage", answer=UsagePage, fails=(404,)
-            ),
-            ApiOperation(
-                method="GET", path="/api/v1/usage/history", endpoint=self.history, tag="usage",
-                answer=UsageHistoryView, fails=(404,),
-            ),
-        ]  # fmt: skip
+            )
+        ]
 
     async def list(
         self, request: Request, scaling_group: InScalingGroup = None, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None
@@ -115,40 +84,6 @@ class UsageRoutes:
         views = await self._store.read(work)
         page, following = page_by_name(views, _place, limit=limit, cursor=cursor)
         return json_response(UsagePage(items=page, next=following))
-
-    async def history(self, request: Request, query: Annotated[UsageHistoryQuery, Query()]) -> Response:
-        """Show the slots that sessions of the caller's view held over time, as means of equal steps.
-
-        Exact as long as the sessions are stored; by default of the last 24 hours.
-        """
-        scope = visible_filter(principal_of(request.scope), query.filter())
-
-        async def work(unit: UnitOfWork) -> UsageHistoryView:
-            window = query.window(unit.now_ms)
-            found = await unit.ledger.usage_history(scope, window, query.by) if scope is not None else []
-            if scope is not None and not found:
-                await require_known(unit, scope)
-            return _history_view(window, query.by, [one for one in found if query.slot in {None, one.slot}])
-
-        return json_response(await self._store.read(work))
-
-
-def _history_view(window: UsageWindow, by: UsageBy, series: Sequence[UsageSeries]) -> UsageHistoryView:
-    # By device, then by core: those who held the most are listed.
-    weight: Counter[str] = Counter()
-    for one in series:
-        weight[one.name] += sum(one.used) * slot_weight(one.slot, {}) // unit_of(one.slot)
-    listed = dict(weight.most_common(NAMES_LISTED))
-    return UsageHistoryView(
-        since=time_text(window.from_ms),
-        until=time_text(window.to_ms),
-        step_s=window.step_ms // 1000,
-        by=by.value,
-        items=[
-            UsageSeriesView(name=one.name, slot=one.slot, used=list(one.used)) for one in series if one.name in listed
-        ],
-        left_out=len(weight) - len(listed),
-    )
 
 
 async def _views(unit: UnitOfWork, subject: AccessSubject, chosen: ScalingGroupName | None) -> list[UsageView]:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from sokovan.api.errors import StreamsFull
 from sokovan.api.mapping.events import sessions_of
 from sokovan.api.settings import StreamLimits
-from sokovan.api.streaming.recent_events import RecentEvents
+from sokovan.api.streaming.event_memory import RecentEvents
 from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import SessionId
 from sokovan.ports.environment import Clock, IdSource
@@ -127,7 +127,10 @@ class EventHub:
                 self._dispatch(about, event)
 
     def resume(self, listener: EventListener, place: str) -> None:
-        """Queue what came after a place of an earlier stream; if that is unknown, mark it as lost."""
+        """Queue the events after a place of an earlier stream.
+
+        If the place is unknown, mark them as lost.
+        """
         missed = self.recent.since(place)
         # They are among the recent ones.
         listener.take()

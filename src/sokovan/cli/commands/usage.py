@@ -52,7 +52,7 @@ SHARE_COLUMNS: list[Column[QueueShareView]] = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsagePoint:
-    """What a name held of a slot on average, from a time on."""
+    """Mean amount of a slot that a name held, from a time on."""
 
     at: str
     name: str

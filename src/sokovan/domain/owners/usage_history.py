@@ -27,7 +27,10 @@ class UsageBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageWindow:
-    """A time that is divided into steps; the last one may be shorter. Raises InvalidSpec."""
+    """A time that is divided into steps, of which the last may be shorter.
+
+    Raises InvalidSpec.
+    """
 
     from_ms: int
     to_ms: int
@@ -55,7 +58,7 @@ def default_step_ms(length_ms: int) -> int:
 
 
 class LedgerSum(NamedTuple):
-    """What was taken or freed within a step.
+    """Amounts that were taken or freed within a step.
 
     `moment` is the sum of the amounts, each times its milliseconds since the window began.
     """

@@ -26,7 +26,7 @@ from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
-from sokovan.scheduling.what_if import ClusterChanges
+from sokovan.scheduling.cluster_changes import ClusterChanges
 
 
 class SchedulingController:

@@ -11,9 +11,7 @@ from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
-from sokovan.ports.repositories.sessions import SessionFilter
 
 # The last checkpoints that kernels reported.
 Checkpoints: TypeAlias = Mapping[KernelId, Checkpoint]
@@ -96,11 +94,4 @@ class Ledger(Protocol):
         Of this scaling group and of these names, or of all.
         It changes in the transactions that take and free slots, so that every attempt of a
         kernel counts once.
-        """
-
-    async def usage_history(self, wanted: SessionFilter, window: UsageWindow, by: UsageBy) -> Sequence[UsageSeries]:
-        """What matching sessions held in each step of a window, by name and slot.
-
-        Exact, from the rows of the ledger, as long as their sessions are stored. Names and
-        slots of which nothing was held are left out. `ids` and `labels` of the filter are ignored.
         """

@@ -11,6 +11,7 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import (
     Change,
     HistoryEntry,
@@ -134,7 +135,17 @@ class SessionRepository(Protocol):
         """How many sessions of a user are PENDING; counting ends at `most`."""
 
     async def counts(self, wanted: SessionFilter, by: SessionProperty, *, most: int) -> Mapping[str, int]:
-        """How many matching sessions have each value of a property, the most frequent `most` first."""
+        """How many matching sessions have each value of a property.
+
+        The most frequent ones first, at most `most` of them.
+        """
+
+    async def usage_history(self, wanted: SessionFilter, window: UsageWindow, by: UsageBy) -> Sequence[UsageSeries]:
+        """The slots that matching sessions held in each step of a window.
+
+        By name and slot. Exact, from the rows of the ledger, as long as their sessions are stored. Names and
+        slots of which nothing was held are left out. `ids` and `labels` of the filter are ignored.
+        """
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """The kernels of sessions in figures, whatever their number."""

@@ -24,7 +24,7 @@ from sokovan.wire.api.sessions import (
     LogChunk,
     SessionBody,
     SessionCountsView,
-    SessionRow,
+    SessionRowView,
     SessionView,
 )
 
@@ -78,7 +78,7 @@ class Sessions:
         listing = partial(session_calls.listing, filters)
         return self._connection.pages(Paging(listing, limit=limit))
 
-    def rows(self, *, limit: int | None = None, **filters: Unpack[SessionListOptions]) -> Iterator[SessionRow]:
+    def rows(self, *, limit: int | None = None, **filters: Unpack[SessionListOptions]) -> Iterator[SessionRowView]:
         """List sessions like `list`, with what fits in one line of each."""
         return self._connection.pages(Paging(partial(session_calls.rows, filters), limit=limit))
 

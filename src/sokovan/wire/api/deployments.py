@@ -175,7 +175,10 @@ class ChatMessage(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatBody(StrictBody):
-    """A question to a model of a deployment: the messages so far; by default its first model."""
+    """A question to a model of a deployment: the messages so far.
+
+    By default to its first model.
+    """
 
     messages: list[ChatMessage]
     model: str | None = None

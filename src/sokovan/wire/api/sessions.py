@@ -383,8 +383,11 @@ class SessionPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """One session as a list shows it, about a fifth of its view; `slots` are those of all kernels."""
+class SessionRowView:
+    """One session as a list shows it, about a fifth of its view.
+
+    `slots` are those of all kernels.
+    """
 
     id: str
     name: str
@@ -411,7 +414,7 @@ class SessionRow:
 class SessionRowPage:
     """A page of rows of sessions; `next` is the cursor of the next page."""
 
-    items: list[SessionRow]
+    items: list[SessionRowView]
     next: str | None = None
 
 

@@ -208,7 +208,10 @@ class UsageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSeriesView:
-    """The mean amount of a slot that a name held in each step, in the slot's smallest unit."""
+    """The mean amount of a slot that a name held in each step.
+
+    In the smallest unit of the slot.
+    """
 
     name: str
     slot: str
@@ -217,10 +220,10 @@ class UsageSeriesView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageHistoryView:
-    """Held slots over time, in steps from `since` to `until`; the last one may be shorter.
+    """Held slots over time, in steps from `since` to `until`.
 
-    `by` is what `name` of a series names; with `all` it is empty. `left_out` names held less than
-    those that are listed.
+    The last one may be shorter. `by` is what `name` of a series names; with `all` it is empty.
+    `left_out` names held less than those that are listed.
     """
 
     since: str

@@ -24,7 +24,6 @@ from sokovan.adapters.sql.repositories.sessions.transitions import (
     report_checkpoint,
 )
 from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
-from sokovan.adapters.sql.repositories.usage_history import read_series
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import (
     AGENTS,
@@ -45,11 +44,9 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.repositories.ledger import NO_ENDS, PORTS_LISTED_MAX, Checkpoints, OwnEnds, UnprovenFree
-from sokovan.ports.repositories.sessions import SessionFilter
 
 
 class SqlLedger:
@@ -200,10 +197,6 @@ class SqlLedger:
         if names is not None:
             where.append(PAST_USAGE.c.name.in_(list(names)))
         return await read_usage(self._transaction, *where)
-
-    async def usage_history(self, wanted: SessionFilter, window: UsageWindow, by: UsageBy) -> Sequence[UsageSeries]:
-        """See the port."""
-        return await read_series(self._transaction, wanted, window, by)
 
     async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, sa.Row[Any]]:
         """Lock the agents in the order of their ids; proofs are checked against them."""

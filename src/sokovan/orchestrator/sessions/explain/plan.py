@@ -16,11 +16,11 @@ from sokovan.orchestrator.sessions.explain.evictions import hidden_victims, plan
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, PlannedVictim, When
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
+from sokovan.scheduling.cluster_changes import ClusterChanges, changed_snapshot
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
-from sokovan.scheduling.what_if import ClusterChanges, changed_snapshot
 
 
 class DryRunUnavailable(SokovanError):
@@ -108,9 +108,9 @@ class DryRuns:
     async def cycles(
         self, scaling_group: ScalingGroupName, user: str, changes: ClusterChanges | None = None
     ) -> DryCycles:
-        """The next cycle of a scaling group, and the one after changes; `user` asks for them.
+        """The next cycle of a scaling group, and the one after changes.
 
-        Raises ObjectNotFound for an agent or a queue that is to be changed and unknown.
+        `user` asks for them. Raises ObjectNotFound for an agent or a queue that is to be changed and unknown.
         """
         async with self._limited(user):
             snapshot = await self._snapshot(scaling_group)

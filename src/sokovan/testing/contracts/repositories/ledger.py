@@ -16,12 +16,9 @@ from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.ledger import UnprovenFree
-from sokovan.ports.repositories.sessions import SessionFilter
-from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.agents import agent_now, walked
 from sokovan.testing.ledger_rows import ledger_rows
@@ -364,36 +361,6 @@ async def past_usage_is_recorded_once(cluster: StoredCluster) -> None:
     expect(await past_of(cluster, user) == once, "a repeated report was counted again")
 
 
-async def held_slots_over_time_are_read_from_the_ledger(cluster: StoredCluster) -> None:
-    """From the allocation to the proof of the end, by any owner; not those of others."""
-    user = cluster.new("u")
-    _, record = await running(cluster, kernels=2, owner=Owner(user=user))
-    await cluster.elapse(0.05)
-    await cluster.stop(record.session_id)
-    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
-    await running(cluster, owner=Owner(user=cluster.new("u")))
-    [row] = [row for row in await rows_of(cluster, record.kernels[0].kernel_id) if row.slot == "cuda.device"]
-    if row.freed_ms is None:
-        raise AssertionError("the row was not freed")
-    # Three steps of 10 seconds; the slots were held in the second one.
-    window = UsageWindow(row.held_ms - 15_000, row.held_ms + 15_000, 10_000)
-    expected = round(2 * (row.freed_ms - row.held_ms) * (1 << 30) / 10_000)
-
-    async def work(unit: UnitOfWork) -> list[Sequence[UsageSeries]]:
-        mine = SessionFilter(user=user)
-        found = [await unit.ledger.usage_history(mine, window, by) for by in UsageBy]
-        return [*found, await unit.ledger.usage_history(replace(mine, queue="another"), window, UsageBy.ALL)]
-
-    *found, nothing = await cluster.store.read(work)
-    names = ["", "default", user, "default", DEFAULT_GROUP]
-    for name, series in zip(names, found, strict=True):
-        expect([one.slot for one in series] == sorted(SLOTS), f"the slots of {name} are {[one.slot for one in series]}")
-        expect({one.name for one in series} == {name}, f"{series} is not of {name}")
-        [memory] = [one for one in series if one.slot == "mem"]
-        expect(memory.used == (0, expected, 0), f"{memory.used} instead of {expected} in the second step")
-    expect(list(nothing) == [], f"{nothing} of another queue")
-
-
 async def held_devices_are_listed_with_their_session(cluster: StoredCluster) -> None:
     """As long as they are held, by agent and device."""
     user = cluster.new("u")
@@ -415,7 +382,6 @@ async def held_devices_are_listed_with_their_session(cluster: StoredCluster) -> 
 CHECKS: tuple[Check, ...] = (
     held_devices_are_listed_with_their_session,
     held_slots_are_recorded_as_past_usage,
-    held_slots_over_time_are_read_from_the_ledger,
     past_usage_is_recorded_once,
     an_exit_code_that_comes_with_the_proof_is_stored,
     an_allocation_creates_ledger_rows,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.streaming import recent_events
-from sokovan.api.streaming.recent_events import RecentEvents
+from sokovan.api.streaming import event_memory
+from sokovan.api.streaming.event_memory import RecentEvents
 from sokovan.domain.events import AgentEnrolled, Event, VerdictsChanged
 from sokovan.domain.ids import AgentId, SessionId
 
@@ -41,7 +41,7 @@ def test_after_a_loss_no_earlier_place_is_known() -> None:
 
 
 def test_events_that_name_many_sessions_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_events, "NAMED_MAX", 5)
+    monkeypatch.setattr(event_memory, "NAMED_MAX", 5)
     recent = RecentEvents("p", most=100)
     sessions = tuple(map(SessionId, "abc"))
     for code in ("HELD", "NEVER_FITS"):

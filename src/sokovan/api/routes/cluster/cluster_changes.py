@@ -16,16 +16,16 @@ from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.records import SessionSummary
 from sokovan.orchestrator.sessions.explain.plan import DryCycles
 from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.scheduling.cluster_changes import ClusterChanges, PlanDifference, differences
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.trace import Code
-from sokovan.scheduling.what_if import ClusterChanges, PlanDifference, differences
 from sokovan.wire.api.fleet import WhatIfBody, WhatIfPlanView, WhatIfSessionView, WhatIfShareView, WhatIfView
 
 SESSIONS_LISTED = 200
 
 
 class WhatIfRoutes:
-    """What changes of the cluster would do, as a dry run."""
+    """Dry runs of changes of the cluster."""
 
     def __init__(self, context: ApiContext) -> None:
         self._store, self._controller = context.dependencies.store, context.dependencies.controller
@@ -40,9 +40,10 @@ class WhatIfRoutes:
         ]  # fmt: skip
 
     async def compare(self, request: Request) -> Response:
-        """Compare the next scheduling cycle with one after changes: drains, weights, new machines.
+        """Compare the next scheduling cycle with one after changes of the cluster.
 
-        Nothing is changed. For administrators, because it shows the sessions of all users.
+        Drains, weights of queues and new machines; nothing is changed. For
+        administrators, because it shows the sessions of all users.
         """
         principal, body = principal_of(request.scope), body_of(request, WhatIfBody)
         require_role(principal, Action.CHANGE, ObjectKind.AGENT)

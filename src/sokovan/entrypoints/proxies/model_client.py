@@ -1,4 +1,4 @@
-"""Asks models by HTTP, as any client of the gateway does."""
+"""Client of the gateway: asks models by HTTP, for pages that reach no other origin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sokovan.ports.model_gateway import ModelFailed
+from sokovan.api.errors import ModelFailed
 
 if TYPE_CHECKING:
     import httpx2
@@ -20,14 +20,18 @@ REFUSAL_MAX = 1 << 16
 _END = "[DONE]"
 
 
-class HttpModelGateway:
-    """The gateway at a base URL, which ends with its version."""
+class ModelClient:
+    """Client of the gateway at a base URL, which ends with its version."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
     async def answer(self, token: str, request: Mapping[str, Any]) -> AsyncGenerator[str, None]:
-        """See the port."""
+        """Yield the text of an answer part by part, as it comes.
+
+        `request` is a chat completion, `token` an endpoint token. Closing the generator gives up the
+        rest of the answer. Raises ModelFailed.
+        """
         import httpx2  # noqa: PLC0415  # only those load it who ask a model
 
         headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.adapters import model_gateway
-from sokovan.adapters.model_gateway import HttpModelGateway
-from sokovan.ports.model_gateway import ModelFailed
-from tests.unit.adapters.chat_server import chat_server, delta
+from sokovan.api.errors import ModelFailed
+from sokovan.entrypoints.proxies import model_client
+from sokovan.entrypoints.proxies.model_client import ModelClient
+from tests.unit.entrypoints.proxies.chat_server import chat_server, delta
 
 REQUEST = {"model": "toy", "messages": []}
 
 
 async def answered(url: str) -> list[str]:
-    return [text async for text in HttpModelGateway(url).answer("ske_1", REQUEST) if text]
+    return [text async for text in ModelClient(url).answer("ske_1", REQUEST) if text]
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ async def test_an_answer_is_read_part_by_part() -> None:
 
 @pytest.mark.slow
 async def test_a_refusal_an_error_within_and_nonsense_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_gateway, "LINE_MAX", 100)
+    monkeypatch.setattr(model_client, "LINE_MAX", 100)
     async with chat_server() as server:
         for status, lines, text in (
             ("404 Not Found", ['{"error": {"message": "no such model"}}'], "no such model"),

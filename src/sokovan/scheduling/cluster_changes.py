@@ -1,4 +1,4 @@
-"""A snapshot as it would be after changes of the cluster, to compare the plans of both."""
+"""Snapshots as they would be after changes of the cluster, to compare plans."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PlanDifference:
 
 
 def changed_snapshot(snapshot: SystemSnapshot, changes: ClusterChanges) -> SystemSnapshot:
-    """The snapshot with the changes. Raises ObjectNotFound for an unknown agent or queue."""
+    """The snapshot with the changes. Raises ObjectNotFound."""
     known = {agent.agent_id: agent for agent in snapshot.agents}
     for name in sorted(changes.drain | changes.add.keys()):
         if name not in known:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sokovan.adapters.model_gateway import HttpModelGateway
 from sokovan.api.app import make_app
-from tests.unit.adapters.chat_server import ChatServer, chat_server, delta
+from sokovan.entrypoints.serving import with_gateway
 from tests.unit.api.api_harness import ApiHarness, member
 from tests.unit.api.routes.serving.test_deployments import create
+from tests.unit.entrypoints.proxies.chat_server import ChatServer, chat_server, delta
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -25,8 +25,7 @@ async def ask(api: ApiHarness, deployment: str, user: str = NORTH, **fields: Any
 
 def behind(api: ApiHarness, server: ChatServer) -> ApiHarness:
     """The same API with a gateway."""
-    dependencies = replace(api.dependencies, models=HttpModelGateway(server.url))
-    return replace(api, app=make_app(dependencies, api.app.state.context.settings))
+    return replace(api, app=make_app(with_gateway(api.dependencies, server.url), api.app.state.context.settings))
 
 
 @pytest.mark.slow

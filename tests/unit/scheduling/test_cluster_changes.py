@@ -10,11 +10,11 @@ from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidSpec, ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.cluster_changes import MACHINES_MAX, ClusterChanges, changed_snapshot, differences
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import profile_of
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
-from sokovan.scheduling.what_if import MACHINES_MAX, ClusterChanges, changed_snapshot, differences
 
 A1, A2 = AgentId("a1"), AgentId("a2")
 CPU = ResourceSlot({"cpu": 4000})

@@ -25,7 +25,7 @@ NEW = EndpointTokenId("new")
 TOKEN_MS = 600_000
 
 
-class PlaygroundRoutes:
+class ChatRoutes:
     """Asks the models of deployments as a client of the gateway would."""
 
     def __init__(self, context: ApiContext) -> None:
@@ -70,7 +70,7 @@ class PlaygroundRoutes:
         )
         created = await self._controller.create_token(spec, caller)
         try:
-            async with aclosing(self._models.answer(created.token, wanted)) as parts:
+            async with aclosing(self._models(created.token, wanted)) as parts:
                 async for text in parts:
                     if text:
                         yield sse("part", ChatPart(text=text))
