@@ -78,12 +78,12 @@ interface Page<T> {
   next: string | null;
 }
 
-/** Every item of a list, page by page. */
-export async function all<T>(path: string, signal?: AbortSignal): Promise<T[]> {
+/** Every item of a list, page by page, or the first ones. */
+export async function all<T>(path: string, signal?: AbortSignal, most = Infinity): Promise<T[]> {
   const found: T[] = [];
   let cursor: string | null = "";
   const joint = path.includes("?") ? "&" : "?";
-  while (cursor !== null) {
+  while (cursor !== null && found.length < most) {
     const more: string = cursor ? `&cursor=${encodeURIComponent(cursor)}` : "";
     const page: Page<T> = await call<Page<T>>(`${path}${joint}limit=500${more}`, signal ? { signal } : {});
     found.push(...page.items);

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from sokovan.api.mapping.times import read_time
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
 from sokovan.domain.constraints.labels import read_selectors
 from sokovan.domain.ids import NAME_PATTERN, SessionId
@@ -16,6 +17,8 @@ from sokovan.ports.repositories.sessions import SessionFilter, SessionProperty
 
 REF_MAX = 200
 INDEX_MAX = 1_000_000
+# The longest text of a time.
+TIME_MAX = 40
 # Sessions that a listing may name.
 IDS_MAX = 200
 
@@ -101,11 +104,19 @@ class SessionFilters(StatusChoice):
     name: str | None = name_field("With exactly this name.")
     array: str | None = name_field("In this array: its id, its name, or a unique prefix of one.")
     outside_arrays: bool = Field(default=False, description="Only sessions that are in no array.")
+    since: str | None = Field(default=None, max_length=TIME_MAX, description="That had not ended at this time.")
+    until: str | None = Field(default=None, max_length=TIME_MAX, description="That were submitted before this time.")
 
     def filter(self) -> SessionFilter:
-        """The store's filter; the array is looked up by the caller."""
-        ids = tuple(SessionId(one) for one in self.id)
-        return replace(super().filter(), ids=ids, name=self.name or "", outside_arrays=self.outside_arrays)
+        """The store's filter; the array is looked up by the caller. Raises InvalidSpec."""
+        return replace(
+            super().filter(),
+            ids=tuple(SessionId(one) for one in self.id),
+            name=self.name or "",
+            outside_arrays=self.outside_arrays,
+            since_ms=None if self.since is None else read_time(self.since, field="since", what="filter"),
+            until_ms=None if self.until is None else read_time(self.until, field="until", what="filter"),
+        )
 
 
 class SessionQuery(SessionFilters, PageQuery):

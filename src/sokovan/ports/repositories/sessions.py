@@ -45,7 +45,11 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """A filter of sessions; an empty field matches all."""
+    """A filter of sessions; an empty field matches all.
+
+    Of the last two, sessions match that had not ended at `since_ms`, and were submitted before
+    `until_ms`.
+    """
 
     statuses: Collection[SessionStatus] = ()
     scaling_group: str = ""
@@ -59,6 +63,8 @@ class SessionFilter:
     array_id: str = ""
     outside_arrays: bool = False
     session_type: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
 
 
 class SessionProperty(StrEnum):

@@ -29,7 +29,10 @@ KEY_MAX = 128
 
 
 class SessionListOptions(TypedDict, total=False):
-    """Filters of a list; of several labels a session must have all."""
+    """Filters of a list; of several labels a session must have all.
+
+    `since` and `until` are RFC 3339 times: sessions that had not ended, or were submitted.
+    """
 
     id: str | Sequence[str] | None
     status: str | Sequence[str] | None
@@ -42,6 +45,8 @@ class SessionListOptions(TypedDict, total=False):
     mine: bool
     array: str | None
     outside_arrays: bool
+    since: str | None
+    until: str | None
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:

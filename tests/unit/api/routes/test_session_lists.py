@@ -67,6 +67,21 @@ async def test_sessions_are_counted_by_what_they_have(api: ApiHarness) -> None:
     assert await counted(api, "queue=counting&by=user", ADMIN) == {NORTH: 3, SOUTH: 1}
 
 
+async def test_rows_are_those_that_were_alive_in_a_time(api: ApiHarness) -> None:
+    await api.cluster.put(Queue(QueueName("timed")))
+    await api.submit("timed-1", NORTH, queue="timed")
+    for query, count in (
+        ("since=2000-01-01T00:00:00Z", 1),
+        ("until=2000-01-01T00:00:00Z", 0),
+        ("since=2100-01-01T00:00:00Z", 1),
+    ):
+        assert len((await answer_of(api, f"/sessions/rows?queue=timed&{query}"))["items"]) == count
+    await api.call("POST", "/sessions/timed-1/cancel", user=NORTH)
+    found = await answer_of(api, "/sessions/rows?queue=timed&since=2100-01-01T00:00:00Z")
+    assert found["items"] == []
+    assert (await api.get("/sessions/rows?since=yesterday", user=NORTH)).status_code == 422
+
+
 @pytest.mark.parametrize("path", ["rows", "counts"])
 async def test_filters_that_are_none_are_refused(api: ApiHarness, path: str) -> None:
     for query in ("staus=running", "status=asleep", "by=colour", "by="):

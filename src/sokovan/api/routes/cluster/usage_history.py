@@ -16,7 +16,7 @@ from sokovan.api.access.lookup import require_known, visible_filter
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.times import DURATION_MAX_S, read_time, time_text
 from sokovan.api.operations import ApiOperation, json_response
-from sokovan.api.routes.parameters import SessionChoice, name_field
+from sokovan.api.routes.parameters import TIME_MAX, SessionChoice, name_field
 from sokovan.domain.owners.past_usage import slot_weight, unit_of
 from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow, default_step_ms
 from sokovan.ports.storage import UnitOfWork
@@ -24,7 +24,6 @@ from sokovan.wire.api.tenancy import UsageHistoryView, UsageSeriesView
 
 # Names of a history that are listed.
 NAMES_LISTED = 50
-TIME_MAX = 40
 _DAY_MS = 24 * 3600 * 1000
 
 

@@ -266,6 +266,25 @@ async def sessions_are_counted_by_a_property(cluster: StoredCluster) -> None:
     expect(found == expected, f"the counts are {found} instead of {expected}")
 
 
+async def sessions_are_found_by_the_time_in_which_they_were_alive(cluster: StoredCluster) -> None:
+    """Those that had not ended at a time, and were submitted before another."""
+    user = cluster.new("u")
+    ended = await cluster.submit(cluster.new("s"), owner=Owner(user=user))
+    await cluster.stop(ended.session_id)
+    ended = await cluster.session(ended.session_id)
+    await cluster.elapse(0.05)
+    later = await cluster.submit(cluster.new("s"), owner=Owner(user=user))
+    mine = SessionFilter(user=user)
+    for wanted, expected in (
+        (replace(mine, since_ms=ended.ended_ms), [ended, later]),
+        (replace(mine, since_ms=later.submitted_ms), [later]),
+        (replace(mine, until_ms=later.submitted_ms), [ended]),
+        (replace(mine, until_ms=ended.submitted_ms), []),
+    ):
+        names = [one.session_id for one in await listed(cluster, wanted)]
+        expect(names == [one.session_id for one in expected], f"{wanted} finds {names}")
+
+
 async def _running(cluster: StoredCluster, owner: Owner, *, kernels: int = 1) -> SessionRecord:
     """A session that runs on an agent of its own."""
     agent, name = cluster.new("a"), cluster.new("s")
@@ -428,6 +447,7 @@ CHECKS: tuple[Check, ...] = (
     a_listing_continues_after_a_place,
     pending_sessions_of_a_user_are_counted_up_to_a_limit,
     sessions_are_counted_by_a_property,
+    sessions_are_found_by_the_time_in_which_they_were_alive,
     held_slots_over_time_are_read_from_the_ledger,
     a_session_can_be_read_without_all_of_its_kernels,
     a_filter_limits_by_each_of_its_fields,

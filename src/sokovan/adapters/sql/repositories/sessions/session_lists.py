@@ -149,6 +149,10 @@ def conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
         equal.append(NAMED)  # lets the database use the partial index on names
     if wanted.outside_arrays:
         equal.append(SESSIONS.c.array_id.is_(None))
+    if wanted.since_ms is not None:
+        equal.append(sa.or_(SESSIONS.c.ended_ms.is_(None), SESSIONS.c.ended_ms >= wanted.since_ms))
+    if wanted.until_ms is not None:
+        equal.append(SESSIONS.c.submitted_ms < wanted.until_ms)
     if wanted.statuses:
         equal.append(SESSIONS.c.status.in_([status.value for status in wanted.statuses]))
     return equal
