@@ -262,7 +262,7 @@ def test_a_deployment_is_created_asked_updated_rolled_back_and_deleted(dashboard
         page.locator(".badge", has_text="Each replica runs").wait_for()
         assert "sokovan serve toy --name chatty" in text_of(page, ".actions .copy")
         assert violations(page, *RULES) == []
-        page.get_by_role("button", name="Serve").click()
+        page.get_by_role("button", name="Serve", exact=True).click()
         page.get_by_role("heading", name="chatty").wait_for()
         tiles = page.get_by_role("list", name="replicas").get_by_role("listitem")
         tiles.first.locator(".state", has_text="active").wait_for()
@@ -279,7 +279,7 @@ def test_a_deployment_is_created_asked_updated_rolled_back_and_deleted(dashboard
         form = page.get_by_role("form", name="new revision")
         form.get_by_label("Memory of each").fill("300MiB")
         form.get_by_label("Strategy").select_option("canary")
-        form.get_by_role("button", name="Update").click()
+        form.get_by_role("button", name="Update", exact=True).click()
         page.get_by_role("status").filter(has_text="Revision 1 changes to 2 (canary").wait_for()
         page.get_by_role("button", name="Roll back").click()
         page.get_by_role("dialog").get_by_role("button", name="Roll back").click()

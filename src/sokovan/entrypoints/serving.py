@@ -12,7 +12,7 @@ from sokovan.api.context import ApiDependencies
 from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.ticket import data_key, ticket
 from sokovan.entrypoints.generators import installed_generators
-from sokovan.entrypoints.proxies.model_client import ModelClient
+from sokovan.entrypoints.model_client import ModelClient
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.deployments.coordinator import DeploymentCoordinator
@@ -115,5 +115,5 @@ def serving_controllers(
 
 
 def with_gateway(dependencies: ApiDependencies, url: str) -> ApiDependencies:
-    """The dependencies of an API whose models are at a gateway; none if the URL is empty."""
+    """The dependencies of an API with a gateway; without one the URL is empty."""
     return replace(dependencies, gateway_url=url, models=ModelClient(url).answer if url else None)

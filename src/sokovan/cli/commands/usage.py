@@ -108,10 +108,11 @@ def _over_time(over: HistoryOptions, last: str, scaling_group: str | None, outpu
     step = None if over.step is None else int(seconds(over.step, what="--step"))
     columns: list[Column[UsagePoint]] = [
         Column("from", lambda point: point.at if output.utc else _local_text(point.at)),
-        *([] if over.by == "all" else [Column[UsagePoint](over.by, lambda point: point.name)]),
         Column("slot", lambda point: point.slot),
         Column("used", lambda point: amount(point.slot, point.used)),
     ]
+    if over.by != "all":
+        columns.insert(1, Column(over.by, lambda point: point.name))
     with output.client() as client:
         found = client.usage.history(over.by, since=since, step=step, slot=over.slot, scaling_group=scaling_group)
     show_all(_points(found), columns, output.format(), name=lambda point: point.at)

@@ -11,7 +11,7 @@ from sokovan.api.app import make_app
 from sokovan.entrypoints.serving import with_gateway
 from tests.unit.api.api_harness import ApiHarness, member
 from tests.unit.api.routes.serving.test_deployments import create
-from tests.unit.entrypoints.proxies.chat_server import ChatServer, chat_server, delta
+from tests.unit.entrypoints.chat_server import ChatServer, chat_server, delta
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -63,12 +63,13 @@ async def test_a_question_is_checked_before_a_token_is_made(api: ApiHarness) -> 
     await create(api, "checked")
     assert (await ask(api, "checked")).status_code == 409
     assert (await ask(api, "checked", user=SOUTH)).status_code == 404
-    for fields in (
+    wrong: tuple[dict[str, Any], ...] = (
         {"messages": []},
         {"messages": [{"role": "root", "content": ""}]},
         {"model": "another"},
         {"max_tokens": 0},
         {"temperature": 3},
         {"stream": False},
-    ):
+    )
+    for fields in wrong:
         assert (await ask(api, "checked", **fields)).status_code == 422, fields

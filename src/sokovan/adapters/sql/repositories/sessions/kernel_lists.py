@@ -166,7 +166,7 @@ def _summed(
     joined = HELD_SLOTS.join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id).join(
         SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id
     )
-    places = [sa.literal_column(str(number + 1)) for number in range(len(groups))]
+    places: list[sa.ColumnElement[Any]] = [sa.literal_column(str(number + 1)) for number in range(len(groups))]
     return sa.select(*groups, *sums).select_from(joined).where(*where).group_by(*places)
 
 

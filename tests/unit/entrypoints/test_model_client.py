@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sokovan.api.errors import ModelFailed
-from sokovan.entrypoints.proxies import model_client
-from sokovan.entrypoints.proxies.model_client import ModelClient
-from tests.unit.entrypoints.proxies.chat_server import chat_server, delta
+from sokovan.entrypoints import model_client
+from sokovan.entrypoints.model_client import ModelClient
+from tests.unit.entrypoints.chat_server import chat_server, delta
 
 REQUEST = {"model": "toy", "messages": []}
 

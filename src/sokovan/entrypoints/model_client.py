@@ -1,4 +1,4 @@
-"""Client of the gateway: asks models by HTTP, for pages that reach no other origin."""
+"""Client of the gateway, for pages that reach no other origin."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ModelClient:
                     for text in _texts(line):
                         yield text
         except (httpx2.HTTPError, OSError) as error:
-            raise ModelFailed(f"the gateway does not answer: {error or type(error).__name__}") from error
+            raise ModelFailed(f"the gateway does not answer: {str(error) or type(error).__name__}") from error
 
 
 async def _lines(response: httpx2.Response) -> AsyncIterator[str]:
