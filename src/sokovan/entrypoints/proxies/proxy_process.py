@@ -8,10 +8,12 @@ import gc
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
@@ -19,6 +21,7 @@ from sokovan.adapters.process.ports.port_listeners import PortListeners
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
+from sokovan.entrypoints.settings.listen_address import is_this_machine
 from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
@@ -152,7 +155,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         accounts=KeyAccounts(workers=options.workers),
         verdicts=KeyVerdicts(has_manager=bool(options.manager)),
         listeners=listeners.at,
-        dialler=_dialler(options.authority),
+        dialler=await asyncio.to_thread(_dialler, options),
     )
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
@@ -206,9 +209,13 @@ class _Manager:
         return await (await asyncio.shield(self._link)).key(secret)
 
 
-def _dialler(authority: Path | None) -> Dialler:
-    """Dials endpoints on this machine, and with the authority's certificate on others."""
-    return Dialler() if authority is None else Dialler(lambda: authority.read_text(encoding="ascii", errors="replace"))
+def _dialler(options: ProxyOptions) -> Dialler:
+    """Dials endpoints on the manager's machine if it is this one, and with the authority's certificate on others."""
+    authority, host = options.authority, urlsplit(options.manager).hostname
+    near = host is None or is_this_machine(host)
+    if authority is None:
+        return Dialler(near=near)
+    return Dialler(lambda: authority.read_text(encoding="ascii", errors="replace"), near=near)
 
 
 def _lossy(log: Callable[[str], None]) -> Callable[[str], None]:
@@ -242,13 +249,18 @@ async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:
 
 
 def _client(options: ProxyOptions) -> httpx2.AsyncClient:
+    """A client of the manager; an https one is trusted by the cluster's authority, if that is given."""
     import httpx2  # noqa: PLC0415  # in a thread: it takes a while
 
+    verify: bool | ssl.SSLContext = True
+    if options.authority is not None and options.manager.startswith("https:"):
+        verify = ssl.create_default_context(cafile=options.authority)
     return httpx2.AsyncClient(
         base_url=options.manager,
         headers={"authorization": f"Bearer {options.token}"},
         timeout=httpx2.Timeout(10.0, read=WAIT_S + 15.0),
         trust_env=False,
+        verify=verify,
     )
 
 
