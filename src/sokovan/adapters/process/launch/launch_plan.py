@@ -64,7 +64,9 @@ def plan_of(
         marks=marks,
         output=output,
     )
-    folder = _folder_of(launch, work)
+    folder = folder_of(launch, work)
+    if launch.workdir and not launch.upload and not launch.workdir.startswith("/"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
     write_files(work, launch.files)
     with opened(work.parent) as inside:
         make_folder(inside)
@@ -118,17 +120,18 @@ def _hand_over(launch: CreateKernel, number: int, *, place: Path, output: str, f
         hand_over(Path(folder), number)
 
 
-def _folder_of(launch: CreateKernel, work: Path) -> str:
-    """The working folder: the upload, the work folder, one below it, or an absolute one."""
+def folder_of(launch: CreateKernel, work: Path) -> str:
+    """The working folder: the upload, the work folder, one below it, or an absolute one.
+
+    Raises RuntimeFailure.
+    """
     if launch.upload:
         return str(KernelLayout(work.parents[2]).upload_folder(launch.session_id))
     if not launch.workdir:
         return str(work)
     if PurePosixPath(launch.workdir).is_absolute():
         return launch.workdir
-    folder = work.joinpath(*parts_below(launch.workdir, what="working folder"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return str(folder)
+    return str(work.joinpath(*parts_below(launch.workdir, what="working folder")))
 
 
 def _check_program(launch: CreateKernel, environment: dict[str, str], folder: str) -> None:

@@ -100,7 +100,8 @@ class Shim:
             raise
         first = processes.look_up(self.pid)
         self.record.update(pid=self.pid, pid_start=first.start if first else 0, started_ms=_now_ms())
-        self._write_state()
+        # It matters until the machine restarts: then the record of the launch tells that the kernel has ended.
+        self._write_state(lasting=False)
 
     def _await_sandbox(self) -> None:
         """Wait until the program of the kernel runs; raises NotStarted if it never does."""
@@ -214,10 +215,10 @@ class Shim:
             self.record["reason"] = reason
             self._write_state()
 
-    def _write_state(self) -> None:
+    def _write_state(self, *, lasting: bool = True) -> None:
         # A failed write is no loss: this process has the state, and retries at the end.
         with contextlib.suppress(OSError):
-            write_record(self.folder, STATE, self.record)
+            write_record(self.folder, STATE, self.record, lasting=lasting)
 
     def _accept(self) -> None:
         number = self.listener.accept()
