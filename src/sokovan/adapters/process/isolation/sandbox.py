@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.bubblewrap import PROGRAM, bundled_bubblewrap
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
-from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files
+from sokovan.adapters.process.isolation.system_files import LOOK_S, SystemFiles, bound_files
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
@@ -285,6 +286,19 @@ def _namespaces(*, user: bool) -> list[str]:
 
 
 def _system(files: SystemFiles | None) -> list[str]:
+    folders, sealed = _seen_system(os.geteuid(), _look())
+    options = [*folders, *(bound_files(SYSTEM_FILES) if files is None else files.options())]
+    return [*options, "--proc", "/proc", *sealed, "--dev", "/dev"]
+
+
+def _look() -> int:
+    """A number that changes when the machine is to be looked at again."""
+    return int(time.monotonic() / LOOK_S)
+
+
+@lru_cache(maxsize=1)
+def _seen_system(account: int, _number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The options for the folders and for the settings of the system, read once for many kernels."""
     options: list[str] = []
     for name in SYSTEM_FOLDERS:
         path = Path("/") / name
@@ -292,9 +306,7 @@ def _system(files: SystemFiles | None) -> list[str]:
             options += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             options += ["--ro-bind", str(path), str(path)]
-    options += bound_files(SYSTEM_FILES) if files is None else files.options()
-    options += ["--proc", "/proc", *_sealed()]
-    return [*options, "--dev", "/dev"]
+    return tuple(options), tuple(_sealed(account))
 
 
 def _memory_folders(size: int | None) -> list[str]:
@@ -308,9 +320,9 @@ def _memory_folders(size: int | None) -> list[str]:
     return [part for place in places for part in (*limit, "--tmpfs", place)]
 
 
-def _sealed() -> list[str]:
+def _sealed(account: int) -> list[str]:
     """Settings of the system below /proc, which its root may write even without capabilities."""
-    if os.geteuid() != 0:
+    if account != 0:
         return []
     places = [f"/proc/{name}" for name in SYSTEM_SETTINGS if Path(f"/proc/{name}").exists()]
     return [part for place in places for part in ("--ro-bind", place, place)]
