@@ -89,7 +89,7 @@ class Sandbox:
         return [
             *_namespaces(user=self.user_namespace and not has_account),
             *(["--unshare-net"] if launch.isolated_network else []),
-            *_system(self.files),
+            *_system(self.files, has_account=has_account),
             *_memory_folders(launch.slots.get("mem", 0) if sized else None),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
@@ -285,10 +285,11 @@ def _namespaces(*, user: bool) -> list[str]:
     ]
 
 
-def _system(files: SystemFiles | None) -> list[str]:
+def _system(files: SystemFiles | None, *, has_account: bool) -> list[str]:
     folders, sealed = _seen_system(os.geteuid(), _look())
     options = [*folders, *(bound_files(SYSTEM_FILES) if files is None else files.options())]
-    return [*options, "--proc", "/proc", *sealed, "--dev", "/dev"]
+    # An account owns nothing there; each bind takes bubblewrap a look at all mounts.
+    return [*options, "--proc", "/proc", *(() if has_account else sealed), "--dev", "/dev"]
 
 
 def _look() -> int:

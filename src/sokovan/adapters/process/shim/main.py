@@ -105,7 +105,10 @@ class Shim:
 
     def _await_sandbox(self) -> None:
         """Wait until the program of the kernel runs; raises NotStarted if it never does."""
-        while not any(inner.has_executed for outer in processes.children(self.pid) for inner in _children(outer)):
+        first: list[processes.Process] = []  # it is the same all the time, and starts the program
+        while not any(inner.has_executed for outer in first for inner in processes.children(outer.pid)):
+            if not first and (first := processes.children(self.pid)):
+                continue
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 time.sleep(_SANDBOX_PAUSE_S)
             elif b"exit-code" in _read_all(self.child.sandbox_status):
@@ -345,10 +348,6 @@ class Shim:
         if status < 0:
             return f"signal {-status}"
         return LOG_DISK_FULL if self.ring.dropped else ""
-
-
-def _children(process: processes.Process) -> list[processes.Process]:
-    return processes.children(process.pid)
 
 
 def _read_all(handle: int) -> bytes:
