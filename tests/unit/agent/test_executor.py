@@ -171,7 +171,7 @@ async def test_a_kernel_is_stopped_and_that_is_looked_at(rig: Rig) -> None:
     await comes_true(rig.runtime.processes)
     rig.executor.execute(StopInstruction(key(), 1.0))
 
-    await comes_true(lambda: rig.looks == 2 and not rig.runtime.processes())
+    await comes_true(lambda: rig.looks == 1 and not rig.runtime.processes())
 
 
 async def test_a_failure_of_the_runtime_is_logged_and_ends_nothing(rig: Rig) -> None:

@@ -54,7 +54,7 @@ class ExitWatcher:
         if self._ended is None:
             return
         listed = set(names)
-        for name in self._handles.keys() & before - listed:
+        for name in (self._handles.keys() & set(before)) - listed:
             self._drop(name)
         self._signalled &= listed
         for name in names:

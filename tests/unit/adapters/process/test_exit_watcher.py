@@ -148,7 +148,8 @@ async def test_a_kernel_that_starts_during_a_listing_stays_watched() -> None:
 async def test_a_shim_whose_number_another_process_has_by_now_has_ended() -> None:
     own = look_up(os.getpid())
     assert own is not None
-    ends = ExitWatcher({}.get)
+    none: dict[str, Process] = {}
+    ends = ExitWatcher(none.get)
     waiting = asyncio.ensure_future(ends.next())
     await SystemClock().sleep(0)
     ends.follow_started(NAME, own.pid, own.start - 1)
