@@ -70,7 +70,7 @@ from sokovan.entrypoints.embedded.web_server import bound_socket
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
-from sokovan.entrypoints.serving import digest_key, serving_controllers
+from sokovan.entrypoints.serving import digest_key, serving_controllers, with_gateway
 from sokovan.entrypoints.settings.component_options import (
     api_settings_of,
     connection_limits_of,
@@ -187,7 +187,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         components = {"the manager": asyncio.wrap_future(plane.ended)}
         keep = partial(keep_running, stack, log=log, clock=clock)
         parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-        parts, pages = replace(parts, gateway_url=at.models), DashboardPages().routes()
+        parts, pages = with_gateway(parts, at.models), DashboardPages().routes()
         app = make_app(parts, _api_settings(settings, folder), pages=pages, probes_only=bool(at.probes))
         connections = Connections(limits, clock, telemetry=telemetry, log=log)
         components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)

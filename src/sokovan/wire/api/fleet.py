@@ -108,6 +108,64 @@ class AgentChange(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfBody(StrictBody):
+    """Changes of the cluster to try out.
+
+    `drain` are agents, `weights` are by queue, `add` is how many machines like each agent.
+    """
+
+    drain: list[str] = field(default_factory=list)
+    weights: dict[str, int] = field(default_factory=dict)
+    add: dict[str, int] = field(default_factory=dict)
+    scaling_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfPlanView:
+    """A scheduling cycle: sessions that start and wait, and kernels that are evicted."""
+
+    starts: int
+    waits: int
+    evicts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfSessionView:
+    """A waiting session whose verdict differs; `PLACED` is one that starts."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfShareView:
+    """A slot of which a queue deserves another amount."""
+
+    queue: str
+    slot: str
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfView:
+    """The next scheduling cycle, and the one after the changes.
+
+    `left_out` sessions differ as well, and are not listed.
+    """
+
+    before: WhatIfPlanView
+    after: WhatIfPlanView
+    sessions: list[WhatIfSessionView]
+    left_out: int
+    shares: list[WhatIfShareView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaintsBody(StrictBody):
     """Taints to give an agent, as KEY or KEY=VALUE, and to remove, as KEY."""
 
