@@ -8,6 +8,7 @@ it still counts as running, and an observation made then would miss the end.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Collection
 
@@ -61,10 +62,11 @@ class ExitWatcher:
             if name not in self._handles:
                 self._watch(name)
 
-    def follow_started(self, name: str, pid: int, start: int) -> None:
-        """Watch a kernel whose shim has just started; does nothing before `next`."""
+    def follow_started(self, name: str, traces: str) -> None:
+        """Watch a kernel that has just started; does nothing before `next`."""
         if self._ended is not None and name not in self._handles:
-            self._hold(name, pid, start)
+            shim = json.loads(traces)
+            self._hold(name, shim.get("shim_pid", 0), shim.get("shim_start", 0))
 
     def close(self) -> None:
         """Stop watching."""

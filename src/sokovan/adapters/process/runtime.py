@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -102,9 +101,7 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
             await self._uploads.prepare(launch.session_id, launch.upload)
         # The thread finishes the start even if the caller is cancelled.
         traces = await self._threads.run(Work.START, starter.start, launch)
-        shim = json.loads(traces)
-        name = folder_name(KernelId(launch.kernel_id), launch.attempt)
-        self._ends.follow_started(name, shim.get("shim_pid", 0), shim.get("shim_start", 0))
+        self._ends.follow_started(folder_name(KernelId(launch.kernel_id), launch.attempt), traces)
         return traces
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float, notice: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Coroutine
@@ -137,7 +138,7 @@ async def test_a_kernel_that_starts_during_a_listing_stays_watched() -> None:
     await SystemClock().sleep(0)
     ends.follow(["old", "listed"], before=())
     before = ends.followed()
-    ends.follow_started("fresh", own.pid, own.start)
+    ends.follow_started("fresh", json.dumps({"shim_pid": own.pid, "shim_start": own.start}))
     ends.follow(["listed"], before=before)
     assert ends.followed() == {"listed", "fresh"}
     waiting.cancel()
@@ -152,7 +153,7 @@ async def test_a_shim_whose_number_another_process_has_by_now_has_ended() -> Non
     ends = ExitWatcher(none.get)
     waiting = asyncio.ensure_future(ends.next())
     await SystemClock().sleep(0)
-    ends.follow_started(NAME, own.pid, own.start - 1)
+    ends.follow_started(NAME, json.dumps({"shim_pid": own.pid, "shim_start": own.start - 1}))
     await asyncio.wait_for(waiting, LIMIT_S)
     assert (ends.taken(), ends.taken()) == ([NAME], [])
     ends.close()

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.bubblewrap import PROGRAM, bundled_bubblewrap
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
-from sokovan.adapters.process.isolation.system_files import LOOK_S, SystemFiles, bound_files
+from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files, look
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
@@ -286,15 +285,10 @@ def _namespaces(*, user: bool) -> list[str]:
 
 
 def _system(files: SystemFiles | None, *, has_account: bool) -> list[str]:
-    folders, sealed = _seen_system(os.geteuid(), _look())
+    folders, sealed = _seen_system(os.geteuid(), look())
     options = [*folders, *(bound_files(SYSTEM_FILES) if files is None else files.options())]
     # An account owns nothing there; each bind takes bubblewrap a look at all mounts.
     return [*options, "--proc", "/proc", *(() if has_account else sealed), "--dev", "/dev"]
-
-
-def _look() -> int:
-    """A number that changes when the machine is to be looked at again."""
-    return int(time.monotonic() / LOOK_S)
 
 
 @lru_cache(maxsize=1)

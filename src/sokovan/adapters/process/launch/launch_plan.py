@@ -24,6 +24,7 @@ from sokovan.adapters.process.launch.work_files import (
 )
 from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout, opened
 from sokovan.adapters.process.shim.notices import make_folder
+from sokovan.adapters.process.shim.processes import boot_id
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
 from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure, SandboxFailed
@@ -39,6 +40,26 @@ def check_launch(launch: CreateKernel) -> None:
         raise RuntimeFailure(f"attempt {launch.attempt} of kernel {launch.kernel_id} is negative")
     check_command(launch.command)
     check_mounts(launch.mounts)
+
+
+def record_of(launch: CreateKernel, place: Path, *, confinement: str, groups: Mapping[str, Any]) -> dict[str, Any]:
+    """The record that identifies a kernel; without variables, which may be secret.
+
+    It names the control groups before they exist, so that none is left by a start that is
+    abandoned, and the boot in which the kernel runs. Raises RuntimeFailure.
+    """
+    return {
+        "kernel_id": launch.kernel_id,
+        "attempt": launch.attempt,
+        "session_id": launch.session_id,
+        "image": launch.image,
+        "watch_idle": launch.watch_idle,
+        "confinement": confinement,
+        "groups": dict(groups),
+        "folder": _folder_of(launch, Path(os.path.realpath(place)) / WORK),
+        "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
+        "boot": boot_id(),
+    }
 
 
 def plan_of(
@@ -64,7 +85,7 @@ def plan_of(
         marks=marks,
         output=output,
     )
-    folder = folder_of(launch, work)
+    folder = _folder_of(launch, work)
     if launch.workdir and not launch.upload and not launch.workdir.startswith("/"):
         Path(folder).mkdir(parents=True, exist_ok=True)
     write_files(work, launch.files)
@@ -120,8 +141,8 @@ def _hand_over(launch: CreateKernel, number: int, *, place: Path, output: str, f
         hand_over(Path(folder), number)
 
 
-def folder_of(launch: CreateKernel, work: Path) -> str:
-    """The working folder: the upload, the work folder, one below it, or an absolute one.
+def _folder_of(launch: CreateKernel, work: Path) -> str:
+    """The working folder: upload, work folder, one below it, or an absolute one.
 
     Raises RuntimeFailure.
     """

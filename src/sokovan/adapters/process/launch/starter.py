@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.process.fork_server import FORK_SERVER
@@ -14,7 +13,7 @@ from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.isolation.kernel_limits import set_limits
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
-from sokovan.adapters.process.launch.launch_plan import check_launch, folder_of, plan_of
+from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of, record_of
 from sokovan.adapters.process.launch.output_folders import OutputFolders
 from sokovan.adapters.process.layout import (
     LAUNCH,
@@ -29,7 +28,6 @@ from sokovan.adapters.process.layout import (
 from sokovan.adapters.process.orphan_processes import OrphanProcesses, traces_of
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import STATE
-from sokovan.adapters.process.shim.processes import boot_id
 from sokovan.adapters.process.shim.state_files import read_record, write_record
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelRemains, RuntimeFailure
@@ -114,25 +112,9 @@ class Starter:
         return lock
 
     def _record(self, launch: CreateKernel, name: str) -> dict[str, Any]:
-        """The record that identifies the kernel; without variables, which may be secret.
-
-        It names the control groups before they exist, so that none is left by a start that
-        is abandoned, and the boot in which it runs.
-        """
         groups = self._groups(launch, name)
-        work = Path(os.path.realpath(self.layout.kernels / name)) / WORK
-        return {
-            "kernel_id": launch.kernel_id,
-            "attempt": launch.attempt,
-            "session_id": launch.session_id,
-            "image": launch.image,
-            "watch_idle": launch.watch_idle,
-            "confinement": self.confinement.in_words(),
-            "groups": {"version": groups.version, "folders": groups.folders},
-            "folder": folder_of(launch, work),
-            "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
-            "boot": boot_id(),
-        }
+        known = {"version": groups.version, "folders": groups.folders}
+        return record_of(launch, self.layout.kernels / name, confinement=self.confinement.in_words(), groups=known)
 
     def _groups(self, launch: CreateKernel, name: str) -> ControlGroups:
         """The control groups of a kernel, which may not exist."""
