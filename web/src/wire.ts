@@ -509,6 +509,7 @@ export interface AgentView {
   failed_starts: AgentFailureView[];
   shard: string | null;
   images: string[];
+  device_faults: Record<string, string>;
 }
 
 /** A page of agents; `next` is the cursor of the next page. */
@@ -541,6 +542,7 @@ export interface FleetView {
   device_units: number[];
   device_used: number[];
   device_holder: number[];
+  device_fault: string[];
 }
 
 /** An administrator's action on an agent: drain, undrain, declare-gone. */

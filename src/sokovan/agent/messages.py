@@ -113,6 +113,13 @@ class ObstacleObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class DevicesChecked:
+    """The devices that have a fault now, with the reason."""
+
+    faults: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class LinkOpened:
     """A manager has accepted the agent; `keep` says what it keeps of ended kernels."""
 
@@ -138,6 +145,7 @@ Event: TypeAlias = (
     | Observed
     | ImageProgressed
     | ObstacleObserved
+    | DevicesChecked
     | LinkOpened
     | LinkClosed
 )
