@@ -43,7 +43,9 @@ class Gateway:
     def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> Any:
         assert (attempt, port) == (2, 8000)
         outcomes: dict[str, Exception | None] = {
-            "foreign": AgentRefused(agent_id=agent_id, problem="used by another [runtime-failure]", reason=RuntimeFailure.code),
+            "foreign": AgentRefused(
+                agent_id=agent_id, problem="used by another [runtime-failure]", reason=RuntimeFailure.code
+            ),
             "busy": AgentRefused(agent_id=agent_id, problem="64 run", reason="stream-unavailable"),
             "silent": AgentUnreachable(agent_id=agent_id, problem="it did not answer"),
         }
