@@ -340,13 +340,13 @@ def test_a_program_that_took_the_port_before_the_engine_gets_no_request(
 ) -> None:
     server, _ = served
     first, last = map(int, kernel_ports(worker_id)[1].split("-"))
-    options = ("--name", "late", "--engine", "custom", *SMALL, "--detach")
+    options = ("--name", "late", "--engine", "custom", *SMALL, "--detach", "--json")
     with contextlib.ExitStack() as stack:
         for port in range(first, last + 1):
             other = taken(port)
             if other is not None:
                 stack.enter_context(other)
-        told = server.cli_json("serve", "late", *options, "--", sys.executable, "-c", LATE)
+        told = json.loads(server.cli("serve", "late", *options, "--", sys.executable, "-c", LATE).stdout)
         until(
             lambda: "port-taken" in server.cli("deployment", "events", "late").stdout,
             limit_s=LIMIT_S,
