@@ -21,6 +21,8 @@ PAGES = {
     "/ui/deployments": "Deployments",
     "/ui/timeline": "Timeline",
     "/ui/history": "History",
+    "/ui/what-if": "What if",
+    "/ui/deployments/new": "New deployment",
     "/ui/admin": "Administration",
     "/ui/admin?tab=keys": "Administration",
 }
@@ -34,6 +36,14 @@ ADDS_A_USER = """() => fetch('/api/v1/users/eve', {
 REAL = "sokovan.fake not exists"
 # Colours, the title of a window, a bell, a page, a tag, and marks that turn the order of text around.
 HOSTILE = "\\033[31mred\\033[0m \\033]0;title\\007 \\f <script>alert(1)</script> \\342\\200\\256gnp.exe\\n"
+
+
+# A tag, a mark that turns the order of text around, and more than fits in any line.
+NASTY = "<img src=x onerror=alert(1)>\u202egnp.exe" + "x" * 3000
+STOPS_WITH_A_REASON = """([name, reason]) => fetch(`/api/v1/sessions/${name}?reason=${encodeURIComponent(reason)}`, {
+  method: 'DELETE', headers: {'X-Sokovan-Proof': localStorage['sokovan-proof']},
+}).then((answer) => answer.status)"""
+IS_TOO_WIDE = "() => document.documentElement.scrollWidth > innerWidth"
 
 
 def text_of(page: Any, selector: str) -> str:
@@ -181,10 +191,16 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
         assert text_of(page, ".log pre").strip() == "red  \ufffd <script>alert(1)</script> \ufffdgnp.exe"
         assert page.title().endswith("Sokovan")
         assert log.locator("script").count() == 0
-        page.get_by_role("button", name="Open a shell in kernel 0").click()
-        page.get_by_label("command for the shell").fill("echo $((6 * 7)); printf '\\033[1mbold'")
+        page.get_by_role("button", name="Open a terminal in kernel 0").click()
+        screen = page.get_by_label("screen of the terminal")
+        page.keyboard.type("stty size; echo $((6 * 7)); printf '\\033[1;31mbold\\033[0m\\033]0;title\\007'")
         page.keyboard.press("Enter")
-        page.get_by_label("output of the shell").filter(has_text="\n42\nbold").wait_for()
+        screen.locator(".bold.f1", has_text="bold").wait_for()
+        size = re.search(r"^(\d+) (\d+)\s+42\s", screen.inner_text(), re.MULTILINE)
+        assert size is not None
+        assert int(size[1]) > 10
+        assert int(size[2]) > 60
+        assert page.title().endswith("Sokovan")
         assert violations(page, *RULES) == []
         page.get_by_role("button", name="Stop", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
@@ -196,6 +212,30 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
         page.get_by_label("Or enter an API key").wait_for()
         assert violations(page, *RULES) == []
     fresh.close()
+
+
+def test_a_terminal_has_colours_a_size_and_full_screen_programs(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "typed", "--where", REAL, "--", "sleep", "600")
+    dashboard.sokovan("wait", "typed", "--until", "running")
+    with dashboard.page("/ui/sessions/typed/terminal") as page:
+        screen = page.get_by_label("screen of the terminal")
+        page.get_by_role("button", name="Close the terminal").wait_for()
+        page.keyboard.type("printf '\\033[?1049h\\033[2J\\033[5;1Hfull%s' screen; read line; printf '\\033[?1049l'")
+        page.keyboard.press("Enter")
+        screen.filter(has_text="fullscreen").wait_for()
+        assert "printf" not in screen.inner_text()
+        page.keyboard.press("Enter")
+        screen.filter(has_text="printf").wait_for()
+        page.set_viewport_size({"width": 700, "height": 500})
+        page.keyboard.type("stty size; sleep 600")
+        page.keyboard.press("Enter")
+        page.locator(".terminal-row", has_text=re.compile(r"^1\d \d\d$")).wait_for()
+        page.keyboard.press("Control+c")
+        page.keyboard.type("exit 3")
+        page.keyboard.press("Enter")
+        page.get_by_text("The shell ended with 3.").wait_for()
+        assert violations(page, *RULES) == []
+    dashboard.sokovan("stop", "typed", "--yes")
 
 
 def test_ended_sessions_are_in_the_history_and_on_the_timeline(dashboard: Dashboard) -> None:
@@ -214,17 +254,37 @@ def test_ended_sessions_are_in_the_history_and_on_the_timeline(dashboard: Dashbo
         assert "name=nothing-of-this-name" in page.url
 
 
-def test_a_deployment_is_scaled_and_deleted(dashboard: Dashboard) -> None:
-    dashboard.sokovan("serve", "toy", "--name", "chatty", "--detach")
+def test_a_deployment_is_created_asked_updated_rolled_back_and_deleted(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/deployments") as page:
-        page.get_by_role("link", name="chatty").click()
+        page.get_by_role("link", name="New deployment").click()
+        page.get_by_label("Name", exact=True).fill("chatty")
+        page.get_by_role("button", name="Show the command of a replica").click()
+        page.locator(".badge", has_text="Each replica runs").wait_for()
+        assert "sokovan serve toy --name chatty" in text_of(page, ".actions .copy")
+        assert violations(page, *RULES) == []
+        page.get_by_role("button", name="Serve", exact=True).click()
         page.get_by_role("heading", name="chatty").wait_for()
         tiles = page.get_by_role("list", name="replicas").get_by_role("listitem")
-        tiles.first.wait_for()
+        tiles.first.locator(".state", has_text="active").wait_for()
+        page.get_by_label("question").fill("<b>hello</b>")
+        page.keyboard.press("Enter")
+        chat = page.get_by_role("log", name="chat")
+        chat.locator(".assistant p", has_text=re.compile(r"\w")).wait_for()
+        page.get_by_role("button", name="Begin anew").wait_for()
+        assert chat.locator(".user p").inner_text() == "<b>hello</b>"
         page.get_by_role("textbox", name="replicas").fill("2")
         page.get_by_role("button", name="Scale").click()
         tiles.nth(1).wait_for()
         assert '"replicas_min": 2' in dashboard.sokovan("deployment", "show", "chatty", "--json")
+        form = page.get_by_role("form", name="new revision")
+        form.get_by_label("Memory of each").fill("300MiB")
+        form.get_by_label("Strategy").select_option("canary")
+        form.get_by_role("button", name="Update", exact=True).click()
+        page.get_by_role("status").filter(has_text="Revision 1 changes to 2 (canary").wait_for()
+        page.get_by_role("button", name="Roll back").click()
+        page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+        page.get_by_role("status").filter(has_text="changes to").wait_for(state="detached")
+        assert '"number": 1' in dashboard.sokovan("deployment", "show", "chatty", "--json")
         assert violations(page, *RULES) == []
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
@@ -259,6 +319,81 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
         row.wait_for()
         assert row.count() == 1
     fresh.close()
+
+
+def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> None:
+    dashboard.sokovan("queue", "set", "edited", "--weight", "2")
+    # A refused request is an error of the console.
+    with dashboard.page("/ui/admin?tab=queues", allowed=("422",)) as page:
+        row = page.get_by_role("row", name=re.compile("^edited"))
+        row.get_by_role("button", name="Edit").click()
+        page.get_by_role("heading", name="Change queue edited").wait_for()
+        page.get_by_label("Weight").fill("7")
+        page.get_by_label("Open").select_option("no")
+        page.get_by_role("button", name="Change", exact=True).click()
+        page.get_by_role("row", name=re.compile("^edited .* 7 no")).wait_for()
+        assert '"weight": 7' in dashboard.sokovan("queue", "show", "edited", "--json")
+        page.get_by_label("Name", exact=True).fill("not a name")
+        page.get_by_role("button", name="Create").click()
+        page.locator(".problem").wait_for()
+        row.get_by_role("button", name="Remove").click()
+        page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+        row.wait_for(state="detached")
+        assert "edited" not in dashboard.sokovan("queue", "ls", "-o", "name").split()
+
+
+def test_hostile_texts_are_shown_as_texts_and_break_no_page(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sleep", "600", NASTY)
+    with dashboard.page("/ui/sessions/nasty") as page:
+        command = page.locator(".facts code", has_text="sleep 600")
+        command.wait_for()
+        assert "<img src=x onerror=alert(1)>\ufffdgnp.exe" in command.inner_text()
+        assert not page.evaluate(IS_TOO_WIDE)
+        assert page.evaluate(STOPS_WITH_A_REASON, ["nasty", NASTY[:400]]) == 202
+        page.locator(".bar .state", has_text="cancelled").wait_for()
+        page.locator(".facts dd", has_text="\ufffdgnp.exe").nth(1).wait_for()
+        for path in ("/ui/sessions?q=nasty", "/ui/history?name=nasty", "/ui/admin?tab=log&target=nasty"):
+            page.evaluate(GOES, path)
+            page.get_by_text("nasty").first.wait_for()
+            assert page.locator("main img").count() == 0
+            assert not page.evaluate(IS_TOO_WIDE)
+            assert "\u202e" not in page.locator("main").inner_text()
+
+
+def test_the_history_goes_on_page_by_page(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "paged", "--array", "0-59", "--cpus", "0.1", "--", "sleep", "600")
+    dashboard.sokovan("stop", "paged", "--yes")
+    dashboard.sokovan("wait", "paged", "--until", "ENDED")
+    with dashboard.page("/ui/history") as page:
+        rows = page.get_by_role("region", name="ended sessions").get_by_role("row")
+        rows.nth(1).wait_for()
+        first = rows.nth(1).inner_text()
+        page.get_by_role("button", name="Older").click()
+        page.get_by_role("button", name="Newest", disabled=False).wait_for()
+        assert "cursor=" in page.url
+        page.get_by_role("rowheader", name=first.split("\t")[1]).wait_for(state="detached")
+        page.get_by_role("button", name="Newest").click()
+        page.get_by_role("rowheader", name=first.split("\t")[1]).wait_for()
+
+
+def test_what_a_drain_would_do_is_seen_before(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "fills", "--size", "64", "--gpus", "8", "--", "sleep", "600")
+    dashboard.sokovan("wait", "fills", "--until", "running")
+    dashboard.sokovan("run", "-d", "--name", "needs", "--gpus", "8", "--", "sleep", "600")
+    # A refused request is an error of the console.
+    with dashboard.page("/ui/what-if", allowed=("404",)) as page:
+        page.get_by_label("Machines like this agent").fill("r01n1")
+        page.get_by_label("How many to add").fill("1")
+        assert "--add r01n1=1" in text_of(page, ".actions .copy")
+        page.get_by_role("button", name="Compare").click()
+        row = page.get_by_role("row", name=re.compile("^needs"))
+        row.get_by_text("PLACED").wait_for()
+        assert violations(page, *RULES) == []
+        page.get_by_label("Agents to drain").fill("nowhere")
+        page.get_by_role("button", name="Compare").click()
+        page.locator(".problem", has_text="nowhere").wait_for()
+    assert "PLACED" in dashboard.sokovan("what-if", "--add", "r01n1=1")
+    dashboard.sokovan("stop", "fills", "needs", "--yes")
 
 
 def test_the_palette_goes_anywhere_by_name_and_a_filter_is_saved(dashboard: Dashboard) -> None:

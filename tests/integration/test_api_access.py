@@ -119,6 +119,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "update": {"revision": deployment(tenant)["revision"]},
         "rollback": {},
         "tokens": {"name": "ci"},
+        "chat": {"messages": [{"role": "user", "content": "hi"}]},
         "route": {"weights": {"0": 2}},
     }
     if operation.kind == "deployments":
@@ -130,6 +131,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "keys": {"policy": None} if operation.method == "PUT" else {"user": member(tenant)},
         "agents": {"action": "drain"},
         "join-tokens": {},
+        "what-if": {"drain": ["a1"]},
         "queues": {"name": "default", "weight": 9},
         "bookings": BOOKING,
         "scaling-groups": {"name": "default"},

@@ -15,6 +15,8 @@ PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "clust
     "deployments": "deployments",
     "timeline": "timeline?span=15m",
     "history": "history",
+    "what-if": "what-if",
+    "serve": "deployments/new",
     "administration": "admin",
     "keys": "admin?tab=keys",
 }
@@ -33,6 +35,7 @@ def load(up: Dashboard) -> str:
         up.sokovan(*words, "--topology", "soft", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "sweep", "--array", "0-199", "--gpus", "1", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "whole", "--size", "64", "--gpus", "8", "--", "sleep", "3600")
+    up.sokovan("run", "-d", "--name", "shell", "--where", "sokovan.fake not exists", "--", "sleep", "3600")
     up.sokovan("serve", "toy", "--name", "chatty", "--replicas", "2", "--detach")
     up.sokovan("agent", "drain", "r01n3")
     return "whole"
@@ -68,6 +71,7 @@ def main() -> int:
                     "session": f"sessions/{waits}",
                     "drawer": "cluster?agent=r01n3",
                     "deployment": "deployments/chatty",
+                    "terminal": "sessions/shell/terminal",
                 }
                 for name, path in more.items():
                     take(up, name, path, folder)

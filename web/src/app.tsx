@@ -14,9 +14,12 @@ import { LoginPage } from "./pages/login.tsx";
 import { NewPage } from "./pages/new.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { QueuesPage } from "./pages/queues.tsx";
+import { ServePage } from "./pages/serve.tsx";
 import { SessionPage } from "./pages/session.tsx";
 import { SessionsPage } from "./pages/sessions.tsx";
+import { TerminalPage } from "./pages/terminal.tsx";
 import { TimelinePage } from "./pages/timeline.tsx";
+import { WhatIfPage } from "./pages/whatif.tsx";
 import { Empty, Skeleton } from "./parts/basics.tsx";
 import { isTyping } from "./parts/keys.ts";
 import { Palette } from "./parts/palette.tsx";
@@ -33,6 +36,7 @@ const PAGES = [
   ["/deployments", "Deployments", "d"],
   ["/timeline", "Timeline", "t"],
   ["/history", "History", "h"],
+  ["/what-if", "What if", "w"],
   ["/admin", "Administration", "a"],
 ] as const;
 const TARGETS = PAGES.map(([to, name]) => ({ kind: "page", name, to }));
@@ -59,13 +63,19 @@ function Page() {
       return <QueuesPage />;
     case "/deployments":
       return <DeploymentsPage />;
+    case "/deployments/new":
+      return <ServePage />;
     case "/timeline":
       return <TimelinePage />;
     case "/history":
       return <HistoryPage />;
+    case "/what-if":
+      return <WhatIfPage />;
     case "/admin":
       return <AdminPage />;
   }
+  const terminal = /^\/sessions\/([^/]+)\/terminal$/.exec(here)?.[1];
+  if (terminal) return <TerminalPage key={terminal} id={decodeURIComponent(terminal)} />;
   const session = /^\/sessions\/([^/]+)$/.exec(here)?.[1];
   if (session) return <SessionPage key={session} id={decodeURIComponent(session)} />;
   const deployment = /^\/deployments\/([^/]+)$/.exec(here)?.[1];

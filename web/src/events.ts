@@ -7,6 +7,8 @@ export interface ServerEvent {
 
 export class EventReader {
   #rest = "";
+  /** The id of the last block that had one: where the stream can be resumed. */
+  place = "";
   readonly #decoder = new TextDecoder();
 
   /** The events that these bytes complete. */
@@ -22,6 +24,7 @@ export class EventReader {
         if (at > 0) fields.set(line.slice(0, at), line.slice(at + 2));
       }
       const data = fields.get("data");
+      this.place = fields.get("id") ?? this.place;
       if (data !== undefined) found.push({ event: fields.get("event") ?? "message", data });
     }
     return found;

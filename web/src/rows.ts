@@ -1,5 +1,5 @@
 // Sessions as the list shows them, and how lists are filtered. Pure: the worker and its tests use it too.
-import type { SessionView } from "./wire.ts";
+import type { SessionRowView as ListedSession } from "./wire.ts";
 import { devices } from "./format.ts";
 
 export interface SessionRow {
@@ -20,7 +20,7 @@ export interface SessionRow {
   detail: string | null;
 }
 
-export function rowOf(view: SessionView): SessionRow {
+export function rowOf(view: ListedSession): SessionRow {
   return {
     id: view.id,
     name: view.name,

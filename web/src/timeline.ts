@@ -1,6 +1,7 @@
 // Sessions as bars over time, and the devices that they hold together. Pure.
 import type { SessionRow } from "./rows.ts";
 import { ENDED } from "./states.ts";
+import type { UsageHistoryView } from "./wire.ts";
 
 export interface Bar {
   row: SessionRow;
@@ -38,6 +39,22 @@ export function heldOver(rows: readonly SessionRow[], from: number, to: number):
   }
   let devices = 0;
   return [...changes].sort((one, other) => one[0] - other[0]).map(([at, change]) => ({ at, devices: (devices += change) }));
+}
+
+export interface Series {
+  name: string;
+  slot: string;
+  steps: Step[];
+}
+
+/** Held slots over time as lines of steps, those that held the most first. */
+export function seriesOf(view: UsageHistoryView, slot: string): Series[] {
+  const since = Date.parse(view.since);
+  const total = (used: readonly number[]) => used.reduce((sum, one) => sum + one, 0);
+  return view.items
+    .filter((one) => one.slot === slot)
+    .sort((one, other) => total(other.used) - total(one.used) || one.name.localeCompare(other.name))
+    .map((one) => ({ name: one.name, slot, steps: one.used.map((value, index) => ({ at: since + index * view.step_s * 1000, devices: value })) }));
 }
 
 /** The line of steps as the path of a drawing of this size. */

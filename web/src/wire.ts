@@ -303,6 +303,47 @@ export interface SessionPage {
   next: string | null;
 }
 
+/** One session as a list shows it, about a fifth of its view. */
+export interface SessionRowView {
+  id: string;
+  name: string;
+  status: string;
+  result: string | null;
+  user: string;
+  group: string;
+  scaling_group: string;
+  queue: string;
+  priority: number;
+  size: number;
+  slots: Record<string, number>;
+  agents: number;
+  submitted_at: string;
+  scheduled_at: string | null;
+  since: string;
+  ended_at: string | null;
+  reason: string | null;
+  reason_detail: string | null;
+  array: string | null;
+}
+
+/** A page of rows of sessions; `next` is the cursor of the next page. */
+export interface SessionRowPage {
+  items: SessionRowView[];
+  next: string | null;
+}
+
+/** How many sessions have a value of a property. */
+export interface SessionCountView {
+  value: string;
+  count: number;
+}
+
+/** Sessions counted by a property, the most frequent values first. */
+export interface SessionCountsView {
+  by: string;
+  items: SessionCountView[];
+}
+
 /** A page of the kernels of a session, by their index. */
 export interface KernelPage {
   items: KernelView[];
@@ -468,6 +509,7 @@ export interface AgentView {
   failed_starts: AgentFailureView[];
   shard: string | null;
   images: string[];
+  device_faults: Record<string, string>;
 }
 
 /** A page of agents; `next` is the cursor of the next page. */
@@ -500,12 +542,55 @@ export interface FleetView {
   device_units: number[];
   device_used: number[];
   device_holder: number[];
+  device_fault: string[];
 }
 
 /** An administrator's action on an agent: drain, undrain, declare-gone. */
 export interface AgentChange {
   action: string;
   reason?: string;
+}
+
+/** Changes of the cluster to try out. */
+export interface WhatIfBody {
+  drain?: string[];
+  weights?: Record<string, number>;
+  add?: Record<string, number>;
+  scaling_group?: string | null;
+}
+
+/** A scheduling cycle: sessions that start and wait, and kernels that are evicted. */
+export interface WhatIfPlanView {
+  starts: number;
+  waits: number;
+  evicts: number;
+}
+
+/** A waiting session whose verdict differs; `PLACED` is one that starts. */
+export interface WhatIfSessionView {
+  id: string;
+  name: string;
+  user: string;
+  queue: string;
+  before: string;
+  after: string;
+}
+
+/** A slot of which a queue deserves another amount. */
+export interface WhatIfShareView {
+  queue: string;
+  slot: string;
+  before: number | null;
+  after: number | null;
+}
+
+/** The next scheduling cycle, and the one after the changes. */
+export interface WhatIfView {
+  before: WhatIfPlanView;
+  after: WhatIfPlanView;
+  sessions: WhatIfSessionView[];
+  left_out: number;
+  shares: WhatIfShareView[];
 }
 
 /** Taints to give an agent, as KEY or KEY=VALUE, and to remove, as KEY. */
@@ -866,6 +951,23 @@ export interface UsageView {
   share: number;
 }
 
+/** The mean amount of a slot that a name held in each step. */
+export interface UsageSeriesView {
+  name: string;
+  slot: string;
+  used: number[];
+}
+
+/** Held slots over time, in steps from `since` to `until`. */
+export interface UsageHistoryView {
+  since: string;
+  until: string;
+  step_s: number;
+  by: string;
+  items: UsageSeriesView[];
+  left_out: number;
+}
+
 /** Past usage that the caller may see. */
 export interface UsagePage {
   items: UsageView[];
@@ -975,6 +1077,26 @@ export interface EndpointTokenBody {
   tokens_per_minute?: number | null;
   concurrency?: number | null;
   tokens_per_month?: number | null;
+}
+
+/** A message of a chat. */
+export interface ChatMessage {
+  role: "system" | "user" | "assistant";
+  content: string;
+}
+
+/** A question to a model of a deployment: the messages so far. */
+export interface ChatBody {
+  messages: ChatMessage[];
+  model?: string | null;
+  max_tokens?: number | null;
+  temperature?: number | null;
+}
+
+/** A part of an answer; the last one has `end`. */
+export interface ChatPart {
+  text: string;
+  end: boolean;
 }
 
 /** One revision; `number` counts from 1. */

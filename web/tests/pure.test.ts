@@ -8,9 +8,14 @@ import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../src/map.ts";
 import { countBy, matches, type SessionRow } from "../src/rows.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
+import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
 import { targetsFor } from "../src/targets.ts";
-import { averageOf, barsIn, heldOver, marksOf, pathOf } from "../src/timeline.ts";
-import type { FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
+import { bytesOf, pasted } from "../src/terminal/keys.ts";
+import { Screen } from "../src/terminal/screen.ts";
+import { cssColour, RGB } from "../src/terminal/style.ts";
+import { averageOf, barsIn, heldOver, marksOf, pathOf, seriesOf } from "../src/timeline.ts";
+import { changesOf, NONE, whatIfLine } from "../src/whatif.ts";
+import type { DeploymentView, FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -48,12 +53,13 @@ test("a draft is a request and the same command line", () => {
 });
 
 test("events are read however the bytes are cut", () => {
-  const bytes = encoder.encode(': connected\n\nevent: change\ndata: {"id":"ä"}\n\nevent: resync\ndata: {}\n\n');
+  const bytes = encoder.encode(': connected\nid: p.7\n\nid: p.8\nevent: change\ndata: {"id":"ä"}\n\nevent: resync\ndata: {}\n\n');
   for (const size of [1, 3, 1000]) {
     const reader = new EventReader();
     const found = [];
     for (let at = 0; at < bytes.length; at += size) found.push(...reader.push(bytes.slice(at, at + size)));
     assert.deepEqual(found, [{ event: "change", data: '{"id":"ä"}' }, { event: "resync", data: "{}" }]);
+    assert.equal(reader.place, "p.8");
   }
 });
 
@@ -169,4 +175,134 @@ test("a session is run again with the same request and another name", () => {
   assert.deepEqual(draftOf(view), {
     command: "sh -c 'a b'", name: "", queue: "q", size: "2", cpus: "1.5", mem: "1GiB", gpus: "2", topology: "", where: "",
   });
+});
+
+function shownAfter(text: string, rows = 4, columns = 10): Screen {
+  const screen = new Screen(rows, columns);
+  screen.write(text);
+  return screen;
+}
+
+test("a terminal wraps, scrolls and keeps what has left it", () => {
+  const screen = shownAfter("one\r\ntwo\r\n0123456789ab\r\nthree");
+  assert.deepEqual(screen.lines.map((line) => line.text()), ["two", "0123456789", "ab", "three"]);
+  assert.deepEqual(screen.past.map((line) => line.text()), ["one"]);
+  assert.deepEqual([screen.row, screen.column], [3, 5]);
+  screen.write("\rTH\b\bt\tx");
+  assert.equal(screen.lines[3]?.text(), "tHree   x");
+});
+
+test("sequences move the cursor, erase, insert and remove", () => {
+  const screen = shownAfter("aaaa\r\nbbbb\r\ncccc\u001b[2;2H\u001b[K\u001b[1;1H\u001b[2P\u001b[@x\u001b[3;1H\u001b[L");
+  assert.deepEqual(screen.lines.map((line) => line.text()), ["xaa", "b", "", "cccc"]);
+  screen.write("\u001b[2J\u001b[Hdone\u001b[2X\u001b[99;99H!");
+  assert.deepEqual(screen.lines.map((line) => line.text()), ["done", "", "", "         !"]);
+  screen.write("\u001b[2;3r\u001b[3;1Hin\r\nside\r\nhere\u001b[r");
+  assert.deepEqual(screen.lines.map((line) => line.text()), ["done", "side", "here", "         !"]);
+});
+
+test("a full-screen program leaves the screen as it was", () => {
+  const screen = shownAfter("$ vi\r\n\u001b[?1049h\u001b[H\u001b[2J~ text\u001b[?25l\u001b[?1h");
+  assert.equal(screen.lines[0]?.text(), "~ text");
+  assert.deepEqual([screen.cursorShown, screen.arrowsAsApplication], [false, true]);
+  screen.write("\u001b[?1049l\u001b[?25h\u001b[?1l$ ");
+  assert.deepEqual(screen.lines.map((line) => line.text()), ["$ vi", "$", "", ""]);
+  assert.equal(screen.cursorShown, true);
+});
+
+test("colours are styles of runs", () => {
+  const screen = shownAfter("a\u001b[1;31mb\u001b[0m\u001b[38;5;208mc\u001b[48;2;1;2;3md\u001b[m");
+  const [plain, red, orange, both] = (screen.lines[0]?.runs() ?? []).map((run) => screen.styles.at(run.style));
+  assert.equal(plain?.fg, -1);
+  assert.deepEqual([red?.fg, red?.bold], [1, true]);
+  assert.equal(cssColour(orange?.fg ?? 0), "rgb(255 135 0)");
+  assert.equal(both?.bg, RGB + 0x010203);
+  assert.equal(cssColour(both?.bg ?? 0), "rgb(1 2 3)");
+});
+
+test("wide characters take two columns, and half of one is none", () => {
+  const screen = shownAfter("漢字e\u0301\u001b[1;2Hx");
+  assert.equal(screen.lines[0]?.text(), " x字e\u0301");
+  assert.deepEqual(screen.lines[0]?.runs().slice(0, 3).map((run) => [run.text, run.column, run.wide]), [[" x", 0, false], ["字", 2, true], ["e\u0301", 4, false]]);
+  assert.deepEqual(shownAfter("123456789漢").lines.slice(0, 2).map((line) => line.text()), ["123456789", "漢"]);
+});
+
+test("hostile output of a program stays inside of its terminal", () => {
+  const screen = shownAfter("\u001b]0;title\u0007\u001b]52;c;aGk=\u001b\\\u001bPq#0\u001b\\ok\u202egnp\u0007", 2, 20);
+  assert.equal(screen.lines[0]?.text(), "ok\ufffdgnp");
+  assert.equal(screen.write("\u001b[6n".repeat(1000)).length, 16 * "\u001b[1;7R".length);
+  assert.equal(screen.write("\u001b[5n\u001b[c"), "\u001b[0n\u001b[?1;2c");
+  screen.write(`\u001b[${"9".repeat(400)}A\u001b[${"1;".repeat(500)}m\u001b[99999S\u001b[99999L\u001b[99999@\u001b[99999b\u001b[`);
+  screen.write("\u0018safe");
+  assert.match(screen.text(), /safe$/);
+  for (let code = 0; code < 400; code += 1) screen.write(`\u001b[38;2;${code % 256};${code % 7};${code % 11}m.`);
+  for (let number = 0; number < 3000; number += 1) screen.write(`line ${number}\r\n`);
+  assert.equal(screen.past.length, 1000);
+});
+
+test("a terminal of another size keeps the cursor in sight", () => {
+  const screen = shownAfter("one\r\ntwo\r\nthree\r\nfour");
+  screen.resize(2, 4);
+  assert.deepEqual(screen.lines.map((line) => line.text()), ["thre", "four"]);
+  assert.deepEqual(screen.past.map((line) => line.text()), ["one", "two"]);
+  screen.resize(5, 8);
+  screen.write("!");
+  assert.deepEqual(screen.lines.map((line) => line.text()), ["thre", "fou!", "", "", ""]);
+});
+
+test("keys and pasted text become what programs expect", () => {
+  const key = (name: string, held: Partial<Record<"ctrlKey" | "altKey" | "shiftKey" | "metaKey", boolean>> = {}, asApplication = false) =>
+    bytesOf({ key: name, ctrlKey: false, altKey: false, shiftKey: false, metaKey: false, ...held }, asApplication);
+  assert.equal(key("a"), null);
+  assert.equal(key("Enter"), "\r");
+  assert.equal(key("c", { ctrlKey: true }), "\u0003");
+  assert.equal(key("C", { ctrlKey: true, shiftKey: true }), null);
+  assert.equal(key("ArrowUp"), "\u001b[A");
+  assert.equal(key("ArrowUp", {}, true), "\u001bOA");
+  assert.equal(key("ArrowLeft", { ctrlKey: true }), "\u001b[1;5D");
+  assert.equal(key("b", { altKey: true }), "\u001bb");
+  assert.equal(key("F5"), "\u001b[15~");
+  assert.equal(key("Tab", { shiftKey: true }), "\u001b[Z");
+  assert.equal(key("Shift", { shiftKey: true }), null);
+  assert.equal(pasted("rm\n\u001b[201~x\ty", true), "\u001b[200~rm\r[201~x\ty\u001b[201~");
+});
+
+test("usage over time is a line for each name, the largest first", () => {
+  const view = {
+    since: "2026-01-01T00:00:00.000Z", until: "2026-01-01T02:00:00.000Z", step_s: 3600, by: "queue", left_out: 0,
+    items: [{ name: "b", slot: "cpu", used: [1000, 0] }, { name: "a", slot: "cpu", used: [1000, 500] }, { name: "a", slot: "mem", used: [1, 1] }],
+  };
+  const lines = seriesOf(view, "cpu");
+  assert.deepEqual(lines.map((one) => one.name), ["a", "b"]);
+  assert.deepEqual(lines[0]?.steps, [{ at: Date.parse(view.since), devices: 1000 }, { at: Date.parse(view.since) + 3_600_000, devices: 500 }]);
+});
+
+test("a deployment is a request and the same command line", () => {
+  const draft = { ...SERVED, name: "chat", engine: "vllm", model: "a/b", arguments: "--len 8", gpus: "2", replicas: "1", most: "4", queue: "q" };
+  assert.deepEqual(deploymentFrom(draft), {
+    name: "chat", revision: { engine: "vllm", model: "a/b", arguments: ["--len", "8"], resources: { "cuda.device": "2" } }, access: "private",
+    replicas_min: 1, replicas_max: 4, scaling: { metric: "concurrency" }, queue: "q",
+  });
+  assert.equal(shellWords(serveLine(draft)), "sokovan serve a/b --name chat --engine vllm --gpus 2 --max-replicas 4 --queue q -- --len 8");
+  assert.equal(shellWords(serveLine({ ...SERVED, name: "t" })), "sokovan serve toy --name t");
+});
+
+test("a new revision keeps what its form does not show", () => {
+  const revision = { engine: "vllm", model: "a/b", arguments: ["x y"], resources: { cpu: 2000, mem: 2 ** 30, "npu.device": 1 }, environment: { A: "1" }, secrets: { T: null } };
+  const view = {
+    name: "chat", revision: { number: 1, revision }, replicas_min: 1, replicas_max: 1, access: "private", queue: "default", rollout_policy: { strategy: "canary" },
+  } as unknown as DeploymentView;
+  const draft = servedOf(view);
+  assert.deepEqual([draft.cpus, draft.mem, draft.arguments, draft.strategy], ["2", "1GiB", "'x y'", "canary"]);
+  assert.deepEqual(revisionFrom({ ...draft, model: "c", mem: "" }, revision), {
+    engine: "vllm", model: "c", arguments: ["x y"], resources: { cpu: "2", "npu.device": 1 }, environment: { A: "1" }, secrets: { T: null },
+  });
+  assert.equal(shellWords(updateLine(draft)), "sokovan deployment update chat --model a/b --cpus 2 --mem 1GiB --strategy canary -- 'x y'");
+});
+
+test("changes to try out are a request and a command line", () => {
+  const body = changesOf({ drain: "a1, a2", like: "a3", count: "2", weights: [["q", "3"], ["r", ""]] });
+  assert.deepEqual(body, { drain: ["a1", "a2"], weights: { q: 3 }, add: { a3: 2 } });
+  assert.equal(whatIfLine(body).join(" "), "sokovan what-if --drain a1 --drain a2 --weight q=3 --add a3=2");
+  assert.deepEqual(changesOf(NONE), { drain: [], weights: {}, add: {} });
 });

@@ -109,6 +109,13 @@ class ObstacleObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class DevicesChecked:
+    """The devices that have a fault now, with the reason."""
+
+    faults: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class LinkOpened:
     """A manager has accepted the agent; `keep` says what it keeps of ended kernels."""
 
@@ -134,6 +141,7 @@ Event: TypeAlias = (
     | Observed
     | ImageProgressed
     | ObstacleObserved
+    | DevicesChecked
     | LinkOpened
     | LinkClosed
 )

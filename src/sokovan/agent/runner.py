@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sokovan.agent.link.command_streams import BulkService
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.agent.link.translation import event_of, heartbeat_of, hello_of, reply_of
 from sokovan.agent.messages import (
+    DevicesChecked,
     Instruction,
     LinkClosed,
     LinkOpened,
@@ -116,6 +117,11 @@ class AgentRunner:
         self._sequence += 1
         load = machine.load_figures(self._environment.root)
         return heartbeat_of(self._processor.table, sequence=self._sequence, load=load)
+
+    def devices_checked(self, faults: Mapping[str, str]) -> None:
+        """Report the faults of devices, and start no kernels on these, from now on."""
+        if faults != self._processor.table.device_faults:
+            self._processor.submit(DevicesChecked(faults))
 
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
         """A manager has accepted the agent.

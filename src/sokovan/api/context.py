@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import Authenticator
@@ -27,6 +28,9 @@ from sokovan.ports.uploads import UploadStore
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 from sokovan.wire.api.system import ServerSettingsView
 
+# Yields an answer part by part, for an endpoint token and a chat completion. Raises ModelFailed.
+AskModel: TypeAlias = Callable[[str, Mapping[str, Any]], AsyncGenerator[str, None]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiDependencies:
@@ -34,7 +38,8 @@ class ApiDependencies:
 
     `uploads` is None for a server that stores none, `files` for one without agents. With
     `leases`, a server without a leading manager is not ready.
-    `settings` describes those in force. `gateway_url` is the base URL for clients of models.
+    `settings` describes those in force. `gateway_url` is the base URL for clients of models,
+    `models` asks them there; None without a gateway.
     `joining` is None for a server that other machines cannot join; `disconnect` closes the
     link of an agent.
     """
@@ -57,6 +62,7 @@ class ApiDependencies:
     files: AgentFiles | None = None
     settings: Callable[[], ServerSettingsView] = ServerSettingsView
     gateway_url: str = ""
+    models: AskModel | None = None
     joining: JoinAddress | None = None
     disconnect: Callable[[str], None] = lambda _agent_id: None
 

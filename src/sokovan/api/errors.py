@@ -13,6 +13,7 @@ SokovanError
 ├── LogGone               output that has been deleted
 ├── ExecFailed            a command that could not be started in a kernel
 ├── PortUnreachable       a port of a kernel that could not be connected to
+├── ModelFailed           a model that gave no answer, or broke it off
 └── Conflict
     ├── AmbiguousName     a prefix of more than one name
     └── ArrayNamed        the name of an array, where one session is required
@@ -114,6 +115,13 @@ class LogGone(SokovanError):
 
     code = "log-gone"
     hint = "logs are kept on the agent for a limited time after the end; save them earlier"
+
+
+class ModelFailed(SokovanError):
+    """The gateway or the engine behind it gave no answer, or broke it off."""
+
+    code = "model-failed"
+    hint = "see sokovan deployment why NAME"
 
 
 class ExecFailed(SokovanError):

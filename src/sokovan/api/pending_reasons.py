@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sokovan.api.mapping.sessions import session_view
+from sokovan.api.mapping.sessions import session_row, session_view
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -17,7 +17,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.trace import Code
-from sokovan.wire.api.sessions import SessionView
+from sokovan.wire.api.sessions import SessionRowView, SessionView
 
 # The number of sessions per list with image progress; each costs a query.
 PROGRESS_MAX = 20
@@ -25,21 +25,28 @@ PROGRESS_MAX = 20
 _CHUNK = 25
 
 
+async def session_rows(unit: UnitOfWork, sessions: Sequence[SessionSummary]) -> list[SessionRowView]:
+    """Rows of sessions; waiting ones with their last reason."""
+    counts_of = await unit.sessions.kernel_counts([one.session_id for one in sessions])
+    reasons = await _reasons(unit, sessions)
+    rows: list[SessionRowView] = []
+    for one in sessions:
+        rows.append(session_row(one, reasons.get(one.session_id), agents=counts_of[one.session_id].agents))
+        if len(rows) % _CHUNK == 0:
+            await asyncio.sleep(0)  # noqa: TID251  # yields, so that a long page does not block the event loop
+    return rows
+
+
 async def session_views(unit: UnitOfWork, sessions: Sequence[SessionSummary]) -> list[SessionView]:
     """Views of sessions; waiting ones with their last reason and their timeout."""
     counts_of = await unit.sessions.kernel_counts([one.session_id for one in sessions])
-    waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
-    reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
+    reasons = await _reasons(unit, sessions)
     groups = {group.name: group for group in await unit.catalog.all(ScalingGroup)} if reasons else {}
     times_out_ms = {
         one.session_id: groups[one.spec.scaling_group].times_out_ms(reasons[one.session_id].eligible_ms)
         for one in sessions
-        if one.session_id in reasons
+        if one.status is SessionStatus.PENDING and one.session_id in reasons
     }
-    reasons |= await _named_dependencies(unit, sessions, reasons)
-    pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
-    for session_id in pulling[:PROGRESS_MAX]:
-        reasons |= await _progress(unit, session_id)
     views: list[SessionView] = []
     for one in sessions:
         reason, counts = reasons.get(one.session_id), counts_of[one.session_id]
@@ -47,6 +54,17 @@ async def session_views(unit: UnitOfWork, sessions: Sequence[SessionSummary]) ->
         if len(views) % _CHUNK == 0:
             await asyncio.sleep(0)  # noqa: TID251  # yields, so that a long page does not block the event loop
     return views
+
+
+async def _reasons(unit: UnitOfWork, sessions: Sequence[SessionSummary]) -> dict[SessionId, StoredVerdict]:
+    """Why sessions wait, and how far images are that sessions pull."""
+    waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
+    reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
+    reasons |= await _named_dependencies(unit, sessions, reasons)
+    pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
+    for session_id in pulling[:PROGRESS_MAX]:
+        reasons |= await _progress(unit, session_id)
+    return reasons
 
 
 async def _named_dependencies(

@@ -71,6 +71,7 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     errors.LogGone: HTTPStatus.GONE,
     errors.ExecFailed: HTTPStatus.CONFLICT,
     errors.PortUnreachable: HTTPStatus.CONFLICT,
+    errors.ModelFailed: HTTPStatus.BAD_GATEWAY,
     errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,

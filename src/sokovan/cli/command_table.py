@@ -131,6 +131,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "login ls": (f"{_SERVING}.dashboard:ls", "List browsers that are logged in to the dashboard."),
     "login rm": (f"{_SERVING}.dashboard:remove", "End a login of the dashboard."),
     "usage": (f"{_COMMANDS}.usage:usage", "Show past usage of users, groups and queues."),
+    "timeline": (f"{_COMMANDS}.catalog.timeline:timeline", "Show how long sessions waited and held their slots."),
+    "what-if": (f"{_COMMANDS}.catalog.what_if:what_if", "Show what changes of the cluster would do."),
     "audit-log": (f"{_COMMANDS}.usage:audit_log", "Show who did what to which object."),
     "context ls": (f"{_COMMANDS}.contexts:ls", "List contexts."),
     "context use": (f"{_COMMANDS}.contexts:use", "Set the current context."),
@@ -168,7 +170,7 @@ SECTIONS = {
     "Serving": ("serve", "apply", "chat", "deployment", "route", "token"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "booking", "quota", "image", "domain", "group", "user",
-        "key", "login", "usage", "audit-log",
+        "key", "login", "usage", "timeline", "what-if", "audit-log",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
     "Operations": ("server", "proxy", "simulate", "audit", "db"),

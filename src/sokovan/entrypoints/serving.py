@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets  # noqa: TID251  # keys must be unpredictable
+from dataclasses import replace
 
 from sokovan.adapters.local.random_source import number
+from sokovan.api.context import ApiDependencies
 from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.ticket import data_key, ticket
 from sokovan.entrypoints.generators import installed_generators
+from sokovan.entrypoints.model_client import ModelClient
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.deployments.coordinator import DeploymentCoordinator
@@ -110,3 +113,8 @@ def serving_controllers(
         DeploymentController(store, sessions, replica_requests(), hints=hints, ids=ids, secrets=box),
         RouteController(store, hints=hints, ids=ids, secrets=new_secret, digest=lambda token: token_digest(token, key)),
     )
+
+
+def with_gateway(dependencies: ApiDependencies, url: str) -> ApiDependencies:
+    """The dependencies of an API with a gateway; without one the URL is empty."""
+    return replace(dependencies, gateway_url=url, models=ModelClient(url).answer if url else None)

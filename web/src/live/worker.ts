@@ -1,7 +1,7 @@
 // One per browser: it holds the only stream of events and the list of sessions for all tabs.
 //
 // Browsers give a server six connections; with a stream per tab the seventh tab would hang.
-import type { EventView, SessionPage, SessionView } from "../wire.ts";
+import type { EventView, SessionRowView as ListedSession, SessionRowPage } from "../wire.ts";
 import { EventReader } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
@@ -28,6 +28,8 @@ const rows = new Map<string, SessionRow>();
 const dirty = new Set<string>();
 const fresh: EventView[] = [];
 let proof = "";
+// Where the stream is resumed after a break.
+let place = "";
 let running: AbortController | null = null;
 let cut = false;
 let many = false;
@@ -60,8 +62,8 @@ async function readAll(signal: AbortSignal): Promise<void> {
   const found = new Map<string, SessionRow>();
   let cursor: string | null = "";
   while (cursor !== null && found.size < ROWS_MAX) {
-    const query: string = `sessions?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
-    const page: SessionPage | null = await get<SessionPage>(query, signal);
+    const query: string = `sessions/rows?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
+    const page: SessionRowPage | null = await get<SessionRowPage>(query, signal);
     for (const view of page?.items ?? []) found.set(view.id, rowOf(view));
     cursor = page?.next ?? null;
   }
@@ -83,11 +85,11 @@ async function readChanged(signal: AbortSignal): Promise<void> {
   }
   for (let at = 0; at < ids.length; at += NAMED_MAX) {
     const named = ids.slice(at, at + NAMED_MAX).map(encodeURIComponent).join(",");
-    keep((await get<SessionPage>(`sessions?id=${named}&limit=${NAMED_MAX}`, signal))?.items ?? []);
+    keep((await get<SessionRowPage>(`sessions/rows?id=${named}&limit=${NAMED_MAX}`, signal))?.items ?? []);
   }
 }
 
-function keep(views: readonly SessionView[]): void {
+function keep(views: readonly ListedSession[]): void {
   const changed = views.map(rowOf);
   for (const row of changed) rows.set(row.id, row);
   if (changed.length) tell({ kind: "sessions", rows: changed, whole: false, cut });
@@ -95,7 +97,7 @@ function keep(views: readonly SessionView[]): void {
 
 async function readWaiting(signal: AbortSignal): Promise<void> {
   if (!ready || !lines.size) return;
-  const page = await get<SessionPage>(`sessions?status=pending&limit=${WAITING_ROWS}`, signal);
+  const page = await get<SessionRowPage>(`sessions/rows?status=pending&limit=${WAITING_ROWS}`, signal);
   keep((page?.items ?? []).filter((view) => rows.get(view.id)?.detail !== view.reason_detail || !rows.has(view.id)));
 }
 
@@ -107,18 +109,27 @@ function noted(event: EventView, signal: AbortSignal): void {
     // Only the first are named.
     if ((event.count ?? 0) > (event.sessions ?? []).length) many = true;
   }
-  if (timer === null) timer = setTimeout(() => void readChanged(signal).catch(() => undefined), COLLECT_MS);
+  if (timer === null) timer = setTimeout(() => void readChanged(signal).catch(forget), COLLECT_MS);
+}
+
+/** Some changes could not be read: the next ones read the whole list. */
+function forget(): void {
+  many = true;
+  place = "";
 }
 
 async function follow(signal: AbortSignal): Promise<void> {
-  const answer = await fetch("/api/v1/events", { headers: { "X-Sokovan-Proof": proof }, signal });
+  const resumes = ready && place !== "";
+  const headers: Record<string, string> = { "X-Sokovan-Proof": proof, ...(resumes ? { "Last-Event-ID": place } : {}) };
+  const answer = await fetch("/api/v1/events", { headers, signal });
   if (answer.status === 401) throw new Denied();
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
-  // From here on nothing is missed; so the list is read now.
-  await readAll(signal);
+  // From here on nothing is missed; so the list is read now, unless the server sends what it has missed.
+  if (!resumes) await readAll(signal);
   setUp(true);
   const reader = answer.body.getReader();
   const parser = new EventReader();
+  parser.place = place;
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
@@ -128,6 +139,7 @@ async function follow(signal: AbortSignal): Promise<void> {
       if (one.event === "resync") await readAll(signal);
       if (one.event === "problem") return;
     }
+    place = parser.place;
   }
 }
 
@@ -158,6 +170,7 @@ function stop(): void {
   running?.abort();
   running = null;
   ready = false;
+  place = "";
   rows.clear();
   dirty.clear();
 }

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { all, call } from "../api.ts";
 import { KINDS, bodyFrom, shown, type CatalogKind, type Item } from "../catalog.ts";
-import { shellWords } from "../format.ts";
+import { printable, shellWords } from "../format.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
@@ -237,7 +237,7 @@ function AuditLog() {
                   <th scope="row">{entry.action}</th>
                   <td><code>{entry.target}</code></td>
                   <td>{entry.outcome}</td>
-                  <td class="muted">{Object.entries(entry.detail).map(([name, value]) => `${name}=${value}`).join(", ")}</td>
+                  <td class="muted">{Object.entries(entry.detail).map(([name, value]) => printable(`${name}=${value}`)).join(", ")}</td>
                 </tr>
               ))}
             </tbody>

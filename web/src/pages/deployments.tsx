@@ -1,12 +1,14 @@
 // Deployments: their replicas, where requests go, the rollout under way, and what can be done about them.
 import { useState } from "preact/hooks";
 import { Problem, all, call } from "../api.ts";
-import { plural, shellWords, slotsText } from "../format.ts";
+import { plural, printable, shellWords, slotsText } from "../format.ts";
 import { clusterTick, now } from "../live/store.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { Playground } from "../parts/playground.tsx";
 import { useResource } from "../parts/resource.ts";
 import { go, href } from "../router.ts";
+import { UpdateForm } from "./serve.tsx";
 import type { DeploymentView, DeploymentWhyView, ReplicaView, RevisionPage, RouteEndpointView, RouteView } from "../wire.ts";
 
 // Reports of proxies are no events.
@@ -29,6 +31,7 @@ export function DeploymentsPage() {
       <div class="bar">
         <h1>Deployments</h1>
         <span class="spring" />
+        <a class="button" href={href("/deployments/new")}>New deployment</a>
         <CopyCommand command="sokovan deployment ls" />
       </div>
       {found.value.length ? (
@@ -46,7 +49,7 @@ export function DeploymentsPage() {
                   <td class="right">{one.replicas_active} / {one.replicas_desired}</td>
                   <td>{revisionText(one)}</td>
                   <td>{one.revision.revision.engine}</td>
-                  <td>{one.revision.revision.model || "–"}</td>
+                  <td>{printable(one.revision.revision.model || "–")}</td>
                   <td>{one.user}</td>
                   <td class="right"><Age at={one.created_at} /></td>
                 </tr>
@@ -106,7 +109,7 @@ export function DeploymentPage({ id }: { id: string }) {
         items={[
           ["health", view.health],
           ["replicas", `${view.replicas_active} of ${view.replicas_desired}, ${view.replicas_min === view.replicas_max ? "fixed" : `between ${view.replicas_min} and ${view.replicas_max} by ${view.scaling.metric}`}`],
-          ["engine", `${revision.engine}${revision.model ? ` with ${revision.model}` : ""}`],
+          ["engine", `${revision.engine}${revision.model ? ` with ${printable(revision.model)}` : ""}`],
           ["each replica", `${plural(revision.size ?? 1, "kernel")}, ${resourcesText(revision.resources ?? {})}`],
           ["answers to", view.models.join(", ")],
           ["address", view.url ? <code>{view.url}</code> : "no gateway is known"],
@@ -116,10 +119,10 @@ export function DeploymentPage({ id }: { id: string }) {
       />
       {view.rollout ? (
         <p class="notice" role="status">
-          Revision {view.rollout.revision_from} changes to {view.rollout.revision_to} ({view.rollout.strategy}, {view.rollout.status}): {view.rollout.weight_new} % of the requests go to the new one. {view.rollout.reason}
+          Revision {view.rollout.revision_from} changes to {view.rollout.revision_to} ({view.rollout.strategy}, {view.rollout.status}): {view.rollout.weight_new} % of the requests go to the new one. {printable(view.rollout.reason)}
         </p>
       ) : null}
-      {why?.summary ? <p class="summary">{why.summary}</p> : null}
+      {why?.summary ? <p class="summary">{printable(why.summary)}</p> : null}
       <h2>Replicas</h2>
       {view.replicas.length ? (
         <ul class="tiles" aria-label="replicas">
@@ -132,6 +135,14 @@ export function DeploymentPage({ id }: { id: string }) {
         <p aria-label="traffic">{route.revisions.map((one) => `revision ${one.revision}: ${one.weight / 10} % of the requests`).join(", ")}</p>
       ) : null}
       {route ? <p class="muted">{plural(route.proxies, "gateway")}, {route.acknowledged} with the current table{route.refusal ? `; ${route.refusal}` : ""}</p> : null}
+      {route && view.url ? (
+        <>
+          <h2>Playground</h2>
+          <Playground view={view} path={ref} />
+        </>
+      ) : null}
+      <h2>Change what it runs</h2>
+      {view.rollout ? <p class="muted">A rollout is under way; promote it or roll it back first.</p> : <UpdateForm key={view.revision.number} view={view} path={ref} done={found.retry} />}
       <Revisions path={ref} view={view} changed={found.retry} />
     </div>
   );
@@ -158,8 +169,8 @@ function Replica({ replica, endpoint }: { replica: ReplicaView; endpoint: RouteE
           {endpoint.healthy === null ? "not checked yet" : endpoint.healthy ? "answers" : "does not answer"}, weight {endpoint.weight}, {endpoint.served} served, {endpoint.outstanding} under way
         </p>
       ) : null}
-      {replica.reason ? <p>{replica.reason}</p> : null}
-      {endpoint?.error ? <p>{endpoint.error}</p> : null}
+      {replica.reason ? <p>{printable(replica.reason)}</p> : null}
+      {endpoint?.error ? <p>{printable(endpoint.error)}</p> : null}
     </li>
   );
 }
@@ -228,7 +239,7 @@ function Revisions({ path, view, changed }: { path: string; view: DeploymentView
               <tr key={one.number}>
                 <th scope="row">{one.number}{one.number === view.revision.number ? " (current)" : ""}</th>
                 <td>{one.revision.engine}</td>
-                <td>{one.revision.model || "–"}</td>
+                <td>{printable(one.revision.model || "–")}</td>
                 <td>{one.created_by || "–"}</td>
                 <td class="right"><Age at={one.created_at} /></td>
                 <td>

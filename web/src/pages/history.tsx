@@ -1,6 +1,6 @@
 // Sessions that have ended, page by page; the filters and the place are in the address.
 import { call } from "../api.ts";
-import { amount, deviceSlot, duration, seconds, shellWords } from "../format.ts";
+import { amount, deviceSlot, duration, printable, seconds, shellWords } from "../format.ts";
 import { Age, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
@@ -85,7 +85,7 @@ function Row({ view }: { view: SessionView }) {
       <td class="right">{text(view.submitted_at, began ?? end)}</td>
       <td class="right">{text(began, end)}</td>
       <td class="right">{end ? <><Age at={end} /> ago</> : "–"}</td>
-      <td>{view.reason ? <code>{view.reason}</code> : ""} {view.reason_detail}</td>
+      <td>{view.reason ? <code>{view.reason}</code> : ""} {printable(view.reason_detail ?? "")}</td>
     </tr>
   );
 }

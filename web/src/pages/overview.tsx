@@ -1,16 +1,13 @@
 // The cluster in figures, why sessions wait, what needs attention, and what just happened.
 import { all, call } from "../api.ts";
 import { amount, devices, plural } from "../format.ts";
-import { clusterTick, loaded, now, recent, sessions } from "../live/store.ts";
+import { clusterTick, loaded, recent, sessions } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
-import { DeviceChart } from "../parts/chart.tsx";
 import { useResource } from "../parts/resource.ts";
+import { SlotLine, useUsage } from "../parts/usage.tsx";
 import { countBy } from "../rows.ts";
 import { ENDED } from "../states.ts";
-import { heldOver } from "../timeline.ts";
 import type { AgentView, HealthView, WaitingView } from "../wire.ts";
-
-const DAY_MS = 86_400_000;
 
 interface Figures {
   agents: AgentView[];
@@ -31,6 +28,7 @@ export function OverviewPage() {
     },
     clusterTick.value,
   );
+  const usage = useUsage("by=all");
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value || !loaded.value) return <Skeleton lines={10} />;
   const { agents, waiting, health } = found.value;
@@ -49,18 +47,15 @@ export function OverviewPage() {
       </div>
       <dl class="figures">
         {Object.keys(totals).sort(devicesFirst).map((slot) => (
-          <Figure key={slot} label={slot} value={`${amount(slot, used[slot] ?? 0)} / ${amount(slot, totals[slot] ?? 0)}`} note={`${Math.round(((used[slot] ?? 0) / Math.max(1, totals[slot] ?? 1)) * 100)} % in use`} />
+          <Figure key={slot} label={slot} value={`${amount(slot, used[slot] ?? 0)} / ${amount(slot, totals[slot] ?? 0)}`} note={`${Math.round(((used[slot] ?? 0) / Math.max(1, totals[slot] ?? 1)) * 100)} % in use`}>
+            <SlotLine view={usage.value} slot={slot} total={totals[slot] ?? 0} />
+          </Figure>
         ))}
         <Figure label="running" value={String(counts.get("running") ?? 0)} note={`${live} live`} />
         <Figure label="waiting" value={String(counts.get("pending") ?? 0)} note={`${waiting.items.reduce((all, one) => all + devices(one.slots), 0)} GPU requested`} />
         <Figure label="agents" value={String(agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
         <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>
-      {devices(totals) ? (
-        <section class="panel" aria-label="the last 24 hours">
-          <DeviceChart label="devices held over 24 h" steps={heldOver(sessions.value, now.value - DAY_MS, now.value)} from={now.value - DAY_MS} to={now.value} total={devices(totals)} />
-        </section>
-      ) : null}
       <div class="columns">
         <section aria-label="why sessions wait">
           <h2>Why sessions wait</h2>

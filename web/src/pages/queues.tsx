@@ -4,6 +4,7 @@ import { amount, shellWords } from "../format.ts";
 import { clusterTick } from "../live/store.ts";
 import { CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
+import { QueueLines } from "../parts/usage.tsx";
 import { query, setQuery } from "../router.ts";
 import { type QueueBar, barsOf, borrowing, scaleOf } from "../shares.ts";
 import type { QueueBody, QueueSharesView, QueueShareView, ScalingGroupBody } from "../wire.ts";
@@ -56,6 +57,11 @@ export function QueuesPage() {
         <p class="notice">{starved.join(", ")} {starved.length === 1 ? "waits" : "wait"} below the deserved share while {over.join(", ")} {over.length === 1 ? "uses more than its own" : "use more than their own"}.</p>
       ) : null}
       {bars.length ? <Bars bars={bars} slot={slot} /> : <Empty title="There are no queues." command="sokovan queue set research --weight 2" />}
+      <h2>Held over 24 hours</h2>
+      <section class="panel" aria-label="held over 24 hours">
+        <QueueLines group={group} slot={slot} />
+        <CopyCommand command={shellWords(["sokovan", "usage", "--last", "24h", "--by", "queue", "--slot", slot])} />
+      </section>
     </div>
   );
 }

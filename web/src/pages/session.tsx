@@ -1,13 +1,13 @@
 // One session: its lanes, why it is where it is, its kernels and their output.
 import { useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
-import { plural, shellWords, slotsText } from "../format.ts";
+import { plural, printable, shellWords, slotsText } from "../format.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
-import { Console } from "../parts/console.tsx";
 import { Log } from "../parts/log.tsx";
 import { useResource } from "../parts/resource.ts";
+import { Terminal } from "../parts/terminal.tsx";
 import { Why } from "../parts/why.tsx";
 import { href, query, setQuery } from "../router.ts";
 import { ENDED, look } from "../states.ts";
@@ -69,11 +69,11 @@ export function SessionPage({ id }: { id: string }) {
           ["queue", `${view.queue} in ${view.scaling_group}, priority ${view.priority}`],
           ["kernels", `${view.size}${view.minimum < view.size ? `, at least ${view.minimum}` : ""}`],
           ["slots in all", slotsText(view.slots)],
-          ["command", <code>{shellWords(view.command) || "none"}</code>],
+          ["command", <code>{printable(shellWords(view.command)) || "none"}</code>],
           ["submitted", <><Age at={view.submitted_at} /> ago</>],
           ["in this state", <Age at={view.since} until={view.ended_at} />],
           ...(view.topology ? [["topology", `${view.topology}${view.hypernode ? ` in ${view.hypernode}` : ""}`] as const] : []),
-          ...(view.reason ? [["reason", <><code>{view.reason}</code> {view.reason_detail}</>] as const] : []),
+          ...(view.reason ? [["reason", <><code>{view.reason}</code> {printable(view.reason_detail ?? "")}</>] as const] : []),
           ...(view.exit_code === null ? [] : [["exit code", String(view.exit_code)] as const]),
         ]}
       />
@@ -88,8 +88,9 @@ export function SessionPage({ id }: { id: string }) {
       />
       {view.kernels.find((one) => one.index === kernel)?.status === "running" ? (
         <>
-          <h2>Console</h2>
-          <Console key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
+          <h2>Terminal</h2>
+          <p><a href={href(`/sessions/${encodeURIComponent(view.id)}/terminal${kernel ? `?kernel=${kernel}` : ""}`)}>As large as the window</a></p>
+          <Terminal key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
         </>
       ) : null}
       {asking ? (

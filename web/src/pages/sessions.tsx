@@ -1,17 +1,18 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
-import { plural, shellWords } from "../format.ts";
-import { cut, loaded, sessions } from "../live/store.ts";
+import { plural, printable, shellWords } from "../format.ts";
+import { clusterTick, cut, loaded, sessions } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
+import { useResource } from "../parts/resource.ts";
 import { Why } from "../parts/why.tsx";
 import { go, query, setQuery } from "../router.ts";
 import { countBy, matches, type SessionRow } from "../rows.ts";
 import { ENDED, STATUSES } from "../states.ts";
 import { forgetView, saveView, views } from "../views.ts";
-import type { ProblemView } from "../wire.ts";
+import type { ProblemView, SessionCountsView } from "../wire.ts";
 
 const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "State", width: "7.5rem", cell: (row) => <State status={row.status} result={row.result} /> },
@@ -21,7 +22,7 @@ const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "Kernels", width: "4.5rem", right: true, cell: (row) => row.size },
   { name: "GPU", width: "3.5rem", right: true, cell: (row) => row.devices || "–" },
   { name: "Age", width: "5.5rem", right: true, cell: (row) => <Age at={row.submitted_at} /> },
-  { name: "Reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={row.detail ?? ""}>{row.reason ? <><code>{row.reason}</code> {row.detail}</> : ""}</span> },
+  { name: "Reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
 ];
 
 function command(status: string): string {
@@ -39,7 +40,13 @@ export function SessionsPage() {
   const search = useRef<HTMLInputElement>(null);
   const everything = sessions.value;
   const found = useMemo(() => everything.filter((row) => matches(row, text)), [everything, text]);
-  const counts = useMemo(() => countBy(found, (row) => row.status), [found]);
+  const listed = useMemo(() => countBy(found, (row) => row.status), [found]);
+  // A list that was cut does not know how many there are.
+  const all = useResource<SessionCountsView | null>(
+    `counts ${cut.value}`, (signal) => (cut.value ? call("sessions/counts", { signal }) : Promise.resolve(null)), cut.value ? clusterTick.value : 0,
+  );
+  const counts = all.value && !text ? new Map(all.value.items.map((one) => [one.value, one.count])) : listed;
+  const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const shown = useMemo(() => (status ? found.filter((row) => row.status === status) : found), [found, status]);
   const opened = open ? everything.find((row) => row.id === open) : undefined;
   const toStop = everything.filter((row) => chosen.has(row.id) && !ENDED.has(row.status));
@@ -97,7 +104,7 @@ export function SessionsPage() {
           <CopyCommand command={command(status)} />
         </div>
         <div class="chips" role="group" aria-label="states">
-          <button type="button" aria-pressed={!status} onClick={() => setQuery({ status: "" })}>all <b>{found.length}</b></button>
+          <button type="button" aria-pressed={!status} onClick={() => setQuery({ status: "" })}>all <b>{total}</b></button>
           {STATUSES.filter((one) => counts.get(one) || one === status).map((one) => (
             <button key={one} type="button" aria-pressed={one === status} onClick={() => setQuery({ status: one === status ? "" : one })}>
               {one} <b>{counts.get(one) ?? 0}</b>
@@ -105,7 +112,7 @@ export function SessionsPage() {
           ))}
         </div>
         <SavedViews text={text} status={status} />
-        {cut.value ? <p class="muted">Older sessions are not listed here; <code>sokovan ps</code> has all of them.</p> : null}
+        {cut.value ? <p class="muted">The newest {everything.length} sessions are listed; <code>sokovan ps --all --no-limit</code> has all of them.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         {shown.length ? (
           <Grid

@@ -3,25 +3,34 @@ import { all } from "../api.ts";
 import { duration, plural } from "../format.ts";
 import { cut, loaded, now, sessions } from "../live/store.ts";
 import { CopyCommand, Empty, Skeleton, State } from "../parts/basics.tsx";
-import { DeviceChart } from "../parts/chart.tsx";
+import { StepChart } from "../parts/chart.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
-import { matches } from "../rows.ts";
+import { matches, rowOf } from "../rows.ts";
 import { type Bar, barsIn, heldOver, marksOf } from "../timeline.ts";
-import type { BookingBody } from "../wire.ts";
+import type { BookingBody, SessionRowView as ListedSession } from "../wire.ts";
 
 const SPANS = [["15m", 900], ["1h", 3_600], ["6h", 21_600], ["24h", 86_400], ["7d", 604_800]] as const;
 const SHOWN_MAX = 200;
+const ROWS_MAX = 20_000;
 
 export function TimelinePage() {
   const bookings = useResource<BookingBody[]>("bookings", (signal) => all("bookings", signal));
-  if (!loaded.value) return <Skeleton lines={12} />;
   const span = SPANS.find(([name]) => name === query.value.get("span")) ?? SPANS[1];
+  // Those that the list no longer has: it was cut.
+  const since = new Date(now.value - span[1] * 1000).toISOString();
+  const older = useResource<ListedSession[]>(
+    `timeline ${span[0]} ${cut.value}`, (signal) => (cut.value ? all(`sessions/rows?since=${encodeURIComponent(since)}`, signal, ROWS_MAX) : Promise.resolve([])),
+    Math.floor(now.value / 60_000),
+  );
+  if (!loaded.value) return <Skeleton lines={12} />;
   const text = query.value.get("q") ?? "";
   // A little of the future, for bookings.
   const to = now.value + span[1] * 100;
   const from = now.value - span[1] * 1000;
-  const rows = sessions.value.filter((row) => matches(row, text));
+  const known = new Map((older.value ?? []).map((one) => [one.id, rowOf(one)]));
+  for (const row of sessions.value) known.set(row.id, row);
+  const rows = [...known.values()].filter((row) => matches(row, text));
   const bars = barsIn(rows, from, now.value);
   const booked = (bookings.value ?? []).filter((one) => Date.parse(one.starts_at) < to && Date.parse(one.ends_at) > from);
   const share = (at: number) => `${(Math.min(1, Math.max(0, (at - from) / (to - from))) * 100).toFixed(3)}%`;
@@ -34,10 +43,9 @@ export function TimelinePage() {
         </div>
         <input type="search" aria-label="filter sessions" placeholder="filter: name, user, queue, reason" value={text} onInput={(event) => setQuery({ q: event.currentTarget.value })} />
         <span class="spring" />
-        <CopyCommand command="sokovan ps --all" />
+        <CopyCommand command={`sokovan timeline --last ${span[0]}`} />
       </div>
-      <DeviceChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
-      {cut.value ? <p class="muted">Older sessions are not listed here; <code>sokovan ps --all --no-limit</code> has all of them.</p> : null}
+      <StepChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
       {bars.length || booked.length ? (
         <div class="gantt" role="table" aria-label="sessions over time" tabIndex={0}>
           <div class="gantt-row" role="row">

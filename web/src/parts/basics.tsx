@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ProblemView } from "../wire.ts";
-import { duration, seconds } from "../format.ts";
+import { duration, printable, seconds } from "../format.ts";
 import { now } from "../live/store.ts";
 import { look } from "../states.ts";
 
@@ -36,7 +36,7 @@ export function CopyCommand({ command }: { command: string }) {
   };
   return (
     <button type="button" class="copy" onClick={copy} title="Copy this command">
-      <code>{command}</code>
+      <code>{printable(command)}</code>
       <span class="copied" aria-live="polite">{done ? "copied" : "copy"}</span>
     </button>
   );
@@ -54,7 +54,7 @@ export function Empty({ title, command }: { title: string; command?: string }) {
 export function ProblemBox({ problem, retry }: { problem: ProblemView; retry?: () => void }) {
   return (
     <div class="problem" role="alert">
-      <p class="problem-title">{problem.detail}</p>
+      <p class="problem-title">{printable(problem.detail)}</p>
       {problem.problems.map((one) => <p key={one.where}><code>{one.where}</code> {one.problem}</p>)}
       {problem.hint ? <p class="muted">{problem.hint}</p> : null}
       {problem.request_id ? <p class="muted">request <code>{problem.request_id}</code></p> : null}
@@ -72,12 +72,13 @@ export function Skeleton({ lines = 6 }: { lines?: number }) {
   );
 }
 
-export function Figure({ label, value, note = "" }: { label: string; value: string; note?: string }) {
+export function Figure({ label, value, note = "", children }: { label: string; value: string; note?: string; children?: ComponentChildren }) {
   return (
     <div class="figure">
       <dt>{label}</dt>
       <dd>{value}</dd>
       {note ? <dd class="muted">{note}</dd> : null}
+      {children ? <dd class="below">{children}</dd> : null}
     </div>
   );
 }

@@ -10,22 +10,30 @@ interface ChartProps {
   from: number;
   to: number;
   total: number;
+  /** How a value is written. */
+  show?: (value: number) => string;
+  /** A low line without a caption, for a figure that says the rest. */
+  small?: boolean;
 }
 
-export function DeviceChart({ label, steps, from, to, total }: ChartProps) {
+export function StepChart({ label, steps, from, to, total, show = rounded, small = false }: ChartProps) {
   const peak = steps.reduce((most, step) => Math.max(most, step.devices), 0);
   const scale = Math.max(total, peak, 1);
   const last = steps.at(-1)?.devices ?? 0;
   const line = pathOf(steps, from, to, scale, WIDTH, HEIGHT);
-  const rounded = (value: number) => String(Math.round(value * 10) / 10);
-  const words = `${rounded(last)} now, ${rounded(averageOf(steps, to))} on average, ${rounded(peak)} at most${total ? `, of ${total}` : ""}`;
+  const words = `${show(last)} now, ${show(averageOf(steps, to))} on average, ${show(peak)} at most${total ? `, of ${show(total)}` : ""}`;
   return (
-    <figure class="chart">
+    <figure class={`chart${small ? " small" : ""}`}>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${label}: ${words}`}>
+        <title>{words}</title>
         {line ? <path class="area" d={`${line}V${HEIGHT}H0Z`} /> : null}
         <path class="line-of" d={line} vector-effect="non-scaling-stroke" />
       </svg>
-      <figcaption class="muted">{label}: {words}</figcaption>
+      {small ? null : <figcaption class="muted">{label}: {words}</figcaption>}
     </figure>
   );
+}
+
+function rounded(value: number): string {
+  return String(Math.round(value * 10) / 10);
 }

@@ -1,7 +1,7 @@
 // Why a session is in its state: the verdict, the checks, what remains of the agents, and what would help.
 import type { WhyView } from "../wire.ts";
 import { call } from "../api.ts";
-import { plural } from "../format.ts";
+import { plural, printable } from "../format.ts";
 import { Age, CopyCommand, ProblemBox, Skeleton } from "./basics.tsx";
 import { useResource } from "./resource.ts";
 
@@ -15,7 +15,7 @@ export function Why({ id, tick }: { id: string; tick: unknown }) {
   const funnel = Object.entries(why.funnel);
   return (
     <div class="why">
-      <p class="summary">{why.summary}</p>
+      <p class="summary">{printable(why.summary)}</p>
       <p class="muted">
         {why.verdict ? <><strong>{why.verdict}</strong> · </> : null}
         <code>{why.code}</code>
@@ -27,7 +27,7 @@ export function Why({ id, tick }: { id: string; tick: unknown }) {
           {why.checks.map((check) => (
             <li key={check.name} class={check.result}>
               <span class="mark" aria-hidden="true">{MARKS[check.result] ?? "·"}</span>
-              <span>{check.name} <span class="muted">{check.result}</span> {check.detail}</span>
+              <span>{check.name} <span class="muted">{check.result}</span> {printable(check.detail)}</span>
             </li>
           ))}
         </ul>
@@ -45,7 +45,7 @@ export function Why({ id, tick }: { id: string; tick: unknown }) {
       ) : null}
       {why.would_start.length ? (
         <ul aria-label="what would help">
-          {why.would_start.map((one) => <li key={one.change}>{one.when}: {one.change}</li>)}
+          {why.would_start.map((one) => <li key={one.change}>{one.when}: {printable(one.change)}</li>)}
         </ul>
       ) : null}
       <CopyCommand command={`sokovan why ${why.name || why.session}`} />

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import cast
 
 from sokovan.api.mapping.times import read_duration, read_time, time_text, time_text_or_none
+from sokovan.domain.checks import require_int
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import DeploymentId, EndpointTokenId, QueueName, ScalingGroupName
 from sokovan.domain.lifecycle.replica import ReplicaStatus
@@ -27,6 +28,7 @@ from sokovan.domain.serving.scaling import ScalingMetric, ScalingPolicy
 from sokovan.domain.serving.token import EndpointTokenSpec, TokenLimits
 from sokovan.domain.session import Mount
 from sokovan.wire.api.deployments import (
+    ChatBody,
     DeploymentBody,
     DeploymentView,
     EndpointTokenBody,
@@ -44,6 +46,10 @@ from sokovan.wire.api.deployments import (
 from sokovan.wire.api.deployments import ScalingMetric as ScalingMetricName
 from sokovan.wire.api.sessions import MountBody
 
+# Bounds of a chat through the API.
+MESSAGES_MAX = 200
+ANSWER_MAX = 100_000
+TEMPERATURE_MAX = 2
 # Replicas in the view of a deployment.
 REPLICAS_SHOWN = 100
 _LIMITS = tuple(one.name for one in fields(TokenLimits))
@@ -128,6 +134,28 @@ def token_spec(body: EndpointTokenBody, token_id: EndpointTokenId, deployment_id
         expires_ms=None if body.expires_at is None else read_time(body.expires_at, field="expires_at"),
         limits=TokenLimits(**{name: getattr(body, name) for name in _LIMITS}),
     )
+
+
+def chat_request(body: ChatBody, record: DeploymentRecord) -> dict[str, object]:
+    """The request of a chat, as the gateway takes it. Raises InvalidSpec."""
+    names = record.spec.served_names
+    if not 1 <= len(body.messages) <= MESSAGES_MAX:
+        problem = f"must be between 1 and {MESSAGES_MAX}"
+        raise InvalidSpec(what="chat", field="messages", value=len(body.messages), problem=problem)
+    if body.model is not None and body.model not in names:
+        problem = f"is not served; the deployment answers to {', '.join(names)}"
+        raise InvalidSpec(what="chat", field="model", value=body.model, problem=problem)
+    if body.max_tokens is not None:
+        require_int(body.max_tokens, what="chat", field="max_tokens", least=1, most=ANSWER_MAX)
+    if body.temperature is not None and not 0 <= body.temperature <= TEMPERATURE_MAX:
+        problem = f"must be between 0 and {TEMPERATURE_MAX}"
+        raise InvalidSpec(what="chat", field="temperature", value=body.temperature, problem=problem)
+    optional = {"max_tokens": body.max_tokens, "temperature": body.temperature}
+    return {
+        "model": body.model or names[0],
+        "messages": [{"role": one.role, "content": one.content} for one in body.messages],
+        **{name: value for name, value in optional.items() if value is not None},
+    }
 
 
 def deployment_view(

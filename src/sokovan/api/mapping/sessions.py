@@ -40,6 +40,7 @@ from sokovan.wire.api.sessions import (
     KernelView,
     PartitionBody,
     RetryBody,
+    SessionRowView,
     SessionView,
 )
 
@@ -142,6 +143,32 @@ def session_view(
         version=record.version,
         times_out_at=time_text_or_none(times_out_ms),
         array=_member_view(spec),
+    )
+
+
+def session_row(record: SessionSummary, verdict: StoredVerdict | None, *, agents: int) -> SessionRowView:
+    """The row of a session, with its pending reason or its first end cause."""
+    spec, waits = record.spec, verdict if record.status in WAITING else None
+    return SessionRowView(
+        id=record.session_id,
+        name=spec.name or record.session_id,
+        status=record.status.value,
+        result=_result_text(record),
+        user=spec.owner.user,
+        group=spec.owner.group,
+        scaling_group=spec.scaling_group,
+        queue=spec.queue,
+        priority=spec.priority,
+        size=spec.size,
+        slots=dict(spec.requested_slots()),
+        agents=agents,
+        submitted_at=time_text(record.submitted_ms),
+        scheduled_at=time_text_or_none(record.scheduled_ms),
+        since=time_text(record.since_ms),
+        ended_at=time_text_or_none(record.ended_ms),
+        reason=waits.code if waits is not None else record.cause,
+        reason_detail=waits.summary if waits is not None else record.cause_detail,
+        array=None if spec.array is None else spec.array.array_id,
     )
 
 

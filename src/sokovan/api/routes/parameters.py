@@ -8,14 +8,17 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from sokovan.api.mapping.times import read_time
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
 from sokovan.domain.constraints.labels import read_selectors
 from sokovan.domain.ids import NAME_PATTERN, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter, SessionProperty
 
 REF_MAX = 200
 INDEX_MAX = 1_000_000
+# The longest text of a time.
+TIME_MAX = 40
 # Sessions that a listing may name.
 IDS_MAX = 200
 
@@ -64,14 +67,19 @@ class WhyQuery(BaseModel):
     evict: bool = Field(default=False, description="List the sessions that would be evicted for it, as a dry run.")
 
 
-class ArrayQuery(SessionChoice):
-    """The filters and the page of a listing."""
+class PageQuery(BaseModel):
+    """The part of a list that is wanted."""
+
+    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
+    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
+
+
+class StatusChoice(SessionChoice):
+    """Filters of sessions by their state and labels as well."""
 
     status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
     label: list[str] = Field(default_factory=list, description="With this label: NAME or NAME=VALUE; repeatable.")
     mine: bool = Field(default=False, description="Only the caller's own sessions.")
-    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
-    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
 
     @field_validator("status", "id", mode="before", check_fields=False)
     @classmethod
@@ -85,15 +93,37 @@ class ArrayQuery(SessionChoice):
         return replace(super().filter(), statuses=tuple(self.status), labels=read_selectors(self.label))
 
 
-class SessionQuery(ArrayQuery):
-    """The filters of a listing of sessions."""
+class ArrayQuery(StatusChoice, PageQuery):
+    """The filters and the page of a listing."""
+
+
+class SessionFilters(StatusChoice):
+    """The filters of sessions."""
 
     id: list[str] = Field(default_factory=list, max_length=IDS_MAX, description="With any of these ids; repeatable.")
     name: str | None = name_field("With exactly this name.")
     array: str | None = name_field("In this array: its id, its name, or a unique prefix of one.")
     outside_arrays: bool = Field(default=False, description="Only sessions that are in no array.")
+    since: str | None = Field(default=None, max_length=TIME_MAX, description="That had not ended at this time.")
+    until: str | None = Field(default=None, max_length=TIME_MAX, description="That were submitted before this time.")
 
     def filter(self) -> SessionFilter:
-        """The store's filter; the array is looked up by the caller."""
-        ids = tuple(SessionId(one) for one in self.id)
-        return replace(super().filter(), ids=ids, name=self.name or "", outside_arrays=self.outside_arrays)
+        """The store's filter; the array is looked up by the caller. Raises InvalidSpec."""
+        return replace(
+            super().filter(),
+            ids=tuple(SessionId(one) for one in self.id),
+            name=self.name or "",
+            outside_arrays=self.outside_arrays,
+            since_ms=None if self.since is None else read_time(self.since, field="since", what="filter"),
+            until_ms=None if self.until is None else read_time(self.until, field="until", what="filter"),
+        )
+
+
+class SessionQuery(SessionFilters, PageQuery):
+    """The filters and the page of a listing of sessions."""
+
+
+class SessionCountQuery(SessionFilters):
+    """The filters of sessions, and what they are counted by."""
+
+    by: SessionProperty = Field(default=SessionProperty.STATUS, description="The property that is counted.")

@@ -12,14 +12,17 @@ from sokovan.api.routes.audit_log import AuditLogRoutes
 from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
+from sokovan.api.routes.cluster.cluster_changes import WhatIfRoutes
 from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.fleet_columns import FleetRoutes
 from sokovan.api.routes.cluster.joining import JoiningRoutes
 from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
+from sokovan.api.routes.cluster.usage_history import UsageHistoryRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.keys import KeyRoutes
 from sokovan.api.routes.logins import LoginRoutes
+from sokovan.api.routes.serving.chats import ChatRoutes
 from sokovan.api.routes.serving.deployment_events import DeploymentEventRoutes
 from sokovan.api.routes.serving.deployment_explanations import DeploymentExplanationRoutes
 from sokovan.api.routes.serving.deployments import DeploymentRoutes
@@ -27,6 +30,7 @@ from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
 from sokovan.api.routes.serving.rollouts import RolloutRoutes
 from sokovan.api.routes.serving.served_routes import ServedRouteRoutes
 from sokovan.api.routes.session_batches import SessionBatchRoutes
+from sokovan.api.routes.session_lists import SessionListRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
 from sokovan.api.routes.streams.logs import LogRoutes
@@ -50,12 +54,14 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
     return [
         *SystemRoutes(context, document).operations(),
         *ExplanationRoutes(context).operations(),
+        *SessionListRoutes(context).operations(),
         *SessionRoutes(context).operations(),
         *SessionBatchRoutes(context).operations(),
         *ArrayRoutes(context).operations(),
         *DeploymentExplanationRoutes(context).operations(),
         *DeploymentEventRoutes(context).operations(),
         *DeploymentRoutes(context).operations(),
+        *ChatRoutes(context).operations(),
         *RolloutRoutes(context).operations(),
         *EndpointTokenRoutes(context).operations(),
         *ServedRouteRoutes(context).operations(),
@@ -68,12 +74,14 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *TopologyRoutes(context).operations(),
         *FleetRoutes(context).operations(),
         *QueueShareRoutes(context).operations(),
+        *WhatIfRoutes(context).operations(),
         *fleet_operations(context),
         *booking_operations(context),
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
         *LoginRoutes(context).operations(),
         *UsageRoutes(context).operations(),
+        *UsageHistoryRoutes(context).operations(),
         *AuditLogRoutes(context).operations(),
         *UploadRoutes(context).operations(),
     ]

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from sokovan.api.errors import StreamsFull
 from sokovan.api.mapping.events import sessions_of
 from sokovan.api.settings import StreamLimits
+from sokovan.api.streaming.event_memory import RecentEvents
 from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import SessionId
 from sokovan.ports.environment import Clock, IdSource
@@ -43,6 +44,8 @@ class EventListener:
         self._lost = False
         self._events: deque[Event] = deque()
         self._reasons: dict[SessionId, VerdictsChanged] = {}
+        # The number of the first event among the reasons that wait to be sent.
+        self._reasons_from = 0
         self._queue_max = queue_max
 
     def put(self, event: Event) -> None:
@@ -55,8 +58,10 @@ class EventListener:
         self.has_events = True
         self.woken.set()
 
-    def put_reasons(self, event: VerdictsChanged) -> None:
+    def put_reasons(self, event: VerdictsChanged, number: int = 0) -> None:
         """Keep the new reason of each session, which the stream sends together."""
+        if not self._reasons:
+            self._reasons_from = number
         if len(self._reasons) + len(event.session_ids) > REASONS_MAX:
             self._reasons.clear()
             self.mark_lost()
@@ -68,6 +73,10 @@ class EventListener:
         """The last new reason of each session since the last call."""
         reasons, self._reasons = self._reasons, {}
         return reasons
+
+    def complete_to(self, number: int) -> int:
+        """How many of the first `number` events this stream has taken without a gap."""
+        return min(number, self._reasons_from - 1) if self._reasons else number
 
     def mark_lost(self) -> None:
         """Mark that events may have been lost."""
@@ -89,6 +98,7 @@ class EventHub:
         self._events, self._clock, self._ids, self._limits = events, clock, ids, limits
         self._holders: dict[EventListener, str] = {}
         self._by_session: dict[SessionId | None, set[EventListener]] = {}
+        self.recent = RecentEvents(ids.new("events"), most=limits.queue_max)
         self.closing = False
 
     @asynccontextmanager
@@ -106,17 +116,30 @@ class EventHub:
     def dispatch(self, delivery: Delivery) -> None:
         """Dispatch a delivery to the streams."""
         if delivery.lost:
+            self.recent.forget()
             for listener in self._holders:
                 listener.mark_lost()
         for event in delivery.events:
-            # Thousands of sessions may get a new reason at once, which would flood the queues of streams.
-            if isinstance(event, VerdictsChanged):
-                for listener in self._by_session.get(None, ()):
-                    listener.put_reasons(event)
-            else:
-                self._dispatch(None, event)
+            self.recent.add(event)
+            for listener in self._by_session.get(None, ()):
+                self._put(listener, event, self.recent.number)
             for about in sessions_of(event):
                 self._dispatch(about, event)
+
+    def resume(self, listener: EventListener, place: str) -> None:
+        """Queue the events after a place of an earlier stream.
+
+        If the place is unknown, mark them as lost.
+        """
+        missed = self.recent.since(place)
+        # They are among the recent ones.
+        listener.take()
+        listener.take_reasons()
+        if missed is None:
+            listener.mark_lost()
+            return
+        for number, event in enumerate(missed, self.recent.number - len(missed) + 1):
+            self._put(listener, event, number)
 
     def close(self) -> None:
         """End every stream, so that the server can stop without waiting."""
@@ -145,7 +168,14 @@ class EventHub:
             if not self._by_session[session_id]:
                 del self._by_session[session_id]
 
-    def _dispatch(self, about: SessionId | None, event: Event) -> None:
+    def _put(self, listener: EventListener, event: Event, number: int) -> None:
+        # Thousands of sessions may get a new reason at once, which would flood the queues of streams.
+        if isinstance(event, VerdictsChanged):
+            listener.put_reasons(event, number)
+        else:
+            listener.put(event)
+
+    def _dispatch(self, about: SessionId, event: Event) -> None:
         for listener in self._by_session.get(about, ()):
             listener.put(event)
 

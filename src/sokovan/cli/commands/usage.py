@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import NONE, age, amount, duration
 from sokovan.cli.rendering import Column, show_all
+from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.fleet import QueueShareView
 from sokovan.wire.api.system import AuditEntryView
-from sokovan.wire.api.tenancy import UsageView
+from sokovan.wire.api.tenancy import UsageHistoryView, UsageView
 
 ENTRIES_DEFAULT = 100
 
@@ -42,23 +50,90 @@ SHARE_COLUMNS: list[Column[QueueShareView]] = [
 ]
 
 
-def usage(*, scaling_group: str | None = None, output: OutputOptions = TABLE_OUTPUT) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsagePoint:
+    """Mean amount of a slot that a name held, from a time on."""
+
+    at: str
+    name: str
+    slot: str
+    used: int
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """Options of usage over time."""
+
+    last: Annotated[str | None, Parameter(help="Show what was held over this time: 24h, 7d.")] = None
+    step: Annotated[str | None, Parameter(help="With --last: length of a step, such as 1h.")] = None
+    by: Annotated[
+        Literal["all", "queue", "user", "group", "scaling_group"], Parameter(help="With --last: divide it by this.")
+    ] = "all"
+    slot: Annotated[str | None, Parameter(help="With --last: only this slot, such as cuda.device.")] = None
+
+
+NOW = HistoryOptions()
+
+
+def usage(*, scaling_group: str | None = None, over: HistoryOptions = NOW, output: OutputOptions = TABLE_OUTPUT) -> int:
     """Show past usage of users, groups and queues.
 
     USED is the time for which one core, one GiB of memory or one device was held,
     and halves with the half-life of the scaling group. SHARE is what fair-share
     compares: the weighted sum of USED, divided by WEIGHT; the smallest goes first.
 
+    With --last, shows what sessions held on average in each step of that time.
+
     For example:
       sokovan usage
       sokovan usage --scaling-group gpu --json
+      sokovan usage --last 24h --step 1h --by queue --slot cuda.device
 
     Parameters
     ----------
     scaling_group
         Only this scaling group.
     """
+    if over.last is not None:
+        return _over_time(over, over.last, scaling_group, output)
+    if over != NOW:
+        raise InvalidSetting("--step, --by and --slot need --last", hint="add --last 24h")
     return list_all(output, COLUMNS, lambda client: client.usage.list(scaling_group=scaling_group))
+
+
+def _over_time(over: HistoryOptions, last: str, scaling_group: str | None, output: OutputOptions) -> int:
+    now = datetime.fromtimestamp(SystemEnvironment().wall_s(), UTC)
+    since = _time_text(now - timedelta(seconds=seconds(last, what="--last")))
+    step = None if over.step is None else int(seconds(over.step, what="--step"))
+    columns: list[Column[UsagePoint]] = [
+        Column("from", lambda point: point.at if output.utc else _local_text(point.at)),
+        Column("slot", lambda point: point.slot),
+        Column("used", lambda point: amount(point.slot, point.used)),
+    ]
+    if over.by != "all":
+        columns.insert(1, Column(over.by, lambda point: point.name))
+    with output.client() as client:
+        found = client.usage.history(over.by, since=since, step=step, slot=over.slot, scaling_group=scaling_group)
+    show_all(_points(found), columns, output.format(), name=lambda point: point.at)
+    return OK
+
+
+def _points(found: UsageHistoryView) -> Iterator[UsagePoint]:
+    """Step by step, all names and slots of each."""
+    begin = datetime.fromisoformat(found.since)
+    for step in range(max((len(series.used) for series in found.items), default=0)):
+        at = _time_text(begin + timedelta(seconds=step * found.step_s))
+        for series in found.items:
+            yield UsagePoint(at=at, name=series.name, slot=series.slot, used=series.used[step])
+
+
+def _time_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _local_text(text: str) -> str:
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def shares(

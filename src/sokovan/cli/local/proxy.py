@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sokovan.cli.errors import usage_error
 from sokovan.cli.output import print_status
+from sokovan.sdk.config import is_loopback
 from sokovan.wire.api.system import GATEWAY_PORT
 
 WORKERS_MAX = 256
@@ -30,6 +31,7 @@ def proxy(
 
     For example:
       sokovan proxy http://127.0.0.1:7646 --token-file proxy.token --workers 4
+      sokovan proxy https://10.0.0.1:7656 --token-file proxy.token --ca ca.pem
 
     Parameters
     ----------
@@ -44,13 +46,19 @@ def proxy(
     root
         Folder for routes and usage; default: in the user's data folder.
     ca
-        File with the cluster's authority, for replicas on other machines.
+        File with the cluster's authority, for a manager with https and replicas
+        on other machines.
     """
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the proxy loads only here
     from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
 
     if manager and not manager.startswith(("http://", "https://")):
         raise usage_error(f"{manager[:200]!r} is not the URL of a manager", hint="use http://HOST:PORT")
+    if manager.startswith("http:") and not is_loopback(manager):
+        hint = "use https://HOST:PORT, as api.listen of the server has it, with --ca FILE"
+        raise usage_error(f"{manager[:200]!r} would get the token of this proxy unencrypted", hint=hint)
+    if ca is not None and manager.startswith("https:") and not ca.is_file():
+        raise usage_error(f"{ca} is not a file", hint="copy tls/authority.pem of the server's folder of keys")
     if not 1 <= workers <= WORKERS_MAX:
         raise usage_error(f"{workers} is not a number of processes", hint=f"use 1 to {WORKERS_MAX}")
     host, port, descriptor = _address(listen)

@@ -7,9 +7,11 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -18,6 +20,7 @@ from sokovan.adapters.local.random_source import number
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
+from sokovan.entrypoints.settings.listen_address import is_this_machine
 from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
@@ -143,7 +146,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         accounts=KeyAccounts(workers=options.workers),
         verdicts=KeyVerdicts(has_manager=bool(options.manager)),
         listeners=listeners.at,
-        dialler=_dialler(options.authority),
+        dialler=await asyncio.to_thread(_dialler, options),
     )
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
@@ -172,9 +175,13 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     listeners.close()
 
 
-def _dialler(authority: Path | None) -> Dialler:
-    """Dials endpoints on this machine, and with the authority's certificate on others."""
-    return Dialler() if authority is None else Dialler(lambda: authority.read_text(encoding="ascii", errors="replace"))
+def _dialler(options: ProxyOptions) -> Dialler:
+    """Dials endpoints on the manager's machine if it is this one, and with the authority's certificate on others."""
+    authority, host = options.authority, urlsplit(options.manager).hostname
+    near = host is None or is_this_machine(host)
+    if authority is None:
+        return Dialler(near=near)
+    return Dialler(lambda: authority.read_text(encoding="ascii", errors="replace"), near=near)
 
 
 def _lossy(log: Callable[[str], None]) -> Callable[[str], None]:
@@ -208,11 +215,16 @@ async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:
 
 
 def _client(options: ProxyOptions) -> httpx2.AsyncClient:
+    """A client of the manager; an https one is trusted by the cluster's authority, if that is given."""
+    verify: bool | ssl.SSLContext = True
+    if options.authority is not None and options.manager.startswith("https:"):
+        verify = ssl.create_default_context(cafile=options.authority)
     return httpx2.AsyncClient(
         base_url=options.manager,
         headers={"authorization": f"Bearer {options.token}"},
         timeout=httpx2.Timeout(10.0, read=WAIT_S + 15.0),
         trust_env=False,
+        verify=verify,
     )
 
 

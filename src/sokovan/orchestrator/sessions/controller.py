@@ -17,7 +17,7 @@ from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.array_control import ArrayControl
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
-from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
+from sokovan.orchestrator.sessions.explain.plan import DryCycles, DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.orchestrator.sessions.intake.submissions import KeyedRequest, Submission, Submissions
 from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
@@ -26,7 +26,7 @@ from sokovan.ports.hints import Hints
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
-from sokovan.scheduling.plan import QueueShare
+from sokovan.scheduling.cluster_changes import ClusterChanges
 
 
 class SchedulingController:
@@ -95,14 +95,16 @@ class SchedulingController:
         prepared = await self._submissions.prepared(request, caller)
         return planned_session(prepared.spec, await self._dry_runs.of_new(prepared.spec), why_group=prepared.why_group)
 
-    async def queue_shares(self, scaling_group: ScalingGroupName, user: str) -> Sequence[QueueShare]:
-        """The shares of queues in a scaling group, for this user.
+    async def dry_cycles(
+        self, scaling_group: ScalingGroupName, user: str, changes: ClusterChanges | None = None
+    ) -> DryCycles:
+        """The next cycle of a scaling group, and the one after changes, for this user.
 
-        Raises DryRunUnavailable.
+        Raises DryRunUnavailable, ObjectNotFound.
         """
         if self._dry_runs is None:
             raise DryRunUnavailable("this controller has no snapshot of the cluster for dry runs")
-        return await self._dry_runs.shares(scaling_group, user)
+        return await self._dry_runs.cycles(scaling_group, user, changes)
 
     async def validate(self, request: SessionRequest, caller: Caller) -> None:
         """Refuse a request that could not be stored. Raises InvalidRequest."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum, auto
 from typing import Protocol
 
 from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import (
     Change,
     HistoryEntry,
@@ -43,7 +45,11 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """A filter of sessions; an empty field matches all."""
+    """A filter of sessions; an empty field matches all.
+
+    Of the last two, sessions match that had not ended at `since_ms`, and were submitted before
+    `until_ms`.
+    """
 
     statuses: Collection[SessionStatus] = ()
     scaling_group: str = ""
@@ -57,6 +63,18 @@ class SessionFilter:
     array_id: str = ""
     outside_arrays: bool = False
     session_type: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+class SessionProperty(StrEnum):
+    """A property that sessions are counted by."""
+
+    STATUS = auto()
+    QUEUE = auto()
+    USER = auto()
+    GROUP = auto()
+    SCALING_GROUP = auto()
 
 
 class SessionRepository(Protocol):
@@ -121,6 +139,19 @@ class SessionRepository(Protocol):
 
     async def pending_count(self, user: str, *, most: int) -> int:
         """How many sessions of a user are PENDING; counting ends at `most`."""
+
+    async def counts(self, wanted: SessionFilter, by: SessionProperty, *, most: int) -> Mapping[str, int]:
+        """How many matching sessions have each value of a property.
+
+        The most frequent ones first, at most `most` of them.
+        """
+
+    async def usage_history(self, wanted: SessionFilter, window: UsageWindow, by: UsageBy) -> Sequence[UsageSeries]:
+        """The slots that matching sessions held in each step of a window.
+
+        By name and slot. Exact, from the rows of the ledger, as long as their sessions are stored. Names and
+        slots of which nothing was held are left out. `ids` and `labels` of the filter are ignored.
+        """
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """The kernels of sessions in figures, whatever their number."""

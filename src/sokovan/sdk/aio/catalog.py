@@ -17,6 +17,7 @@ from sokovan.sdk.core.catalog_calls import (
     SCALING_GROUPS,
     USERS,
     CatalogKind,
+    UsageHistoryOptions,
 )
 from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import (
@@ -27,10 +28,12 @@ from sokovan.wire.api.fleet import (
     JoinTokenBody,
     JoinTokenView,
     QueueSharesView,
+    WhatIfBody,
+    WhatIfView,
 )
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.system import AuditEntryView
-from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageView
+from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageHistoryView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["BOOKINGS", "DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
@@ -94,6 +97,14 @@ class AsyncUsage:
         """List all that the caller may see, of one scaling group or of all."""
         return self._connection.pages(Paging(partial(catalog_calls.usage, scaling_group=scaling_group)))
 
+    async def history(self, by: str = "all", **options: Unpack[UsageHistoryOptions]) -> UsageHistoryView:
+        """The slots that sessions held over time, by default in the last 24 hours.
+
+        `by` divides them by `queue`, `user`, `group` or `scaling_group`. Values are means of equal
+        steps, in the smallest unit of each slot.
+        """
+        return await self._connection.send(catalog_calls.usage_history(by, options))
+
     async def shares(self, *, queue: str | None = None, scaling_group: str | None = None) -> QueueSharesView:
         """The shares of queues in a scaling group now; without one, in the default.
 
@@ -153,6 +164,10 @@ class AsyncAgents:
     async def taint(self, name: str, *taints: str, remove: Sequence[str] = ()) -> AgentView:
         """Set taints (KEY or KEY=VALUE) and remove taints (KEY) of an agent."""
         return await self._connection.send(catalog_calls.taint_agent(name, taints, remove))
+
+    async def what_if(self, body: WhatIfBody) -> WhatIfView:
+        """Compare the next scheduling cycle with one after changes, which are not made."""
+        return await self._connection.send(catalog_calls.what_if(body))
 
     async def history(self, name: str) -> Sequence[HistoryLine]:
         """State history of an agent."""

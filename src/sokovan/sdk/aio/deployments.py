@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Unpack
 
@@ -11,9 +11,13 @@ from sokovan.sdk.aio.routes import AsyncRoutes
 from sokovan.sdk.core import deployment_calls
 from sokovan.sdk.core.deployment_calls import DeploymentListOptions
 from sokovan.sdk.core.paging import Paging
+from sokovan.sdk.core.retries import ONCE
+from sokovan.sdk.core.streams.followers import ChatFollower
 from sokovan.sdk.errors import StillWaiting
 from sokovan.wire.api.deployments import (
     AppliedDeploymentView,
+    ChatBody,
+    ChatMessage,
     DeploymentBody,
     DeploymentEventsView,
     DeploymentView,
@@ -36,13 +40,13 @@ class AsyncDeployments:
     """Operations on deployments; a `ref` is an id, a name, or a unique prefix of one.
 
     `rollouts` are changes of their revision, `tokens` the keys of their clients, `routes`
-    their endpoints as proxies see them.
+    their endpoints as proxies see them, `models` ask what they serve.
     """
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
         self.rollouts, self.tokens = AsyncRollouts(connection), AsyncEndpointTokens(connection)
-        self.routes = AsyncRoutes(connection)
+        self.routes, self.models = AsyncRoutes(connection), AsyncModels(connection)
 
     async def create(self, body: DeploymentBody, *, key: str | None = None) -> DeploymentView:
         """Create a deployment; a repeated idempotency key returns the same one."""
@@ -126,6 +130,23 @@ class AsyncRollouts:
     async def rollback(self, ref: str, *, revision: int | None = None) -> DeploymentView:
         """End the rollout under way; without one, return to an earlier revision."""
         return await self._connection.send(deployment_calls.rollback(ref, revision))
+
+
+class AsyncModels:
+    """Asks the models of deployments through the API.
+
+    For programs the gateway is better, which is compatible with clients of OpenAI.
+    """
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    def chat(self, ref: str, messages: str | Sequence[ChatMessage], *, model: str | None = None) -> AsyncIterator[str]:
+        """Yield the answer to a question, or to the messages of a chat, part by part."""
+        asked = [ChatMessage(role="user", content=messages)] if isinstance(messages, str) else list(messages)
+        follower = ChatFollower(ref, ChatBody(messages=asked, model=model))
+        # A repeated request would begin another answer.
+        return self._connection.follow(follower, rule=ONCE)
 
 
 class AsyncEndpointTokens:

@@ -14,6 +14,8 @@ T_co = TypeVar("T_co", covariant=True)
 PREFIX = "/api/v1"
 REF_MAX = 300
 PAGE_MAX = 100
+# The place in a stream from which it is resumed.
+SEEN_HEADER = "Last-Event-ID"
 Query = Mapping[str, str | int | bool | None]
 
 
@@ -51,7 +53,7 @@ def query(parameters: Query) -> dict[str, str]:
 
 
 def filters_query(
-    what: str, options: Mapping[str, Any], known: type, *, limit: int, cursor: str | None
+    what: str, options: Mapping[str, Any], known: type, *, limit: int | None = None, cursor: str | None = None
 ) -> dict[str, str]:
     """The query of a page of a list. Raises InvalidSetting for unknown filters.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
 from sokovan.wire.api.fleet import (
     AgentChange,
     AgentPage,
@@ -24,6 +24,8 @@ from sokovan.wire.api.fleet import (
     ScalingGroupBody,
     ScalingGroupPage,
     TaintsBody,
+    WhatIfBody,
+    WhatIfView,
 )
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import (
@@ -40,6 +42,7 @@ from sokovan.wire.api.tenancy import (
     NewKeyView,
     PolicyBody,
     PolicyPage,
+    UsageHistoryView,
     UsagePage,
     UserBody,
     UserPage,
@@ -185,6 +188,30 @@ def usage(*, scaling_group: str | None, limit: int = PAGE_MAX, cursor: str | Non
     """Get one page of past usage."""
     chosen = query({"scaling_group": scaling_group, "limit": limit, "cursor": cursor})
     return Call(method="GET", path=api_path("usage"), answer=UsagePage, query=chosen)
+
+
+class UsageHistoryOptions(TypedDict, total=False):
+    """The window of a history in RFC 3339 times, its step in seconds, and filters."""
+
+    since: str | None
+    until: str | None
+    step: int | None
+    slot: str | None
+    queue: str | None
+    scaling_group: str | None
+    user: str | None
+    group: str | None
+
+
+def usage_history(by: str, options: UsageHistoryOptions) -> Call[UsageHistoryView]:
+    """Get held slots over time. Raises InvalidSetting."""
+    parameters = {**filters_query("histories", options, UsageHistoryOptions), "by": by}
+    return Call(method="GET", path=api_path("usage", "history"), answer=UsageHistoryView, query=parameters)
+
+
+def what_if(body: WhatIfBody) -> Call[WhatIfView]:
+    """Compare the next scheduling cycle with one after changes."""
+    return Call(method="POST", path=api_path("what-if"), answer=WhatIfView, body=sparse(body))
 
 
 def queue_shares(*, scaling_group: str | None, queue: str | None) -> Call[QueueSharesView]:

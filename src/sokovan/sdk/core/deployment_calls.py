@@ -8,6 +8,8 @@ from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_qu
 from sokovan.sdk.core.session_calls import KEY_HEADER
 from sokovan.wire.api.deployments import (
     AppliedDeploymentView,
+    ChatBody,
+    ChatPart,
     DeploymentBody,
     DeploymentEventsView,
     DeploymentPage,
@@ -117,6 +119,12 @@ def events(ref: str, *, limit: int) -> Call[DeploymentEventsView]:
         answer=DeploymentEventsView,
         query=query({"limit": limit}),
     )
+
+
+def chat(ref: str, body: ChatBody) -> Call[ChatPart]:
+    """Ask a model of a deployment; not repeatable, as another answer would follow."""
+    path = api_path(DEPLOYMENTS, ref, "chat")
+    return Call(method="POST", path=path, answer=ChatPart, body=sparse(body), repeatable=False)
 
 
 def new_token(ref: str, body: EndpointTokenBody) -> Call[NewEndpointTokenView]:

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query, query, sparse
 from sokovan.wire.api.batches import BATCH_PATH, LINES_MEDIA, BatchView
-from sokovan.wire.api.sessions import HistoryView, KernelPage, LogChunk, SessionBody, SessionPage, SessionView
+from sokovan.wire.api.sessions import (
+    HistoryView,
+    KernelPage,
+    LogChunk,
+    SessionBody,
+    SessionCountsView,
+    SessionPage,
+    SessionRowPage,
+    SessionView,
+)
 
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
@@ -17,11 +26,13 @@ if TYPE_CHECKING:
 KEY_HEADER = "Idempotency-Key"
 # Of an idempotency key.
 KEY_MAX = 128
-SEEN_HEADER = "Last-Event-ID"
 
 
 class SessionListOptions(TypedDict, total=False):
-    """Filters of a list; of several labels a session must have all."""
+    """Filters of a list; of several labels a session must have all.
+
+    `since` and `until` are RFC 3339 times: sessions that had not ended, or were submitted.
+    """
 
     id: str | Sequence[str] | None
     status: str | Sequence[str] | None
@@ -34,6 +45,8 @@ class SessionListOptions(TypedDict, total=False):
     mine: bool
     array: str | None
     outside_arrays: bool
+    since: str | None
+    until: str | None
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
@@ -75,6 +88,18 @@ def listing(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str |
     """Get one page of sessions, newest first. Raises InvalidSetting."""
     parameters = filters_query("sessions", options, SessionListOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("sessions"), answer=SessionPage, query=parameters)
+
+
+def rows(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionRowPage]:
+    """Get one page of rows of sessions, newest first. Raises InvalidSetting."""
+    parameters = filters_query("sessions", options, SessionListOptions, limit=limit, cursor=cursor)
+    return Call(method="GET", path=api_path("sessions", "rows"), answer=SessionRowPage, query=parameters)
+
+
+def counts(options: SessionListOptions, *, by: str = "status") -> Call[SessionCountsView]:
+    """Count sessions by a property. Raises InvalidSetting."""
+    parameters = {**filters_query("sessions", options, SessionListOptions), "by": by}
+    return Call(method="GET", path=api_path("sessions", "counts"), answer=SessionCountsView, query=parameters)
 
 
 def get(ref: str) -> Call[SessionView]:

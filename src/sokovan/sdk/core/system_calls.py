@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, api_path, filters_query
+from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query
 from sokovan.wire.api.system import AuditEntryPage, EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ def server_settings() -> Call[ServerSettingsView]:
     return Call(method="GET", path=api_path("settings"), answer=ServerSettingsView)
 
 
-def events() -> Call[EventView]:
-    """Stream the events of the server."""
-    return Call(method="GET", path=api_path("events"), answer=EventView)
+def events(*, seen: str = "") -> Call[EventView]:
+    """Stream the events of the server, starting after `seen`."""
+    headers = {SEEN_HEADER: seen} if seen else {}
+    return Call(method="GET", path=api_path("events"), answer=EventView, headers=headers)
 
 
 class AuditOptions(TypedDict, total=False):

@@ -17,6 +17,7 @@ from sokovan.sdk.core.catalog_calls import (
     SCALING_GROUPS,
     USERS,
     CatalogKind,
+    UsageHistoryOptions,
 )
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.sync.connection import Connection
@@ -28,10 +29,12 @@ from sokovan.wire.api.fleet import (
     JoinTokenBody,
     JoinTokenView,
     QueueSharesView,
+    WhatIfBody,
+    WhatIfView,
 )
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.system import AuditEntryView
-from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageView
+from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageHistoryView, UsageView
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["BOOKINGS", "DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
@@ -95,6 +98,14 @@ class Usage:
         """List all that the caller may see, of one scaling group or of all."""
         return self._connection.pages(Paging(partial(catalog_calls.usage, scaling_group=scaling_group)))
 
+    def history(self, by: str = "all", **options: Unpack[UsageHistoryOptions]) -> UsageHistoryView:
+        """The slots that sessions held over time, by default in the last 24 hours.
+
+        `by` divides them by `queue`, `user`, `group` or `scaling_group`. Values are means of equal
+        steps, in the smallest unit of each slot.
+        """
+        return self._connection.send(catalog_calls.usage_history(by, options))
+
     def shares(self, *, queue: str | None = None, scaling_group: str | None = None) -> QueueSharesView:
         """The shares of queues in a scaling group now; without one, in the default.
 
@@ -152,6 +163,10 @@ class Agents:
     def taint(self, name: str, *taints: str, remove: Sequence[str] = ()) -> AgentView:
         """Set taints (KEY or KEY=VALUE) and remove taints (KEY) of an agent."""
         return self._connection.send(catalog_calls.taint_agent(name, taints, remove))
+
+    def what_if(self, body: WhatIfBody) -> WhatIfView:
+        """Compare the next scheduling cycle with one after changes, which are not made."""
+        return self._connection.send(catalog_calls.what_if(body))
 
     def history(self, name: str) -> Sequence[HistoryLine]:
         """State history of an agent."""

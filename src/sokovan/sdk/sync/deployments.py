@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Unpack
 
 from sokovan.sdk.core import deployment_calls
 from sokovan.sdk.core.deployment_calls import DeploymentListOptions
 from sokovan.sdk.core.paging import Paging
+from sokovan.sdk.core.retries import ONCE
+from sokovan.sdk.core.streams.followers import ChatFollower
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.routes import Routes
 from sokovan.wire.api.deployments import (
     AppliedDeploymentView,
+    ChatBody,
+    ChatMessage,
     DeploymentBody,
     DeploymentEventsView,
     DeploymentView,
@@ -37,13 +41,13 @@ class Deployments:
     """Operations on deployments; a `ref` is an id, a name, or a unique prefix of one.
 
     `rollouts` are changes of their revision, `tokens` the keys of their clients, `routes`
-    their endpoints as proxies see them.
+    their endpoints as proxies see them, `models` ask what they serve.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.rollouts, self.tokens = Rollouts(connection), EndpointTokens(connection)
-        self.routes = Routes(connection)
+        self.routes, self.models = Routes(connection), Models(connection)
 
     def create(self, body: DeploymentBody, *, key: str | None = None) -> DeploymentView:
         """Create a deployment; a repeated idempotency key returns the same one."""
@@ -125,6 +129,23 @@ class Rollouts:
     def rollback(self, ref: str, *, revision: int | None = None) -> DeploymentView:
         """End the rollout under way; without one, return to an earlier revision."""
         return self._connection.send(deployment_calls.rollback(ref, revision))
+
+
+class Models:
+    """Asks the models of deployments through the API.
+
+    For programs the gateway is better, which is compatible with clients of OpenAI.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def chat(self, ref: str, messages: str | Sequence[ChatMessage], *, model: str | None = None) -> Iterator[str]:
+        """Yield the answer to a question, or to the messages of a chat, part by part."""
+        asked = [ChatMessage(role="user", content=messages)] if isinstance(messages, str) else list(messages)
+        follower = ChatFollower(ref, ChatBody(messages=asked, model=model))
+        # A repeated request would begin another answer.
+        return self._connection.follow(follower, rule=ONCE)
 
 
 class EndpointTokens:

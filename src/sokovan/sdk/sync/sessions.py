@@ -18,7 +18,15 @@ from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.batches import BatchItemView
-from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
+from sokovan.wire.api.sessions import (
+    HistoryView,
+    KernelView,
+    LogChunk,
+    SessionBody,
+    SessionCountsView,
+    SessionRowView,
+    SessionView,
+)
 
 if TYPE_CHECKING:
     from sokovan.sdk.core.exec_frames import Terminal
@@ -69,6 +77,17 @@ class Sessions:
         """
         listing = partial(session_calls.listing, filters)
         return self._connection.pages(Paging(listing, limit=limit))
+
+    def rows(self, *, limit: int | None = None, **filters: Unpack[SessionListOptions]) -> Iterator[SessionRowView]:
+        """List sessions like `list`, with what fits in one line of each."""
+        return self._connection.pages(Paging(partial(session_calls.rows, filters), limit=limit))
+
+    def counts(self, by: str = "status", **filters: Unpack[SessionListOptions]) -> SessionCountsView:
+        """Count sessions by `status`, `queue`, `user`, `group` or `scaling_group`.
+
+        The most frequent values come first.
+        """
+        return self._connection.send(session_calls.counts(filters, by=by))
 
     def watch(self, ref: str, *, timeout: float | None = None) -> Iterator[SessionView]:
         """Yield the session now and after each change, until it is in a final state.

@@ -166,6 +166,35 @@ class EndpointTokenBody(StrictBody):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage(StrictBody):
+    """A message of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatBody(StrictBody):
+    """A question to a model of a deployment: the messages so far.
+
+    By default to its first model.
+    """
+
+    messages: list[ChatMessage]
+    model: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatPart:
+    """A part of an answer; the last one has `end`."""
+
+    text: str = ""
+    end: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionView:
     """One revision; `number` counts from 1."""
 

@@ -30,6 +30,7 @@ class AgentView:
     With `failing_since` it gets no new kernels until a probe succeeds on it.
     `operator_labels` are those of its labels that operators gave it. `taints` are written
     as KEY or KEY=VALUE. `images` are those that kernels can start in at once.
+    `device_faults` are devices that get no new kernels, with the reason.
     """
 
     id: str
@@ -54,6 +55,7 @@ class AgentView:
     failed_starts: list[AgentFailureView] = field(default_factory=list)
     shard: str | None = None
     images: list[str] = field(default_factory=list)
+    device_faults: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +80,10 @@ class DeviceHolder:
 class FleetView:
     """Agents and their devices as columns, which are short for many of them.
 
-    Equal places of `agents` to `hypernode`, and of `device` to `device_holder`, belong together.
+    Equal places of `agents` to `hypernode`, and of `device` to `device_fault`, belong together.
     `hypernode`, `device_agent` and `device_holder` are places in `hypernodes`, `agents` and
-    `holders`; -1 is none, and -2 a holder that the caller may not see.
+    `holders`; -1 is none, and -2 a holder that the caller may not see. A device with a
+    fault gets no new kernels.
     """
 
     as_of: str
@@ -97,6 +100,7 @@ class FleetView:
     device_units: list[int]
     device_used: list[int]
     device_holder: list[int]
+    device_fault: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,64 @@ class AgentChange(StrictBody):
 
     action: str
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfBody(StrictBody):
+    """Changes of the cluster to try out.
+
+    `drain` are agents, `weights` are by queue, `add` is how many machines like each agent.
+    """
+
+    drain: list[str] = field(default_factory=list)
+    weights: dict[str, int] = field(default_factory=dict)
+    add: dict[str, int] = field(default_factory=dict)
+    scaling_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfPlanView:
+    """A scheduling cycle: sessions that start and wait, and kernels that are evicted."""
+
+    starts: int
+    waits: int
+    evicts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfSessionView:
+    """A waiting session whose verdict differs; `PLACED` is one that starts."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfShareView:
+    """A slot of which a queue deserves another amount."""
+
+    queue: str
+    slot: str
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfView:
+    """The next scheduling cycle, and the one after the changes.
+
+    `left_out` sessions differ as well, and are not listed.
+    """
+
+    before: WhatIfPlanView
+    after: WhatIfPlanView
+    sessions: list[WhatIfSessionView]
+    left_out: int
+    shares: list[WhatIfShareView]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

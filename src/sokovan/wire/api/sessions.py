@@ -383,6 +383,61 @@ class SessionPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRowView:
+    """One session as a list shows it, about a fifth of its view.
+
+    `slots` are those of all kernels.
+    """
+
+    id: str
+    name: str
+    status: str
+    result: str | None
+    user: str
+    group: str
+    scaling_group: str
+    queue: str
+    priority: int
+    size: int
+    slots: dict[str, int]
+    agents: int
+    submitted_at: str
+    scheduled_at: str | None
+    since: str
+    ended_at: str | None
+    reason: str | None
+    reason_detail: str | None
+    array: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRowPage:
+    """A page of rows of sessions; `next` is the cursor of the next page."""
+
+    items: list[SessionRowView]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCountView:
+    """How many sessions have a value of a property."""
+
+    value: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCountsView:
+    """Sessions counted by a property, the most frequent values first.
+
+    Of more than 1,000 values those are left out that are the least frequent.
+    """
+
+    by: str
+    items: list[SessionCountView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPage:
     """A page of the kernels of a session, by their index."""
 

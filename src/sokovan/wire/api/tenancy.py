@@ -207,6 +207,34 @@ class UsageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSeriesView:
+    """The mean amount of a slot that a name held in each step.
+
+    In the smallest unit of the slot.
+    """
+
+    name: str
+    slot: str
+    used: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageHistoryView:
+    """Held slots over time, in steps from `since` to `until`.
+
+    The last one may be shorter. `by` is what `name` of a series names; with `all` it is empty.
+    `left_out` names held less than those that are listed.
+    """
+
+    since: str
+    until: str
+    step_s: int
+    by: str
+    items: list[UsageSeriesView]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsagePage:
     """Past usage that the caller may see."""
 

@@ -9,10 +9,12 @@ import pytest
 
 from sokovan.api.app import make_app
 from sokovan.api.routes.table import every_operation
-from sokovan.sdk.core import catalog_calls, session_calls, system_calls, upload_calls
+from sokovan.sdk.core import catalog_calls, deployment_calls, session_calls, system_calls, upload_calls
 from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import BOOKINGS, DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
+from sokovan.wire.api.deployments import ChatBody
+from sokovan.wire.api.fleet import WhatIfBody
 from sokovan.wire.api.sessions import SessionBody
 from sokovan.wire.api.topology import TopologyBody
 from tests.unit.api.api_harness import ApiHarness
@@ -32,6 +34,8 @@ POST /api/v1/sessions:batch
 GET /api/v1/sessions
 POST /api/v1/sessions/plan
 GET /api/v1/sessions/waiting
+GET /api/v1/sessions/rows
+GET /api/v1/sessions/counts
 GET /api/v1/sessions/{ref}
 DELETE /api/v1/sessions/{ref}
 POST /api/v1/sessions/{ref}/cancel
@@ -52,6 +56,7 @@ GET /api/v1/deployments
 GET /api/v1/deployments/{ref}
 DELETE /api/v1/deployments/{ref}
 POST /api/v1/deployments/{ref}/scale
+POST /api/v1/deployments/{ref}/chat
 POST /api/v1/deployments/{ref}/update
 POST /api/v1/deployments/{ref}/promote
 POST /api/v1/deployments/{ref}/rollback
@@ -70,7 +75,9 @@ DELETE /api/v1/arrays/{ref}
 POST /api/v1/arrays/{ref}/release
 GET /api/v1/events
 GET /api/v1/usage
+GET /api/v1/usage/history
 GET /api/v1/queue-shares
+POST /api/v1/what-if
 GET /api/v1/settings
 GET /api/v1/audit-log
 PUT /api/v1/uploads/blobs/{digest}
@@ -104,6 +111,8 @@ CALLS: list[Call[Any]] = [
     session_calls.submit(SessionBody(), key="k"),
     session_calls.plan(SessionBody()),
     session_calls.listing(SessionListOptions()),
+    session_calls.rows(SessionListOptions()),
+    session_calls.counts(SessionListOptions()),
     session_calls.get("ddp"),
     session_calls.stop("ddp"),
     session_calls.cancel("ddp"),
@@ -127,7 +136,10 @@ CALLS: list[Call[Any]] = [
     catalog_calls.new_key("ada", None),
     catalog_calls.keys(),
     catalog_calls.usage(scaling_group=None),
+    catalog_calls.usage_history("queue", {}),
+    catalog_calls.what_if(WhatIfBody()),
     catalog_calls.queue_shares(scaling_group=None, queue=None),
+    deployment_calls.chat("d", ChatBody(messages=[])),
     upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
     upload_calls.complete("0" * 64),
     catalog_calls.delete_key("AK-1"),
@@ -165,6 +177,8 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHar
     for exact, general in (
         ("/api/v1/sessions/plan", "/api/v1/sessions/{ref}"),
         ("/api/v1/sessions/waiting", "/api/v1/sessions/{ref}"),
+        ("/api/v1/sessions/rows", "/api/v1/sessions/{ref}"),
+        ("/api/v1/sessions/counts", "/api/v1/sessions/{ref}"),
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/labels", "/api/v1/agents/{name:path}"),
         ("/api/v1/agents/{name:path}/taints", "/api/v1/agents/{name:path}"),

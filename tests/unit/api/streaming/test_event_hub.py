@@ -84,6 +84,31 @@ def test_events_lost_by_the_bus_are_reported_to_every_listener() -> None:
         assert all_of_it.take() == ([], True)
 
 
+def test_a_stream_is_resumed_with_what_it_missed_and_no_event_twice() -> None:
+    hub = hub_on(VirtualClock())
+    hub.dispatch(Delivery(events=(moved(S1),)))
+    place = hub.recent.place(hub.recent.number)
+    waiting = VerdictsChanged(at_ms=0, session_ids=(S2,), code="HELD")
+    hub.dispatch(Delivery(events=(moved(S2), waiting)))
+    with hub.listening("k") as one:
+        hub.dispatch(Delivery(events=(ENROLLED,)))
+        hub.resume(one, place)
+        assert one.take() == ([moved(S2), ENROLLED], False)
+        # The reason waits to be sent, so the stream has everything before it only.
+        assert one.complete_to(hub.recent.number) == 2
+        assert list(one.take_reasons()) == [S2]
+        assert one.complete_to(hub.recent.number) == 4
+
+
+def test_a_stream_from_an_unknown_place_has_missed_something() -> None:
+    hub = hub_on(VirtualClock())
+    place = hub.recent.place(hub.recent.number)
+    hub.dispatch(Delivery(lost=True))
+    with hub.listening("k") as one:
+        hub.resume(one, place)
+        assert one.take() == ([], True)
+
+
 def test_streams_are_counted_by_user_and_in_all_and_given_back() -> None:
     hub = hub_on(VirtualClock(), streams_max=3, streams_per_user_max=2)
     with hub.listening("a"), hub.listening("a", S1):

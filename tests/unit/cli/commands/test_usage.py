@@ -30,6 +30,27 @@ def test_usage_of_one_scaling_group_is_requested(server: CannedServer, sokovan: 
     assert json.loads(sokovan("usage", "--scaling-group", "gpu", "--json")[1])[0]["share"] == 144_120
 
 
+def test_usage_over_time_has_a_line_for_each_step(server: CannedServer, sokovan: Sokovan) -> None:
+    series = [{"name": "research", "slot": "cuda.device", "used": [3, 4]}]
+    found = {"since": "2026-01-01T12:00:00.000Z", "until": "2026-01-01T14:00:00.000Z", "step_s": 3600, "by": "queue"}
+    server.says("GET usage/history", {**found, "items": series})
+    words = ["usage", "--last", "2h", "--step", "1h", "--by", "queue", "--slot", "cuda.device"]
+    head, *lines = sokovan(*words, "--utc")[1].splitlines()
+    assert head.split() == ["FROM", "QUEUE", "SLOT", "USED"]
+    assert [line.split() for line in lines] == [
+        ["2026-01-01T12:00:00Z", "research", "cuda.device", "3"],
+        ["2026-01-01T13:00:00Z", "research", "cuda.device", "4"],
+    ]
+    assert "step=3600" in server.lines[0]
+    assert "by=queue" in server.lines[0]
+    assert json.loads(sokovan(*words, "--json")[1])[1]["used"] == 4
+
+
+def test_steps_of_usage_need_a_time(server: CannedServer, sokovan: Sokovan) -> None:
+    assert sokovan("usage", "--by", "queue")[0] == 2
+    assert server.lines == []
+
+
 def test_the_shares_of_queues_are_shown_in_their_units(server: CannedServer, sokovan: Sokovan) -> None:
     share = {"queue": "a", "scaling_group": "default", "guarantee": 0, "limit": 0, "borrowed": 1000, "waiting": 0}
     rows = [

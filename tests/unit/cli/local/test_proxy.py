@@ -56,6 +56,8 @@ def test_a_proxy_without_a_manager_serves_the_routes_on_disk(sokovan: Sokovan, a
     [
         ((MANAGER,), "no token for proxies given"),
         (("ws://127.0.0.1:1",), "is not the URL of a manager"),
+        (("http://10.0.0.1:7646",), "unencrypted"),
+        (("https://10.0.0.1:7646", "--ca", "no such file"), "is not a file"),
         (("--listen", "8000"), "is not an address"),
         (("--listen", "host:99999"), "is not an address"),
         (("--workers", "0"), "is not a number of processes"),

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from sokovan.sdk.aio.connection import AsyncConnection
-from sokovan.sdk.aio.deployments import AsyncDeployments, AsyncEndpointTokens, AsyncRollouts
-from sokovan.sdk.errors import StillWaiting
-from sokovan.sdk.sync.deployments import Deployments, EndpointTokens, Rollouts
-from sokovan.wire.api.deployments import DeploymentBody, EndpointTokenBody, ScaleBody
+from sokovan.sdk.aio.deployments import AsyncDeployments, AsyncEndpointTokens, AsyncModels, AsyncRollouts
+from sokovan.sdk.errors import StillWaiting, Unreachable
+from sokovan.sdk.sync.deployments import Deployments, EndpointTokens, Models, Rollouts
+from sokovan.wire.api.deployments import ChatPart, DeploymentBody, EndpointTokenBody, ScaleBody
 from tests.unit.sdk.deployment_views import DEPLOYMENT, REVISION
-from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok
+from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, stream
 from tests.unit.sdk.signatures import signatures
 
 NEW = {"id": "t", "deployment": "d", "token": "x"}
@@ -28,6 +28,7 @@ def opened(*responses: CannedResponse) -> tuple[AsyncDeployments, FakeServer]:
 def test_the_names_are_those_of_the_sync_client() -> None:
     assert signatures(AsyncDeployments) == signatures(Deployments)
     assert signatures(AsyncRollouts) == signatures(Rollouts)
+    assert signatures(AsyncModels) == signatures(Models)
     assert signatures(AsyncEndpointTokens) == signatures(EndpointTokens)
 
 
@@ -70,3 +71,18 @@ async def test_every_other_question_is_one_request() -> None:
         "DELETE /api/v1/deployments/qwen",
         "POST /api/v1/deployments/qwen/tokens",
     ]
+
+
+async def test_an_answer_comes_in_parts() -> None:
+    parts = [("part", ChatPart(text="to ")), ("part", ChatPart(text="you")), ("part", ChatPart(end=True))]
+    deployments, server = opened(stream(*parts))
+    assert [text async for text in deployments.models.chat("qwen", "hi")] == ["to ", "you"]
+    assert server.lines == ["POST /api/v1/deployments/qwen/chat"]
+    assert server.requests[0].content == b'{"messages":[{"role":"user","content":"hi"}]}'
+
+
+async def test_an_answer_that_broke_off_is_not_asked_for_again() -> None:
+    deployments, server = opened(stream(("part", ChatPart(text="to "))))
+    with pytest.raises(Unreachable):
+        assert [text async for text in deployments.models.chat("qwen", "hi")] == []
+    assert len(server.requests) == 1

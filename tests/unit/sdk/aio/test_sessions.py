@@ -40,6 +40,18 @@ async def test_a_list_is_filtered_by_the_names_of_its_columns() -> None:
     assert server.lines == ["GET /api/v1/sessions?label=team%3Dvision&user=ada&limit=5"]
 
 
+async def test_rows_and_counts_take_the_same_filters() -> None:
+    counted = {"by": "queue", "items": [{"value": "default", "count": 2}]}
+    sessions, _, server = opened(ok({"items": [], "next": None}), ok(counted))
+    assert [row async for row in sessions.rows(user="ada")] == []
+    found = await sessions.counts("queue", status=["running", "pending"])
+    assert [(one.value, one.count) for one in found.items] == [("default", 2)]
+    assert server.lines == [
+        "GET /api/v1/sessions/rows?user=ada&limit=100",
+        "GET /api/v1/sessions/counts?status=running%2Cpending&by=queue",
+    ]
+
+
 async def test_waiting_ends_when_the_state_is_there() -> None:
     sessions, _, _ = opened(stream(("session", pending()), ("session", session()), ("session", ended())))
     assert (await sessions.wait("ddp", "RUNNING")).status == "running"

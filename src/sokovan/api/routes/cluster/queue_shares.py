@@ -47,8 +47,8 @@ class QueueShareRoutes:
         if not may(principal.subject, Action.SEE, ObjectKind.QUEUE, UNOWNED):
             return json_response(QueueSharesView(items=[]))
         user = principal.caller.owner.user
-        shares = await self._controller.queue_shares(ScalingGroupName(scaling_group), user)
-        views = [_view(one, scaling_group) for one in shares if queue in {None, one.queue}]
+        cycles = await self._controller.dry_cycles(ScalingGroupName(scaling_group), user)
+        views = [_view(one, scaling_group) for one in cycles.now.shares if queue in {None, one.queue}]
         return json_response(QueueSharesView(items=views))
 
 

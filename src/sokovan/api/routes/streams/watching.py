@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Annotated
 
+from fastapi import Header
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,7 +24,9 @@ from sokovan.domain.ids import SessionId
 from sokovan.wire.api.sessions import SessionView
 from sokovan.wire.api.system import EventView
 
-CONNECTED = b": connected\n\n"
+CONNECTED = b": connected\n"
+# The longest `Last-Event-ID`.
+PLACE_MAX = 100
 # The pause after a read of a session, as a multiple of the time that it took.
 _PAUSE_TIMES = 10
 _PAUSE_MAX_S = 0.5
@@ -64,14 +68,18 @@ class WatchRoutes:
         session_id = record.session_id
         return self._streams.response(principal, lambda ear: self._changes(ear, session_id), session_id=session_id)
 
-    async def everything(self, request: Request) -> Response:
+    async def everything(
+        self, request: Request, last_event_id: Annotated[str | None, Header(max_length=PLACE_MAX)] = None
+    ) -> Response:
         """Watch changes of the sessions, kernels and agents that the caller may see.
 
         Server-sent events `change` with an EventView; `resync` means that some were
         missed. A submitted session starts, or gets a reason: an event about `verdicts`.
+        `Last-Event-ID` resumes after that event, if the server still has what followed; some
+        events may be repeated.
         """
         principal = principal_of(request.scope)
-        return self._streams.response(principal, lambda ear: self._events(ear, principal))
+        return self._streams.response(principal, lambda ear: self._events(ear, principal, last_event_id or ""))
 
     async def _changes(self, listener: EventListener, session_id: SessionId) -> Source:
         last = b""
@@ -92,24 +100,35 @@ class WatchRoutes:
             while not listener.has_events and self._clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
 
-    async def _events(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
-        visibility = EventVisibility(self._owners, principal)
+    async def _events(self, listener: EventListener, principal: AuthenticatedPrincipal, seen: str) -> Source:
+        visibility, recent = EventVisibility(self._owners, principal), self._streams.hub.recent
+        if seen:
+            self._streams.hub.resume(listener, seen)
         # Confirms the connection: from here on nothing is missed unless `resync` is sent.
-        yield CONNECTED
+        yield CONNECTED + (b"" if seen else _place(recent.place(recent.number))) + b"\n"
         due_ms = 0
         while True:
             events, lost = listener.take()
-            if lost:
-                yield sse("resync", missed_view(self._clock.now_ms()))
-            for event in await visibility.of(events):
-                yield _change(event)
+            taken = recent.number
+            complete = listener.complete_to(taken)
+            blocks = [_change(event) for event in await visibility.of(events)]
             now_ms = self._clock.monotonic_ms()
             if now_ms >= due_ms and (reasons := listener.take_reasons()):
-                for changed in await visibility.of_reasons(reasons):
-                    yield sse("change", event_view(changed))
-                due_ms = now_ms + _REASONS_EVERY_MS
+                blocks += [sse("change", event_view(changed)) for changed in await visibility.of_reasons(reasons)]
+                due_ms, complete = now_ms + _REASONS_EVERY_MS, taken
+            if lost:
+                blocks.insert(0, sse("resync", missed_view(self._clock.now_ms())))
+            for block in blocks[:-1]:
+                yield block
+            if blocks:
+                # Whoever has the last block has all of them.
+                yield _place(recent.place(complete)) + blocks[-1]
             if not listener.has_events:
                 yield UNTIL_WOKEN
+
+
+def _place(place: str) -> bytes:
+    return f"id: {place}\n".encode()
 
 
 @lru_cache(maxsize=_CHANGES_KEPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from cyclopts import Parameter
 
@@ -12,13 +12,13 @@ from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_tables import Listed, listed_columns
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import flush_output, print_status
-from sokovan.cli.rendering import OutputFormat, show_all, show_next, widths_of
+from sokovan.cli.rendering import Column, OutputFormat, show_all, show_next, widths_of
 from sokovan.sdk.core.array_calls import ArrayListOptions
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
 from sokovan.sdk.core.streams.followers import MISSED
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.wire.api.sessions import SessionView
+from sokovan.wire.api.sessions import SessionCountView, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -105,6 +105,7 @@ def ps(
     selection: SessionSelection = ALIVE,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
+    count_by: Literal["status", "queue", "user", "group", "scaling_group"] | None = None,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """List sessions.
@@ -121,6 +122,7 @@ def ps(
       sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
       sokovan ps --array sweep --status PENDING
+      sokovan ps --all --count-by queue
 
     Parameters
     ----------
@@ -128,10 +130,14 @@ def ps(
         Print a line for every change, until Ctrl-C.
     until
         Watch until every listed session has reached this state.
+    count_by
+        Count the sessions by this property instead of listing them.
     """
     fmt, query = output.format(), selection.query()
     target = checked_state(until) if until is not None else None
     watched = watch or target is not None
+    if count_by is not None:
+        return _counted(count_by, query, output, watched=watched)
     if watched and fmt.name == "json":  # a single JSON document cannot grow
         fmt = OutputFormat("jsonl")
     columns = listed_columns(utc=output.utc)
@@ -147,6 +153,18 @@ def ps(
         for view in _changes(client, [one for one in views if isinstance(one, SessionView)], target) if watched else ():
             show_next(view, listed_columns(utc=output.utc), fmt, name=_name, widths=widths)
             flush_output()
+    return OK
+
+
+def _counted(by: str, query: SessionListOptions, output: OutputOptions, *, watched: bool) -> int:
+    if watched:
+        raise InvalidSetting("--count-by counts once", hint="leave out --watch and --until")
+    columns: list[Column[SessionCountView]] = [
+        Column(by, lambda one: one.value),
+        Column("sessions", lambda one: str(one.count)),
+    ]
+    with output.client() as client:
+        show_all(client.sessions.counts(by, **query).items, columns, output.format(), name=lambda one: one.value)
     return OK
 
 

@@ -16,7 +16,8 @@ from sokovan.orchestrator.sessions.explain.evictions import hidden_victims, plan
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, PlannedVictim, When
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
-from sokovan.scheduling.plan import QueueShare, SchedulingPlan
+from sokovan.scheduling.cluster_changes import ClusterChanges, changed_snapshot
+from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Advice, Check, Code, Verdict
@@ -63,6 +64,14 @@ class DryRunOutcome:
     victims: tuple[PlannedVictim, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DryCycles:
+    """The next cycle as the cluster is, and as it would be after changes."""
+
+    now: SchedulingPlan
+    after: SchedulingPlan
+
+
 class DryRuns:
     """Runs scheduling cycles without side effects, on a snapshot source of its own.
 
@@ -96,12 +105,20 @@ class DryRuns:
                 return []
             return [await self._outcome(replace(snapshot, sessions=(*others, one)), one) for one in variants]
 
-    async def shares(self, scaling_group: ScalingGroupName, user: str) -> tuple[QueueShare, ...]:
-        """The shares of queues in a scaling group; `user` asks for them."""
+    async def cycles(
+        self, scaling_group: ScalingGroupName, user: str, changes: ClusterChanges | None = None
+    ) -> DryCycles:
+        """The next cycle of a scaling group, and the one after changes.
+
+        `user` asks for them. Raises ObjectNotFound for an agent or a queue that is to be changed and unknown.
+        """
         async with self._limited(user):
             snapshot = await self._snapshot(scaling_group)
-            profile = profile_of(snapshot.scaling_group)
-            return (await self._plan(snapshot, profile)).shares
+            now = await self._plan(snapshot, profile_of(snapshot.scaling_group))
+            if changes is None:
+                return DryCycles(now, now)
+            changed = changed_snapshot(snapshot, changes)
+            return DryCycles(now, await self._plan(changed, profile_of(changed.scaling_group)))
 
     @asynccontextmanager
     async def _limited(self, user: str) -> AsyncIterator[None]:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from sokovan.sdk.core import session_calls, system_calls
+from sokovan.sdk.core import deployment_calls, session_calls, system_calls
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.responses import decoded
 from sokovan.sdk.core.states import is_final
 from sokovan.sdk.core.streams.server_events import ServerEvent
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem
+from sokovan.wire.api.deployments import ChatBody, ChatPart
 from sokovan.wire.api.sessions import LogChunk, SessionView
 from sokovan.wire.api.system import EventView, ProblemView
 
@@ -139,19 +140,22 @@ class EventFollower:
     """Follows all events of the server; it never ends.
 
     An event about the object `stream` means that events may have been missed, so that
-    the caller should refresh. The first event is always one.
+    the caller should refresh. The first event is always one. After a disconnect the stream is
+    resumed where it was; then some events may be repeated.
     """
 
     def __init__(self) -> None:
         self._fresh = True
+        self._seen = ""
 
     def call(self) -> Call[object]:
-        """The stream of events."""
-        self._fresh = True
-        return system_calls.events()
+        """The stream of events, from the place reached so far."""
+        self._fresh = not self._seen
+        return system_calls.events(seen=self._seen)
 
     def accept(self, event: ServerEvent) -> EventView | None:
         """The event; the first one, of any kind, shows that the stream is open."""
+        self._seen = event.place or self._seen
         if self._fresh or event.name == RESYNC:
             self._fresh = False
             _text(event)
@@ -161,6 +165,30 @@ class EventFollower:
     def is_over(self) -> bool:
         """Never."""
         return False
+
+
+class ChatFollower:
+    """Follows one answer of a model."""
+
+    def __init__(self, ref: str, body: ChatBody) -> None:
+        self._ref, self._body = ref, body
+        self._over = False
+
+    def call(self) -> Call[object]:
+        """The request of the answer."""
+        return deployment_calls.chat(self._ref, self._body)
+
+    def accept(self, event: ServerEvent) -> str | None:
+        """The text of a part."""
+        if event.is_keep_alive:
+            return None
+        part = decoded(_text(event), ChatPart)
+        self._over = self._over or part.end
+        return part.text or None
+
+    def is_over(self) -> bool:
+        """Whether the answer is complete."""
+        return self._over
 
 
 def _text(event: ServerEvent) -> str:

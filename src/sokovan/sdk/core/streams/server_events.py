@@ -16,10 +16,14 @@ EVENT_MAX = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event; keep-alives are events without a name."""
+    """One event; keep-alives are events without a name.
+
+    `place` is the id of the event, from which the stream can be resumed; empty without one.
+    """
 
     name: str = ""
     text: str = ""
+    place: str = ""
 
     @property
     def is_keep_alive(self) -> bool:
@@ -35,7 +39,7 @@ class EventReader:
 
     def __init__(self) -> None:
         self._rest = ""
-        self._name = ""
+        self._name = self._place = ""
         self._lines: list[str] = []
         self._size = 0
 
@@ -60,6 +64,8 @@ class EventReader:
         value = value.removeprefix(" ")
         if name == "event":
             self._name = value
+        elif name == "id":
+            self._place = value
         elif name == "data":
             self._lines.append(value)
             self._size += len(value)
@@ -67,8 +73,12 @@ class EventReader:
         return None
 
     def _event(self) -> ServerEvent | None:
-        event = ServerEvent(self._name or "message", "\n".join(self._lines)) if self._lines else None
-        self._name, self._lines, self._size = "", [], 0
+        place, event = self._place, None
+        if self._lines:
+            event = ServerEvent(self._name or "message", "\n".join(self._lines), place)
+        elif place:
+            event = ServerEvent(place=place)
+        self._name, self._place, self._lines, self._size = "", "", [], 0
         return event
 
     def _check_size(self, more: int) -> None:

@@ -11,9 +11,10 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import HistoryEntry, KernelSummary, SessionRecord, SpecSummary
 from sokovan.domain.session import (
     EndPolicy,
@@ -28,12 +29,14 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.repositories.sessions import RequestKey, SessionFilter
+from sokovan.ports.repositories.sessions import RequestKey, SessionFilter, SessionProperty
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
-from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal, session_spec
+from sokovan.testing.ledger_rows import ledger_rows
+from sokovan.testing.stored_cluster import BY_USER, DEFAULT_GROUP, StoredCluster, refusal, session_spec
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+HELD = {"cpu": 1000, "mem": 1 << 30}
 
 
 async def session_history(cluster: StoredCluster, name: str) -> list[HistoryEntry]:
@@ -239,6 +242,88 @@ async def pending_sessions_of_a_user_are_counted_up_to_a_limit(cluster: StoredCl
     expect(found == [2, 3], f"{found} were counted instead of 2 and 3")
 
 
+async def sessions_are_counted_by_a_property(cluster: StoredCluster) -> None:
+    """Those that match the filter, the most frequent values first."""
+    owner, queue = Owner(user=cluster.new("u")), cluster.new("q")
+    names = [cluster.new("s") for _ in range(3)]
+    for name in names:
+        await cluster.submit(name, owner=owner, queue=queue if name == names[2] else "default")
+    await cluster.stop(names[0])
+    mine = SessionFilter(user=owner.user)
+
+    async def work(unit: UnitOfWork) -> list[dict[str, int]]:
+        return [
+            dict(await unit.sessions.counts(mine, SessionProperty.STATUS, most=9)),
+            dict(await unit.sessions.counts(mine, SessionProperty.QUEUE, most=1)),
+            dict(await unit.sessions.counts(replace(mine, queue=queue), SessionProperty.USER, most=9)),
+            dict(await unit.sessions.counts(replace(mine, ids=[SessionId(names[1])]), SessionProperty.STATUS, most=9)),
+            dict(await unit.sessions.counts(replace(mine, name="a b"), SessionProperty.STATUS, most=9)),
+        ]
+
+    found = await cluster.store.read(work)
+    states = {"pending": 2, "cancelled": 1}
+    expected = [states, {"default": 2}, {owner.user: 1}, {"pending": 1}, {}]
+    expect(found == expected, f"the counts are {found} instead of {expected}")
+
+
+async def sessions_are_found_by_the_time_in_which_they_were_alive(cluster: StoredCluster) -> None:
+    """Those that had not ended at a time, and were submitted before another."""
+    user = cluster.new("u")
+    ended = await cluster.submit(cluster.new("s"), owner=Owner(user=user))
+    await cluster.stop(ended.session_id)
+    ended = await cluster.session(ended.session_id)
+    await cluster.elapse(0.05)
+    later = await cluster.submit(cluster.new("s"), owner=Owner(user=user))
+    mine = SessionFilter(user=user)
+    for wanted, expected in (
+        (replace(mine, since_ms=ended.ended_ms), [ended, later]),
+        (replace(mine, since_ms=later.submitted_ms), [later]),
+        (replace(mine, until_ms=later.submitted_ms), [ended]),
+        (replace(mine, until_ms=ended.submitted_ms), []),
+    ):
+        names = [one.session_id for one in await listed(cluster, wanted)]
+        expect(names == [one.session_id for one in expected], f"{wanted} finds {names}")
+
+
+async def _running(cluster: StoredCluster, owner: Owner, *, kernels: int = 1) -> SessionRecord:
+    """A session that runs on an agent of its own."""
+    agent, name = cluster.new("a"), cluster.new("s")
+    await cluster.agent(agent)
+    await cluster.submit(name, kernels=kernels, slots=HELD, owner=owner)
+    await cluster.place(name, *[agent] * kernels)
+    return await cluster.start(name)
+
+
+async def held_slots_over_time_are_read_from_the_ledger(cluster: StoredCluster) -> None:
+    """From the allocation to the proof of the end, by any owner; not those of others."""
+    user, other = cluster.new("u"), cluster.new("u")
+    record = await _running(cluster, Owner(user=user), kernels=2)
+    await cluster.elapse(0.05)
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    await _running(cluster, Owner(user=other))
+    [row] = [row for row in await ledger_rows(cluster.store, record.kernels[0].kernel_id) if row.slot == "mem"]
+    if row.freed_ms is None:
+        raise AssertionError("the row was not freed")
+    # Three steps of 10 seconds; the slots were held in the second one.
+    window = UsageWindow(row.held_ms - 15_000, row.held_ms + 15_000, 10_000)
+    expected = round(2 * (row.freed_ms - row.held_ms) * (1 << 30) / 10_000)
+
+    async def work(unit: UnitOfWork) -> list[Sequence[UsageSeries]]:
+        mine = SessionFilter(user=user)
+        found = [await unit.sessions.usage_history(mine, window, by) for by in UsageBy]
+        return [*found, await unit.sessions.usage_history(replace(mine, queue="another"), window, UsageBy.ALL)]
+
+    *found, nothing = await cluster.store.read(work)
+    names = ["", "default", user, "default", DEFAULT_GROUP]
+    for name, series in zip(names, found, strict=True):
+        expect([one.slot for one in series] == sorted(HELD), f"the slots of {name} are {[one.slot for one in series]}")
+        expect({one.name for one in series} == {name}, f"{series} is not of {name}")
+        [memory] = [one for one in series if one.slot == "mem"]
+        expect(memory.used == (0, expected, 0), f"{memory.used} instead of {expected} in the second step")
+    expect(list(nothing) == [], f"{nothing} of another queue")
+
+
 async def a_session_can_be_read_without_all_of_its_kernels(cluster: StoredCluster) -> None:
     """With its first kernels, with figures of all of them, and page by page."""
     name = cluster.new("s")
@@ -361,6 +446,9 @@ CHECKS: tuple[Check, ...] = (
     sessions_are_listed_oldest_first,
     a_listing_continues_after_a_place,
     pending_sessions_of_a_user_are_counted_up_to_a_limit,
+    sessions_are_counted_by_a_property,
+    sessions_are_found_by_the_time_in_which_they_were_alive,
+    held_slots_over_time_are_read_from_the_ledger,
     a_session_can_be_read_without_all_of_its_kernels,
     a_filter_limits_by_each_of_its_fields,
     a_filter_by_labels_is_exact_on_every_page,

@@ -48,8 +48,17 @@ async def happenings(stream: Stream, count: int) -> list[tuple[str, str, str]]:
     return found
 
 
-async def connected(stream: Stream) -> None:
-    assert await stream.block() == ": connected"
+async def connected(stream: Stream) -> str:
+    """The place at which the stream begins."""
+    first, _, place = (await stream.block() or "").partition("\nid: ")
+    assert first == ": connected"
+    return place
+
+
+async def place_after(stream: Stream) -> str:
+    """The place after the next event."""
+    block = await stream.block() or ""
+    return next(line.removeprefix("id: ") for line in block.splitlines() if line.startswith("id: "))
 
 
 @pytest.mark.slow
@@ -208,3 +217,48 @@ async def test_a_slow_client_gets_a_resync(api: ApiHarness) -> None:
         event = await stream.event()
         assert event is not None
         assert (event[0], event[1]["after"], event[1]["object"]) == ("resync", "resync", "stream")
+
+
+def enrolled(name: str) -> AgentEnrolled:
+    return AgentEnrolled(at_ms=0, agent_id=AgentId(name), incarnation=1)
+
+
+async def test_a_stream_is_resumed_after_the_last_event_of_the_one_before(api: ApiHarness) -> None:
+    await api.flush()
+    async with api.stream("/events") as stream:
+        first = await connected(stream)
+        await api.bus.publish([enrolled("b1")])
+        second = await place_after(stream)
+    await api.bus.publish([enrolled("b2")])
+    await api.flush()
+    for place, names in ((first, ["b1", "b2"]), (second, ["b2"])):
+        async with api.stream("/events", headers={"last-event-id": place}) as stream:
+            assert await connected(stream) == ""
+            assert [name for _, name, _ in await happenings(stream, len(names))] == names
+
+
+async def test_a_stream_that_cannot_be_resumed_begins_with_a_resync(api: ApiHarness) -> None:
+    for place in ("another.7", "nonsense"):
+        async with api.stream("/events", headers={"last-event-id": place}) as stream:
+            await connected(stream)
+            block = await stream.block() or ""
+            assert "event: resync" in block
+            # From there it can be resumed.
+            assert "id: " in block
+    async with api.stream("/events", headers={"last-event-id": "x" * 101}) as stream:
+        await stream.block()
+        assert stream.status == 422
+
+
+@pytest.mark.slow
+async def test_what_others_did_meanwhile_stays_hidden_from_who_resumes(api: ApiHarness) -> None:
+    await api.flush()
+    async with api.stream("/events", user=SOUTH) as stream:
+        place = await connected(stream)
+    await api.submit("secret-n", NORTH)
+    await api.call("POST", "/sessions/secret-n/cancel")
+    await api.flush()
+    await api.bus.publish([enrolled("b3")])
+    async with api.stream("/events", user=SOUTH, headers={"last-event-id": place}) as stream:
+        await connected(stream)
+        assert await happenings(stream, 1) == [("agent", "b3", "alive")]

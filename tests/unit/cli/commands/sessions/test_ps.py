@@ -54,6 +54,14 @@ def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: 
     ]
 
 
+def test_sessions_are_counted_by_a_property(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/counts", {"by": "queue", "items": [{"value": "default", "count": 12}]})
+    status, out, _ = sokovan("ps", "--all", "--mine", "--count-by", "queue")
+    assert (status, out.split()) == (0, ["QUEUE", "SESSIONS", "default", "12"])
+    assert server.lines == ["GET sessions/counts?mine=true&by=queue"]
+    assert sokovan("ps", "--count-by", "queue", "--watch")[0] == 2
+
+
 def test_sessions_are_listed_by_their_ids_ended_or_not_and_in_arrays(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session()]})
     assert sokovan("ps", "--id", "s-1", "--id", "s-2")[0] == 0

@@ -11,7 +11,7 @@ import pytest
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue, QueueState
-from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Owner, User
 from sokovan.domain.session import SessionSpec, TopologyConstraint, TopologyMode
@@ -19,6 +19,7 @@ from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, When
 from sokovan.orchestrator.sessions.explain.plan import DryRunBusy, DryRunLimits, DryRuns
 from sokovan.orchestrator.sessions.scheduler import decide_in_thread
+from sokovan.scheduling.cluster_changes import ClusterChanges
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot, workload_of
@@ -256,3 +257,13 @@ def another(harness: ControllerHarness, spec: SessionSpec) -> SessionSpec:
     """The same session under ids of its own."""
     kernels = tuple(replace(kernel, kernel_id=KernelId(harness.cluster.new("k"))) for kernel in spec.kernels)
     return replace(spec, session_id=SessionId(harness.cluster.new("s")), kernels=kernels)
+
+
+@pytest.mark.slow
+async def test_a_cycle_after_changes_is_planned_beside_the_next_one(harness: ControllerHarness) -> None:
+    await harness.submit(resources=GPUS, name="first")
+    changes = ClusterChanges(drain=frozenset({AgentId("a1")}))
+    cycles = await harness.controller.dry_cycles(DEFAULT_SCALING_GROUP, "alice", changes)
+    assert (len(cycles.now.placements), len(cycles.after.placements)) == (1, 0)
+    same = await harness.controller.dry_cycles(DEFAULT_SCALING_GROUP, "alice")
+    assert same.now is same.after

@@ -138,6 +138,19 @@ def test_reconnecting_may_have_missed_events() -> None:
     assert follower.accept(server_event("change", event)) == event
 
 
+def test_events_are_resumed_after_the_last_one_that_has_a_place() -> None:
+    follower = EventFollower()
+    event = EventView(object="session", id="s-1", before=None, after="pending", trigger="submitted", at="")
+    assert follower.call().headers == {}
+    assert follower.accept(ServerEvent(place="p.7")) == MISSED
+    assert follower.call().headers == {"Last-Event-ID": "p.7"}
+    change = server_event("change", event)
+    assert follower.accept(ServerEvent(change.name, change.text, "p.9")) == event
+    assert follower.accept(change) == event
+    assert follower.call().headers == {"Last-Event-ID": "p.9"}
+    assert follower.accept(server_event("resync", {})) == MISSED
+
+
 def test_a_sign_of_life_brings_nothing() -> None:
     assert SessionFollower("ddp").accept(KEEP_ALIVE) is None
     assert LogFollower("ddp", LogOptions()).accept(KEEP_ALIVE) is None

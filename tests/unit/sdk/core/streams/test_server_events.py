@@ -12,7 +12,7 @@ from sokovan.sdk.core.streams.server_events import EVENT_MAX, KEEP_ALIVE, EventR
 from sokovan.sdk.errors import UnexpectedAnswer
 
 TEXT = "event: a\nid: 1\ndata: x\n\n: alive\n\ndata: one\ndata: two\n\nevent: empty\n\n"
-EVENTS = [ServerEvent("a", "x"), ServerEvent("message", "one\ntwo")]
+EVENTS = [ServerEvent("a", "x", "1"), ServerEvent("message", "one\ntwo")]
 
 
 def read(*pieces: str) -> list[ServerEvent]:
@@ -34,6 +34,15 @@ def test_it_does_not_matter_where_the_text_is_cut(cuts: list[int], windows: bool
 
 def test_a_comment_is_a_pulse() -> None:
     assert list(EventReader().feed(": alive\n\n")) == [KEEP_ALIVE]
+
+
+def test_an_id_without_an_event_is_a_pulse_with_a_place() -> None:
+    reader = EventReader()
+    assert list(reader.feed(": connected\nid: p.7\n\ndata: one\n\n")) == [
+        ServerEvent(place="p.7"),
+        ServerEvent("message", "one"),
+    ]
+    assert ServerEvent(place="p.7").is_keep_alive
 
 
 def test_half_an_event_is_a_pulse() -> None:

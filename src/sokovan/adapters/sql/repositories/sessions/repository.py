@@ -31,6 +31,7 @@ from sokovan.domain.errors import Conflict, IllegalTransition, InvalidSpec, Obje
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
+from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import (
     Change,
     HistoryEntry,
@@ -42,7 +43,7 @@ from sokovan.domain.records import (
     ended_by_user,
 )
 from sokovan.domain.session import SessionSpec, SessionType
-from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
+from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter, SessionProperty
 
 # Only the allocator and the ledger take and free slots, together with their ledger rows.
 _RESERVED = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE, KernelTrigger.REQUEUED})
@@ -163,6 +164,14 @@ class SqlSessions:
     async def pending_count(self, user: str, *, most: int) -> int:
         """See the port."""
         return await session_lists.pending_count(self._transaction, user, most=most)
+
+    async def counts(self, wanted: SessionFilter, by: SessionProperty, *, most: int) -> Mapping[str, int]:
+        """See the port."""
+        return await session_lists.counts(self._transaction, wanted, by, most=most)
+
+    async def usage_history(self, wanted: SessionFilter, window: UsageWindow, by: UsageBy) -> Sequence[UsageSeries]:
+        """See the port."""
+        return await kernel_lists.read_series(self._transaction, wanted, window, by)
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """See the port."""

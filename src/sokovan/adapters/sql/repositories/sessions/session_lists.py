@@ -18,7 +18,7 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.ids import is_name
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord, SessionSummary
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter, SessionProperty
 
 # Two matches are enough to report an ambiguous name.
 AMBIGUOUS = 2
@@ -149,6 +149,10 @@ def conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
         equal.append(NAMED)  # lets the database use the partial index on names
     if wanted.outside_arrays:
         equal.append(SESSIONS.c.array_id.is_(None))
+    if wanted.since_ms is not None:
+        equal.append(sa.or_(SESSIONS.c.ended_ms.is_(None), SESSIONS.c.ended_ms >= wanted.since_ms))
+    if wanted.until_ms is not None:
+        equal.append(SESSIONS.c.submitted_ms < wanted.until_ms)
     if wanted.statuses:
         equal.append(SESSIONS.c.status.in_([status.value for status in wanted.statuses]))
     return equal
@@ -172,3 +176,19 @@ async def pending_count(transaction: Transaction, user: str, *, most: int) -> in
     """How many named sessions of a user are PENDING, at most `most`."""
     [row] = await transaction.fetch(_COUNT_PENDING, {"of": user, "most": most})
     return int(row.sessions)
+
+
+async def counts(transaction: Transaction, wanted: SessionFilter, by: SessionProperty, *, most: int) -> dict[str, int]:
+    """How many sessions have each value of a property. See the port."""
+    known = without_invalid(wanted)
+    if known is None:
+        return {}
+    value, count = SESSIONS.c[by.value].label("value"), sa.func.count().label("sessions")
+    labels = [has_label(selector, transaction.postgresql) for selector in known.labels]
+    statement = sa.select(value, count).where(*conditions(known), *labels).group_by(SESSIONS.c[by.value])
+    bound = None
+    if known.ids:
+        chosen = SESSIONS.c.session_id.in_(sa.select(ids_table(transaction.postgresql).c.id))
+        statement, bound = statement.where(chosen), bound_ids(transaction, list(known.ids))
+    rows = await transaction.fetch(statement.order_by(count.desc(), value).limit(most), bound)
+    return {row.value: int(row.sessions) for row in rows}

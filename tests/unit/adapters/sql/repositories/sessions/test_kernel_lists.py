@@ -6,8 +6,11 @@ import pytest
 
 from sokovan.adapters.sql.repositories.sessions import kernel_lists
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import KernelMove, KernelSummary
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import BY_AGENT, StoredCluster
 
 
@@ -51,3 +54,26 @@ async def test_more_kernels_than_are_counted_together_are_all_counted_and_paged(
                 lambda unit, limit=limit: unit.sessions.kernels(ids[1], limit=limit, after=0)  # type: ignore[misc]  # bound to this limit
             )
             assert [one.index for one in page] == indexes
+
+
+async def test_what_was_held_before_the_window_is_its_first_level() -> None:
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s1", slots={"mem": 8 << 30})
+        await cluster.place("s1", "a1")
+        await cluster.start("s1")
+        await clock.advance(100)
+        begin_ms = clock.now_ms()
+        await clock.advance(15)
+        await cluster.stop("s1")
+        await cluster.free("s1", FreeProof.AGENT_TOMBSTONE)
+        window = UsageWindow(begin_ms, begin_ms + 30_000, 10_000)
+        found = await cluster.store.read(lambda unit: unit.sessions.usage_history(SessionFilter(), window, UsageBy.ALL))
+        assert found == [UsageSeries("", "mem", (8 << 30, 4 << 30, 0))]
+        assert (
+            await cluster.store.read(
+                lambda unit: unit.sessions.usage_history(SessionFilter(user="a b"), window, UsageBy.ALL)
+            )
+            == []
+        )

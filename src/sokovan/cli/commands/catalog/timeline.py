@@ -1,0 +1,94 @@
+"""`sokovan timeline`: how long sessions waited and held their slots."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.formatting import NONE, duration
+from sokovan.cli.output import print_status
+from sokovan.cli.rendering import Column, show_all
+from sokovan.sdk.core.durations import seconds
+from sokovan.sdk.environment import SystemEnvironment
+from sokovan.sdk.errors import InvalidSetting
+from sokovan.wire.api.sessions import SessionRowView
+
+LIMIT_DEFAULT = 100
+WIDTH = 40
+
+
+def timeline(
+    *,
+    last: str = "1h",
+    queue: str | None = None,
+    user: str | None = None,
+    limit: int = LIMIT_DEFAULT,
+    output: OutputOptions = TABLE_OUTPUT,
+) -> int:
+    """Show how long sessions waited and held their slots.
+
+    One line for each session that waited or ran within the time, newest first.
+    The bar covers that time: dots while the session waited, # while it held slots.
+
+    For example:
+      sokovan timeline
+      sokovan timeline --last 7d --queue research
+      sokovan timeline --json
+
+    Parameters
+    ----------
+    last
+        The time to show, until now: 15m, 24h, 7d; default: 1h.
+    queue
+        Only sessions of this queue.
+    user
+        Only sessions of this user.
+    limit
+        Maximum number of sessions; default: 100.
+    """
+    if limit < 1:
+        raise InvalidSetting(f"--limit {limit} is less than 1", hint="use 1 or more")
+    now_s = SystemEnvironment().wall_s()
+    from_s = now_s - seconds(last, what="--last")
+    since = datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s)
+    text = since.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    with output.client() as client:
+        rows = list(client.sessions.rows(since=text, queue=queue, user=user, limit=limit + 1))
+    columns: list[Column[SessionRowView]] = [
+        Column("name", lambda row: row.name),
+        Column("state", lambda row: row.status.upper()),
+        Column("waited", lambda row: _length(row.submitted_at, row.scheduled_at or row.ended_at, now_s)),
+        Column("held", lambda row: _length(row.scheduled_at, row.ended_at, now_s) if _began(row) else NONE),
+        Column("time", lambda row: bar(row, from_s, now_s)),
+    ]
+    show_all(rows[:limit], columns, output.format(), name=lambda row: row.name)
+    if len(rows) > limit:
+        print_status(f"the newest {limit} sessions are listed, and there are more; --limit lists more")
+    return OK
+
+
+def bar(row: SessionRowView, from_s: float, to_s: float) -> str:
+    """The session within a time, as text of a fixed width."""
+    held_s = _time(row.scheduled_at) if _began(row) else None
+    end_s = _time(row.ended_at) if row.ended_at else to_s
+    submitted_s = _time(row.submitted_at)
+    marks = []
+    for place in range(WIDTH):
+        # The middle of the part of the time that the mark stands for.
+        at_s = from_s + (to_s - from_s) * (place + 0.5) / WIDTH
+        is_alive = submitted_s <= at_s <= end_s
+        marks.append(" " if not is_alive else "#" if held_s is not None and at_s >= held_s else ".")
+    return f"|{''.join(marks)}|"
+
+
+def _began(row: SessionRowView) -> bool:
+    return row.scheduled_at is not None and row.status != "pending"
+
+
+def _time(text: str | None) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _length(begin: str | None, end: str | None, now_s: float) -> str:
+    return duration(max(0.0, (_time(end) if end else now_s) - _time(begin)))

@@ -1,0 +1,118 @@
+// What changes of the cluster would do: weights, drains and new machines, as a difference of two plans.
+import { useState } from "preact/hooks";
+import { all, call } from "../api.ts";
+import { amount, plural, shellWords } from "../format.ts";
+import { useAction } from "../parts/action.ts";
+import { CopyCommand, Empty, Figure, ProblemBox, Skeleton } from "../parts/basics.tsx";
+import { useResource } from "../parts/resource.ts";
+import { href } from "../router.ts";
+import { me } from "../session.ts";
+import { type Changes, changesOf, NONE, whatIfLine } from "../whatif.ts";
+import type { QueueBody, WhatIfView } from "../wire.ts";
+
+export function WhatIfPage() {
+  const [changes, setChanges] = useState<Changes>(NONE);
+  const [found, setFound] = useState<WhatIfView | null>(null);
+  const action = useAction();
+  const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
+  if (!me.value) return <Skeleton lines={6} />;
+  const body = changesOf(changes);
+  const isChanged = Boolean(body.drain?.length || Object.keys(body.weights ?? {}).length || Object.keys(body.add ?? {}).length);
+  const change = (more: Partial<Changes>) => {
+    setFound(null);
+    setChanges({ ...changes, ...more });
+  };
+  const compare = (event: Event) => {
+    event.preventDefault();
+    action.run(() => call<WhatIfView>("what-if", { method: "POST", body }).then(setFound));
+  };
+  const weights = new Map(changes.weights);
+  return (
+    <form class="new" onSubmit={compare}>
+      <div class="bar"><h1>What if</h1></div>
+      {me.value.role === "admin" ? (
+        <>
+          <div class="fields">
+            <label class="wide">
+              Agents to drain
+              <input value={changes.drain} placeholder="r01n1, r01n2" spellcheck={false} onInput={(event) => change({ drain: event.currentTarget.value })} />
+            </label>
+            <label>
+              Machines like this agent
+              <input value={changes.like} placeholder="r01n1" spellcheck={false} onInput={(event) => change({ like: event.currentTarget.value })} />
+            </label>
+            <label>
+              How many to add
+              <input value={changes.count} inputMode="numeric" placeholder="0" onInput={(event) => change({ count: event.currentTarget.value })} />
+            </label>
+            {(queues.value ?? []).map((queue) => (
+              <label key={queue.name}>
+                Weight of {queue.name}
+                <input
+                  value={weights.get(queue.name) ?? ""} inputMode="numeric" placeholder={`${queue.weight ?? 1} now`}
+                  onInput={(event) => change({ weights: [...weights.set(queue.name, event.currentTarget.value)] })}
+                />
+              </label>
+            ))}
+          </div>
+          {action.problem ? <ProblemBox problem={action.problem} /> : null}
+          <div class="actions">
+            <button type="submit" class="primary" disabled={action.busy || !isChanged}>Compare</button>
+            <CopyCommand command={shellWords(whatIfLine(body))} />
+          </div>
+          {found ? <Difference found={found} /> : null}
+        </>
+      ) : (
+        <Empty title="This is for administrators." />
+      )}
+    </form>
+  );
+}
+
+function Difference({ found }: { found: WhatIfView }) {
+  const figure = (label: string, name: "starts" | "waits" | "evicts") => (
+    <Figure label={label} value={String(found.after[name])} note={found.after[name] === found.before[name] ? "as now" : `${found.before[name]} now`} />
+  );
+  return (
+    <section aria-label="difference" aria-live="polite">
+      <h2>The next scheduling cycle after these changes</h2>
+      <dl class="figures">
+        {figure("sessions start", "starts")}
+        {figure("sessions wait", "waits")}
+        {figure("kernels are evicted", "evicts")}
+      </dl>
+      {found.shares.length ? (
+        <ul aria-label="shares">
+          {found.shares.map((one) => (
+            <li key={`${one.queue} ${one.slot}`}>queue {one.queue} deserves {text(one.slot, one.after)} {one.slot} instead of {text(one.slot, one.before)}</li>
+          ))}
+        </ul>
+      ) : null}
+      {found.sessions.length ? (
+        <div class="table-box" tabIndex={0} role="region" aria-label="sessions with another verdict">
+          <table>
+            <thead><tr><th>Session</th><th>User</th><th>Queue</th><th>Now</th><th>After</th></tr></thead>
+            <tbody>
+              {found.sessions.map((one) => (
+                <tr key={one.id}>
+                  <th scope="row"><a href={href(`/sessions/${encodeURIComponent(one.id)}`)}>{one.name}</a></th>
+                  <td>{one.user}</td>
+                  <td>{one.queue}</td>
+                  <td><code>{one.before}</code></td>
+                  <td><code>{one.after}</code></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <p class="muted">No waiting session gets another verdict.</p>
+      )}
+      {found.left_out ? <p class="muted">{plural(found.left_out, "more session")} differ.</p> : null}
+    </section>
+  );
+}
+
+function text(slot: string, value: number | null): string {
+  return value === null ? "any" : amount(slot, value);
+}
