@@ -60,7 +60,7 @@ class ScriptedProxy:
     """A proxy that reads the table and reports; a test decides what it observes.
 
     `health` gives the verdict on an endpoint; `outstanding` the requests under way at it;
-    `smokes` the smoke requests that failed at it in a row.
+    `smokes` the smoke requests that failed at it in a row; `waiting` the requests in its queue.
     """
 
     def __init__(self, store: Any, name: str = "proxy") -> None:
@@ -71,6 +71,7 @@ class ScriptedProxy:
         self.health: Callable[[str], bool | None] = lambda _endpoint: True
         self.smokes: Callable[[str], int] = lambda _endpoint: 0
         self.outstanding: dict[str, int] = {}
+        self.waiting: Callable[[str], int] = lambda _endpoint: 0
         self.demand: dict[str, RouteDemand] = {}
 
     async def report(self) -> None:
@@ -87,6 +88,7 @@ class ScriptedProxy:
                 outstanding=self.outstanding.get(endpoint.endpoint_id, 0),
                 error="a request for one token got status 500" if self.smokes(endpoint.endpoint_id) else "",
                 smoke_failures=self.smokes(endpoint.endpoint_id),
+                waiting=self.waiting(endpoint.endpoint_id),
             )
             for entry in self.entries.values()
             for endpoint in entry.endpoints

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from sokovan.proxy.routing.endpoint_state import FULL_MS, RESTS_MS
+from sokovan.proxy.routing.engine_counts import EngineCounts
 from sokovan.wire.serving.route_table import ProbeTerms
 from tests.unit.proxy.routing.states import endpoint
 
@@ -24,6 +25,18 @@ def test_three_failed_probes_take_an_endpoint_out_and_two_bring_it_back() -> Non
     assert not state.alive(6)
     state.probed(6, ok=True)
     assert state.alive(7)
+
+
+def test_the_engine_tells_of_the_requests_of_others_and_of_its_queue_for_two_seconds() -> None:
+    state = endpoint(1, outstanding=3)
+    state.engine.sampled(0, EngineCounts(4, 2), own=3)
+    state.outstanding = 1
+    assert state.load(1_999) == 4, "three of others, and one that is left of its own"
+    assert state.report(1_999).waiting == 2
+    assert (state.load(2_000), state.report(2_000).waiting) == (1, 0)
+
+    state.engine.sampled(3_000, EngineCounts(0, 0), own=1)
+    assert state.load(3_000) == 1, "its own count from before it sends is never too high"
 
 
 def test_flapping_probes_change_no_verdict() -> None:
