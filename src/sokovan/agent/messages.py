@@ -86,12 +86,16 @@ class RuntimeClaim:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The runtime has listed its kernels; the listing began at tick `begun`."""
+    """The runtime has listed its kernels; the listing began at tick `begun`.
+
+    Unless it is `complete`, nothing follows from what it leaves out.
+    """
 
     observations: tuple[Observation, ...]
     begun: int
     now_ms: int
     claims: Mapping[KernelKey, RuntimeClaim] = field(default_factory=dict)
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ from sokovan.wire.frames import (
     Welcome,
 )
 
+# How long load figures count: heartbeats are sent with each change, too.
+LOAD_MS = 1000
+
 
 def _discard(_line: str) -> None:
     """The default log: discards lines."""
@@ -85,12 +88,18 @@ class AgentRunner:
             log=environment.log,
         )
         self._executor = Executor(
-            runtime, submit=self._processor.submit, observe_soon=self._watcher.observe_soon, log=environment.log
+            runtime,
+            submit=self._processor.submit,
+            observe_soon=self._watcher.observe_soon,
+            started=self._watcher.started,
+            log=environment.log,
         )
         self._bulk = BulkService(runtime, environment.files)
         self._links: dict[int, ManagerLink] = {}
         self._links_ever = 0
         self._sequence = 0
+        self._load: dict[str, int] = {}
+        self._load_due_ms = 0
 
     async def run(self, managers: Sequence[ManagerAddress]) -> None:
         """Run until cancelled; kernels keep running after that.
@@ -115,8 +124,10 @@ class AgentRunner:
     def heartbeat(self) -> Heartbeat:
         """The current kernels, images and load."""
         self._sequence += 1
-        load = machine.load_figures(self._environment.root)
-        return heartbeat_of(self._processor.table, sequence=self._sequence, load=load)
+        now_ms = self._environment.clock.monotonic_ms()
+        if now_ms >= self._load_due_ms:
+            self._load, self._load_due_ms = machine.load_figures(self._environment.root), now_ms + LOAD_MS
+        return heartbeat_of(self._processor.table, sequence=self._sequence, load=self._load)
 
     def devices_checked(self, faults: Mapping[str, str]) -> None:
         """Report the faults of devices, and start no kernels on these, from now on."""

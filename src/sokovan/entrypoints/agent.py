@@ -181,7 +181,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     inventory = replace(
         found, identity=stored_identity(options.root / IDENTITY), images=await runtime.installed_images()
     )
-    watch = WatchOptions(changes=runtime.changes)
+    watch = WatchOptions(changes=runtime.changes, ended=runtime.ended)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     if data is not None:
         environment = replace(environment, keyed=data.set_key)
