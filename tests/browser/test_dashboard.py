@@ -346,7 +346,7 @@ def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> N
 
 
 def test_hostile_texts_are_shown_as_texts_and_break_no_page(dashboard: Dashboard) -> None:
-    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sleep", "600", NASTY)
+    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sh", "-c", "sleep 600", NASTY)
     dashboard.sokovan("wait", "nasty", "--until", "running")
     with dashboard.page("/ui/sessions/nasty") as page:
         command = page.locator(".facts code", has_text="sleep 600")
