@@ -8,13 +8,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.embedded import Embedded
+from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 
 GIB = 1 << 30
-# The program of a driver, for two devices.
-SMI = """#!/bin/sh
-for device in GPU-aaaa-1 GPU-bbbb-2
+DEVICES = ("GPU-aaaa-1", "GPU-bbbb-2", "GPU-cccc-3", "GPU-dddd-4")
+# The first and the third device have a link of their own, and the other two.
+TOPOLOGY = "".join(
+    f"GPU{row}\t" + "\t".join("X" if row == to else "NV12" if (row + to) % 2 == 0 else "SYS" for to in range(4)) + "\n"
+    for row in range(4)
+)
+HEALTHY = "".join(f"{device}, 0, No, Not Active, None\n" for device in DEVICES)
+# The program of a driver; the health of the devices is in a file beside it.
+SMI = f"""#!/bin/sh
+case "$1" in
+*ecc*) exec cat "$0.health" ;;
+topo) exec cat "$0.topology" ;;
+esac
+for device in {" ".join(DEVICES)}
 do echo "$device, NVIDIA H200, 143771, 580.159.03"
 done
 """
@@ -32,15 +43,17 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 @pytest.fixture(scope="module")
 def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """This machine with two devices that its driver's program names, and that sessions may share."""
+    """This machine with four devices that its driver's program names, and that sessions may share."""
     folder = tmp_path_factory.mktemp("sharing")
     programs = folder / "programs"
     programs.mkdir()
     (programs / "nvidia-smi").write_text(SMI)
     (programs / "nvidia-smi").chmod(0o755)
+    (programs / "nvidia-smi.health").write_text(HEALTHY)
+    (programs / "nvidia-smi.topology").write_text(f"\tGPU0\tGPU1\tGPU2\tGPU3\n{TOPOLOGY}")
     server = Embedded(folder, path=f"{programs}{os.pathsep}{os.environ['PATH']}")
     with ended_well(server):
-        server.start("--gpu-shares")
+        server.start("--gpu-shares", "--set", "agent.device_check_s=1")
         yield server
 
 
@@ -76,13 +89,15 @@ def test_a_kernel_sees_exactly_its_devices_whole_or_shared(sharing: Embedded) ->
 
     halves = [started(0.5), started(0.5)]
     said = [sharing.says(session, "]") for session in halves]
-    assert said[0] == said[1] in {"[GPU-aaaa-1]\n", "[GPU-bbbb-2]\n"}
-    # A kernel that needs a whole one gets the other.
+    device = said[0].strip("[]\n")
+    assert said[0] == said[1]
+    assert device in DEVICES
+    # A kernel that needs a whole one gets another.
     whole = started(1)
-    other = ({"GPU-aaaa-1", "GPU-bbbb-2"} - {said[0].strip("[]\n")}).pop()
-    assert sharing.says(whole, "]") == f"[{other}]\n"
+    other = sharing.says(whole, "]").strip("[]\n")
+    assert other in set(DEVICES) - {device}
     held = {one["device"]: (one["used"], one["units"]) for one in sharing.cli_json("agent", "devices")}
-    assert held == {"GPU-aaaa-1": (1000, 1000), "GPU-bbbb-2": (1000, 1000)}
+    assert held == {one: (1000 if one in {device, other} else 0, 1000) for one in DEVICES}
     assert f"kernel 0: {other}" in sharing.cli("session", "show", whole).stdout
     for session in (*halves, whole):
         sharing.end(session)
@@ -90,9 +105,54 @@ def test_a_kernel_sees_exactly_its_devices_whole_or_shared(sharing: Embedded) ->
 
 def test_the_devices_of_a_driver_are_found_without_a_package_for_them(sharing: Embedded) -> None:
     [agent] = sharing.cli_json("agent", "ls")
-    assert agent["slots"]["cuda.shares"] == 2000
+    assert agent["slots"]["cuda.shares"] == 4000
     labels = {"nvidia.model": "NVIDIA H200", "nvidia.memory-bytes": str(143771 << 20), "nvidia.driver": "580.159.03"}
     assert labels.items() <= agent["labels"].items()
     assert "nvidia.model=NVIDIA H200" in sharing.cli("agent", "show", agent["id"]).stdout
     found = {one["name"]: one for one in json.loads(sharing.cli("doctor", "--json").stdout)}
-    assert found["nvidia"]["detail"] == "2 x NVIDIA H200, driver 580.159.03, found by nvidia-smi"
+    assert found["nvidia"]["detail"] == "4 x NVIDIA H200, driver 580.159.03, found by nvidia-smi"
+
+
+def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(sharing: Embedded) -> None:
+    def faults() -> dict[str, str]:
+        return {one["device"]: one["fault"] for one in sharing.cli_json("agent", "devices") if one["fault"]}
+
+    health = sharing.folder / "programs" / "nvidia-smi.health"
+    held = sharing.python(SHOWS, resources={"cuda.shares": 1, "cpu": 0.2, "mem": "64MiB"})
+    device = sharing.says(held, "]").strip("[]\n")
+    replacement = health.with_suffix(".new")
+    replacement.write_text(HEALTHY.replace(f"{device}, 0", f"{device}, 3"))
+    replacement.rename(health)
+    until(lambda: device in faults(), what="the fault is known")
+    fault = "3 uncorrected memory errors since the driver was loaded; reset the device"
+    assert faults() == {device: fault}
+    [agent] = sharing.cli_json("agent", "ls")
+    assert f"fault of {device}" in sharing.cli("agent", "show", agent["id"]).stdout
+    # Its kernel goes on, and the session says what is wrong.
+    assert f"device {device} of agent {agent['id']} has a fault: {fault}" in sharing.cli("why", held).stdout
+    assert sharing.session(held)["status"] == "running"
+    # A session that needs all devices waits for this one.
+    every = sharing.python(SHOWS, resources={"cuda.shares": 4, "cpu": 0.2, "mem": "64MiB"})
+    sharing.end(held)
+    named = f"device {device} of {agent['id']} is out of service: {fault}"
+    until(lambda: named in sharing.cli("why", every).stdout, what="the device is named")
+    replacement.write_text(HEALTHY)
+    replacement.rename(health)
+    assert sharing.reaches(every, "running")
+    assert not faults()
+    codes = [one["code"] for one in sharing.cli_json("agent", "history", agent["id"])]
+    assert codes[-2:] == ["device-fault", "device-recovered"]
+    sharing.end(every)
+
+
+def test_a_kernel_with_several_devices_gets_those_that_are_close_together(sharing: Embedded) -> None:
+    def started() -> str:
+        return sharing.python(SHOWS, resources={"cuda.shares": 2, "cpu": 0.2, "mem": "64MiB"})
+
+    pairs = [started(), started()]
+    seen = {frozenset(sharing.says(one, "]").strip("[]\n").split(",")) for one in pairs}
+    assert seen == {frozenset({DEVICES[0], DEVICES[2]}), frozenset({DEVICES[1], DEVICES[3]})}
+    [agent] = sharing.cli_json("agent", "ls")
+    assert agent["labels"]["sokovan.gpu-group.nvlink0"] == f"{DEVICES[0]},{DEVICES[2]}"
+    for session in pairs:
+        sharing.end(session)

@@ -150,6 +150,21 @@ def test_every_manager_takes_sessions_and_shows_their_output(cluster: TwoManager
 
 
 @pytest.mark.usefixtures("machines")
+def test_changes_are_watched_at_a_manager_that_does_not_lead(cluster: TwoManagers) -> None:
+    leader = cluster.led()
+    other = cluster.other(leader)
+    key = {"Authorization": f"Bearer {(other.data / 'token').read_text(encoding='ascii').strip()}"}
+    address = f"{other.about['url']}/api/v1/events"
+    with httpx2.stream("GET", address, headers=key, trust_env=False, timeout=60) as changes:
+        lines = changes.iter_lines()
+        next(lines)  # the stream is open
+        session = leader.submit(*SLEEP)["id"]
+        next(line for line in lines if session in line and '"running"' in line)
+    leader.end(session, forced=True)
+    leader.settles(session)
+
+
+@pytest.mark.usefixtures("machines")
 def test_a_client_of_another_machine_uses_the_api_over_tls(cluster: TwoManagers, tmp_path: Path) -> None:
     first = cluster.managers[0]
     client, url = Embedded(tmp_path), f"https://{cluster.remote}"
@@ -239,13 +254,15 @@ def test_a_kernel_starts_once_its_agent_hears_managers_again(
         path.hold(back=True)
     [session] = submitted(first, tmp_path / "unheard", 1, require=FAR)
     first.reaches(session.id, "preparing", "prepared", "creating")
-    # Its heartbeats arrive, so that it is not taken for lost; others go on.
-    assert link(second, "a2")[1] == "alive"
     each_ran_once(second, submitted(second, tmp_path / "elsewhere", 1, require=NEAR))
-    assert session.starts == []
+    # Its heartbeats arrive, but do not count: nothing more is placed where no command arrives.
+    until(lambda: link(second, "a2")[1] == "suspect", what="it counts as not reachable")
+    [later] = submitted(second, tmp_path / "later", 1, require=FAR)
+    until(lambda: "not reachable" in second.cli("why", later.id).stdout, what="the session says so")
+    assert (session.starts, later.starts) == ([], [])
     for path in paths:
         path.heal()
-    each_ran_once(second, [session])
+    each_ran_once(second, [session, later])
 
 
 @pytest.mark.usefixtures("healed")

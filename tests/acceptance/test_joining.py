@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
 import socket
 import sqlite3
 import ssl
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -23,9 +27,12 @@ from sokovan.entrypoints.joining.joined_agent import JoinedMachine
 from sokovan.wire.frames import LINK_PATH, Hello, HelloRefused
 from sokovan.wire.join_messages import MANAGER_NAME
 from sokovan.wire.link_codec import decode, encode
+from tests.acceptance.cluster import free_port
 from tests.acceptance.embedded import Embedded, sokovan_in, until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.machines import LITTLE, join_words, link, machine
+
+READY = re.compile(r"the gateway is ready at (\S+)")
 
 
 def denials(server: Embedded) -> list[tuple[str, str]]:
@@ -129,10 +136,42 @@ def test_an_agent_that_reports_more_than_its_token_grants_is_refused(tmp_path: P
         assert ("second", "claim-refused") in denials(server)
 
 
-def test_a_model_is_served_from_another_machine_through_the_data_listener_of_its_agent(tmp_path: Path) -> None:
+@contextmanager
+def proxy(server: Embedded, manager: str) -> Iterator[str]:
+    """A proxy of its own that trusts the server's authority; its URL."""
+    file, trust = server.folder / "proxy.out", ("--ca", str(server.data / "tls" / "authority.pem"))
+    words = ("--token-file", str(server.data / "proxy-token"), "--root", str(server.folder / "proxy"), *trust)
+    with file.open("wb") as output:
+        process = server.started(output, "proxy", manager, "--listen", "127.0.0.1:0", *words)
+    try:
+        said = until(lambda: READY.search(file.read_text(encoding="utf-8")), what="the proxy is ready")
+        yield f"{said[1]}/v1"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def is_served(url: str, key: str, model: str) -> bool:
+    """Whether a model answers at a gateway."""
+    question = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
+    headers = {"authorization": f"Bearer {key}"}
+    answer = httpx2.post(f"{url}/chat/completions", json=question, headers=headers, timeout=60, trust_env=False)
+    return answer.is_success
+
+
+def test_a_model_is_served_through_the_data_listener_of_its_agent_on_any_machine(tmp_path: Path) -> None:
     server = Embedded(tmp_path / "manager")
+    api = f"127.0.0.5:{free_port('127.0.0.5')}"
     with machine(tmp_path / "second") as second, ended_well(server):
-        server.start("--no-agent", "--listen", "127.0.0.2:0")
+        addresses = ("--set", "agent.data_listen=127.0.0.4:0", "--set", f"api.listen={api}")
+        server.start("--listen", "127.0.0.2:0", "--name", "first", *addresses)
+        told = server.cli_json("serve", "toy", "--name", "near", *LITTLE)
+        with proxy(server, f"https://{api}") as another:
+            for url in (told["url"], another):
+                until(partial(is_served, url, told["key"], "near"), what=f"it is served by {url}")
+        assert "sokovan.data=127.0.0.4:" in server.cli("agent", "show", "first").stdout
+        assert server.cli("agent", "drain", "first").returncode == 0
+        server.cli("deployment", "rm", "near", "--yes")
         second.run(*join_words(server), "--name", "second", "--data-listen", "127.0.0.3:0")
         until(lambda: link(server, "second") == (True, "alive"), what="it is linked", tell=lambda: second.said)
         told = server.cli_json("serve", "toy", "--name", "far", *LITTLE)

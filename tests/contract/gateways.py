@@ -84,7 +84,7 @@ async def tiny(root: Path) -> AsyncIterator[GatewaySubject]:
 @asynccontextmanager
 async def process(root: Path) -> AsyncIterator[GatewaySubject]:
     runtime = ProcessRuntime(root / "machine", SystemClock())
-    watch = WatchOptions(changes=runtime.changes)
+    watch = WatchOptions(changes=runtime.changes, ended=runtime.ended)
     async with subject_on(runtime, root, image="host", new_image="host", watch=watch) as subject:
         yield subject
 

@@ -16,7 +16,7 @@ async def work(root: Path, port: int, kind: str) -> None:
     address = Manager(Register(), port=port).address
     if kind == "process":
         runtime = ProcessRuntime(root / "machine", SystemClock(), bubblewrap="")
-        Agent(root, address, runtime=runtime, watch=WatchOptions(changes=runtime.changes))
+        Agent(root, address, runtime=runtime, watch=WatchOptions(changes=runtime.changes, ended=runtime.ended))
     else:
         Agent(root, address)
     await asyncio.Event().wait()

@@ -39,7 +39,9 @@ async def manager() -> AsyncIterator[Manager]:
 @pytest.fixture
 async def agent(tmp_path: Path, manager: Manager, runtime: ProcessRuntime) -> AsyncIterator[Agent]:
     """An agent with one kernel that lasts."""
-    ready = Agent(tmp_path, manager.address, runtime=runtime, watch=WatchOptions(changes=runtime.changes))
+    ready = Agent(
+        tmp_path, manager.address, runtime=runtime, watch=WatchOptions(changes=runtime.changes, ended=runtime.ended)
+    )
     await comes_true(lambda: manager.agents.connected(AGENT))
     await manager.agents.create_kernel(AGENT, 1, launch("k1", "sleep", "600", image="host"))
     yield ready

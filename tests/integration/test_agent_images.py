@@ -28,7 +28,9 @@ async def manager(tmp_path: Path, runtime: ProcessRuntime) -> AsyncIterator[Mana
     """A manager with one agent."""
     ready = Manager(Register())
     await ready.start()
-    agent = Agent(tmp_path, ready.address, runtime=runtime, watch=WatchOptions(changes=runtime.changes))
+    agent = Agent(
+        tmp_path, ready.address, runtime=runtime, watch=WatchOptions(changes=runtime.changes, ended=runtime.ended)
+    )
     await comes_true(lambda: ready.agents.connected(AGENT))
     yield ready
     await agent.stop()

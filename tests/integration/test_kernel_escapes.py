@@ -52,7 +52,12 @@ async def manager() -> AsyncIterator[Manager]:
 async def test_a_kernel_that_removes_its_own_folder_is_ended_and_its_end_is_proved(
     runtime: ProcessRuntime, manager: Manager, tmp_path: Path
 ) -> None:
-    agent = Agent(tmp_path / "agent", manager.address, runtime=runtime, watch=WatchOptions(changes=runtime.changes))
+    agent = Agent(
+        tmp_path / "agent",
+        manager.address,
+        runtime=runtime,
+        watch=WatchOptions(changes=runtime.changes, ended=runtime.ended),
+    )
     await comes_true(lambda: AGENT in manager.states)
     note = tmp_path / "note"
     script = REMOVES_ITS_FOLDER.replace("PLACE", repr(str(note)))

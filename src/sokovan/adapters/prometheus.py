@@ -39,6 +39,7 @@ METRICS: Mapping[str, Metric] = {
     ),
     "cycle_seconds": Metric("histogram", "Duration of one cycle of a coordinator.", ("coordinator",)),
     "decide_seconds": Metric("histogram", "Duration of one decision of the scheduling core."),
+    "devices_faulty": Metric("gauge", "Devices without new kernels, because they have a fault."),
     "eviction_seconds": Metric(
         "histogram", "Time from the notice of an eviction to the proof of the end.", ("action",)
     ),

@@ -117,6 +117,8 @@ def _unavailable_device(table: KernelTable, launch: CreateKernel) -> AdmissionRe
     if len(set(requested)) < len(requested):
         return AdmissionRefusal("no-room", "a device is named twice")
     for device in requested:
+        if table.device_faults.get(device):
+            return AdmissionRefusal("no-room", f"device {device} has a fault: {table.device_faults[device]}")
         units = table.device_units.get(device, 0)
         if taken[device] >= units:
             return AdmissionRefusal(

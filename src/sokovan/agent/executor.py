@@ -32,7 +32,8 @@ RuntimeInstruction: TypeAlias = (
 class Executor:
     """Runs instructions concurrently: a slow image does not delay kernels.
 
-    `submit` takes the resulting events; `observe_soon` requests an observation.
+    `submit` takes the resulting events; `observe_soon` requests an observation, and `started`
+    one of the end of a kernel that runs.
     """
 
     def __init__(
@@ -41,9 +42,11 @@ class Executor:
         *,
         submit: Callable[[Event], None],
         observe_soon: Callable[[], None],
+        started: Callable[[], None],
         log: Callable[[str], None],
     ) -> None:
-        self._runtime, self._submit, self._observe_soon, self._log = runtime, submit, observe_soon, log
+        self._runtime, self._submit, self._log = runtime, submit, log
+        self._observe_soon, self._started = observe_soon, started
         self._tasks: set[asyncio.Task[None]] = set()
         self._images: set[str] = set()
 
@@ -91,6 +94,9 @@ class Executor:
             self._submit(StartFinished(key, problem=repr(problem)[:DETAIL_MAX], code="runtime-failure", certain=False))
         else:
             self._submit(StartFinished(key, traces=traces))
+            if traces:
+                self._started()
+                return
         self._observe_soon()
 
     async def _stop(self, stop: StopInstruction) -> None:

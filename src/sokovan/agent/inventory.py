@@ -15,7 +15,9 @@ from pathlib import Path
 from sokovan.agent import machine
 from sokovan.agent.devices.detection import nvidia_devices
 from sokovan.agent.devices.found_devices import fake_devices
+from sokovan.agent.devices.nvidia_topology import device_closeness
 from sokovan.agent.kernel_table import KernelTable
+from sokovan.domain.cluster.device_groups import group_labels
 from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
@@ -75,6 +77,7 @@ class Inventory:
 def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> Inventory:
     """Detect the resources of this machine. Raises InvalidName, InvalidSlots."""
     real = nvidia_devices()
+    close = group_labels(device_closeness([one.device_id for one in real.devices]))
     devices = (*real.devices, *fake_devices(options.fake_gpus))
     if options.gpu_shares:
         devices = tuple(Device(device.device_id, CUDA_SHARES_SLOT, SHARES_PER_DEVICE) for device in devices)
@@ -88,7 +91,7 @@ def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> I
         architecture=architecture_name(platform.machine()),
         scaling_group=checked_name(options.scaling_group, what="scaling group"),
         devices=devices,
-        labels={**real.labels, **options.labels},
+        labels={**real.labels, **close, **options.labels},
         kernels_max=options.kernels_max or kernels_default(left["cpu"]),
         boot=machine.boot_id(root),
         shard=checked_name(options.shard, what="shard") if options.shard else "",

@@ -2,7 +2,8 @@
 
 One line is one call of `append`: a checksum, then the records as JSON. `append` returns
 once the line is durable. A partial last line left by a crash was never acknowledged and
-is cut off.
+is cut off. That a kernel was started matters only until the machine restarts: such a line
+outlives the process, and is synced to the disk with the next one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from zlib import crc32
 
 import msgspec
 
-from sokovan.agent.journal_records import JournalRecord, JournalState, replayed, summary
+from sokovan.agent.journal_records import JournalRecord, JournalState, KernelStarted, replayed, summary
 from sokovan.domain.errors import SokovanError
 
 HEADER = b"sokovan journal 1\n"
@@ -104,7 +105,8 @@ class Journal:
                 self._compact()
             line = _line(records)
             _write_all(self._handle, line)
-            os.fsync(self._handle)
+            if not all(isinstance(record, KernelStarted) for record in records):
+                os.fsync(self._handle)
         except OSError as problem:
             # A second fsync may wrongly succeed after a failed one: the next append rewrites the file.
             self._needs_rewrite = True

@@ -93,7 +93,8 @@ class KeepLimits(NamedTuple):
 class KernelTable(Struct, frozen=True):
     """The whole state of an agent. `tick` counts the events applied to it.
 
-    `obstacle` is the reason why no kernel may start now, usually empty. Nothing is known of
+    `obstacle` is the reason why no kernel may start now, usually empty; `device_faults` are
+    devices on which none may start, with the reason. Nothing is known of
     the machine before `observed`. Draining is not part of the state: a manager that drains
     an agent sends it no new kernels. `kept` are kernels whose end is confirmed, since
     when, as far as an observation has determined it; `keep` is None as long as managers forget them.
@@ -108,6 +109,7 @@ class KernelTable(Struct, frozen=True):
     tick: int = 0
     observed: bool = False
     obstacle: str = ""
+    device_faults: Mapping[str, str] = field(default_factory=dict)
     kernels: Mapping[KernelKey, ManagedKernel] = field(default_factory=dict)
     orphans: Mapping[KernelKey, OrphanKernel] = field(default_factory=dict)
     tombstones: Tombstones = field(default_factory=Tombstones)

@@ -86,12 +86,16 @@ class RuntimeClaim:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The runtime has listed its kernels; the listing began at tick `begun`."""
+    """The runtime has listed its kernels; the listing began at tick `begun`.
+
+    Unless it is `complete`, nothing follows from what it leaves out.
+    """
 
     observations: tuple[Observation, ...]
     begun: int
     now_ms: int
     claims: Mapping[KernelKey, RuntimeClaim] = field(default_factory=dict)
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,13 @@ class ObstacleObserved:
     """The reason why no kernel may start on this machine now; empty if they may."""
 
     obstacle: str
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesChecked:
+    """The devices that have a fault now, with the reason."""
+
+    faults: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,7 @@ Event: TypeAlias = (
     | Observed
     | ImageProgressed
     | ObstacleObserved
+    | DevicesChecked
     | LinkOpened
     | LinkClosed
 )

@@ -38,6 +38,9 @@ class _Reconciliation:
         self._event = event
         self._kernels: dict[KernelKey, ManagedKernel] = dict(table.kernels)
         self._orphans: dict[KernelKey, OrphanKernel] = {}
+        if not event.complete:
+            listed = {KernelKey(seen.kernel_id, seen.attempt) for seen in event.observations}
+            self._orphans = {key: orphan for key, orphan in table.orphans.items() if key not in listed}
         self._records: list[JournalRecord] = []
         self._instructions: list[Instruction] = []
 
@@ -54,6 +57,9 @@ class _Reconciliation:
                 self._adopt(key, seen, self._event.claims[key])
             else:
                 self._orphan(key, seen)
+        if not self._event.complete:
+            table = replace(self._table, kernels=self._kernels, orphans=self._orphans)
+            return with_kept(AgentStep(table, tuple(self._records), tuple(self._instructions)), *shown)
         for key, kernel in self._kernels.items():
             if key not in shown:
                 self._kernels[key] = self._missing(key, kernel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from sokovan.agent.link.command_streams import BulkService
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.agent.link.translation import event_of, heartbeat_of, hello_of, reply_of
 from sokovan.agent.messages import (
+    DevicesChecked,
     Instruction,
     LinkClosed,
     LinkOpened,
@@ -42,6 +43,9 @@ from sokovan.wire.frames import (
     Request,
     Welcome,
 )
+
+# How long load figures count: heartbeats are sent with each change, too.
+LOAD_MS = 1000
 
 
 def _discard(_line: str) -> None:
@@ -84,12 +88,18 @@ class AgentRunner:
             log=environment.log,
         )
         self._executor = Executor(
-            runtime, submit=self._processor.submit, observe_soon=self._watcher.observe_soon, log=environment.log
+            runtime,
+            submit=self._processor.submit,
+            observe_soon=self._watcher.observe_soon,
+            started=self._watcher.started,
+            log=environment.log,
         )
         self._bulk = BulkService(runtime, environment.files)
         self._links: dict[int, ManagerLink] = {}
         self._links_ever = 0
         self._sequence = 0
+        self._load: dict[str, int] = {}
+        self._load_due_ms = 0
 
     async def run(self, managers: Sequence[ManagerAddress]) -> None:
         """Run until cancelled; kernels keep running after that.
@@ -114,8 +124,15 @@ class AgentRunner:
     def heartbeat(self) -> Heartbeat:
         """The current kernels, images and load."""
         self._sequence += 1
-        load = machine.load_figures(self._environment.root)
-        return heartbeat_of(self._processor.table, sequence=self._sequence, load=load)
+        now_ms = self._environment.clock.monotonic_ms()
+        if now_ms >= self._load_due_ms:
+            self._load, self._load_due_ms = machine.load_figures(self._environment.root), now_ms + LOAD_MS
+        return heartbeat_of(self._processor.table, sequence=self._sequence, load=self._load)
+
+    def devices_checked(self, faults: Mapping[str, str]) -> None:
+        """Report the faults of devices, and start no kernels on these, from now on."""
+        if faults != self._processor.table.device_faults:
+            self._processor.submit(DevicesChecked(faults))
 
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
         """A manager has accepted the agent.

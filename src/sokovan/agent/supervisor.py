@@ -23,6 +23,7 @@ from sokovan.agent.kernel_table import KernelPhase, KernelTable, ManagedKernel, 
 from sokovan.agent.messages import (
     AgentStep,
     CreateRequested,
+    DevicesChecked,
     Event,
     ForgetRequested,
     ImageProgressed,
@@ -75,8 +76,8 @@ def _apply(table: KernelTable, event: Event) -> AgentStep:  # noqa: PLR0911  # o
             return reconciled(table, event)
         case ImageProgressed():
             return _image_progressed(table, event)
-        case ObstacleObserved():
-            return AgentStep(replace(table, obstacle=event.obstacle))
+        case ObstacleObserved() | DevicesChecked():
+            return _machine_changed(table, event)
         case LinkOpened():
             return _link_opened(table, event)
         case LinkClosed():
@@ -84,12 +85,18 @@ def _apply(table: KernelTable, event: Event) -> AgentStep:  # noqa: PLR0911  # o
     assert_never(event)
 
 
+def _machine_changed(table: KernelTable, event: ObstacleObserved | DevicesChecked) -> AgentStep:
+    if isinstance(event, DevicesChecked):
+        return AgentStep(replace(table, device_faults=event.faults))
+    return AgentStep(replace(table, obstacle=event.obstacle))
+
+
 def _changes_reports(before: KernelTable, after: KernelTable) -> bool:
     if before.images is not after.images and {image: report.state for image, report in before.images.items()} != {
         image: report.state for image, report in after.images.items()
     }:
         return True
-    return not same_reports(before, after)
+    return before.device_faults != after.device_faults or not same_reports(before, after)
 
 
 def _start_finished(table: KernelTable, event: StartFinished) -> AgentStep:

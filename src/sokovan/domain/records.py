@@ -341,11 +341,15 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One accelerator: `units` of `slot`; 1 for exclusive use."""
+    """One accelerator: `units` of `slot`; 1 for exclusive use.
+
+    With a `fault` it gets no new kernels.
+    """
 
     device_id: str
     slot: str
     units: int = 1
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

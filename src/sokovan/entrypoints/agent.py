@@ -19,6 +19,7 @@ from sokovan.adapters.process.files.process_files import ProcessFiles
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.agent.devices.device_check import DeviceCheck
 from sokovan.agent.inventory import Inventory, InventoryOptions, read_reserve, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.data_listener import DataListener, DataSocket
@@ -48,7 +49,7 @@ class AgentOptions:
     """Options of an agent; `root` is its private folder.
 
     `addresses` are those of managers that it has joined, with its certificate; `data` is
-    where gateways on other machines reach its kernels.
+    where gateways on other machines reach its kernels. `beside` is run with it.
     """
 
     manager: str
@@ -66,8 +67,10 @@ class AgentOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     accounts: str = ACCOUNTS_DEFAULT
+    device_check_s: float = 30.0
     addresses: tuple[ManagerAddress, ...] = ()
     data: DataSocket | None = None
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None
 
 
 def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root: Path) -> AgentOptions:
@@ -86,6 +89,7 @@ def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root:
         kernels_max=settings.kernels_max or None,
         reserve=settings.reserve,
         accounts=settings.accounts,
+        device_check_s=settings.device_check_s,
         labels=dict(map(read_label, settings.labels)),
     )
 
@@ -101,7 +105,10 @@ class LocalAgent:
     confinement: Confinement
     outputs: OutputCollector
     disk: DiskUsage
+    devices: DeviceCheck
+    device_check_s: float
     data: DataListener | None = None
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     def summary(self) -> str:
         """The resources of the agent and the isolation of its kernels, in one line."""
@@ -116,8 +123,11 @@ class LocalAgent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_collect_outputs(self.outputs))
             tasks.create_task(_check_disk(self.disk))
+            tasks.create_task(self.devices.run(self.device_check_s))
             if self.data is not None:
                 tasks.create_task(self.data.run())
+            if self.beside is not None:
+                tasks.create_task(self.beside())
             tasks.create_task(self.runner.run(self.addresses))
 
 
@@ -171,13 +181,23 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     inventory = replace(
         found, identity=stored_identity(options.root / IDENTITY), images=await runtime.installed_images()
     )
-    watch = WatchOptions(changes=runtime.changes)
+    watch = WatchOptions(changes=runtime.changes, ended=runtime.ended)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     if data is not None:
         environment = replace(environment, keyed=data.set_key)
     runner = AgentRunner(inventory, runtime, journal, environment)
     return LocalAgent(
-        inventory, runtime, runner, addresses, confinement, outputs, DiskUsage.of_kernels(root, clock, log), data
+        inventory,
+        runtime,
+        runner,
+        addresses,
+        confinement,
+        outputs,
+        DiskUsage.of_kernels(root, clock, log),
+        DeviceCheck(inventory.devices, clock, report=runner.devices_checked, log=log),
+        options.device_check_s,
+        data,
+        options.beside,
     )
 
 

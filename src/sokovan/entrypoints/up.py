@@ -67,6 +67,7 @@ from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket
+from sokovan.entrypoints.joining.data_options import require_authority, with_data_listener
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
@@ -127,9 +128,9 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     """Run until SIGINT or SIGTERM; kernels keep running. Raises SokovanError."""
     root = options.data or data_home(os.environ)
     sources = options.sources or sources_of(None, root, environment=os.environ)
-    # Both are validated before anything is created.
-    shape_of(options)
+    shape_of(options)  # validated before anything is created, as the settings are
     settings = sources.read_with_plugins()
+    require_authority(settings)
     if options.cluster:
         require_database(settings)
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
@@ -317,10 +318,8 @@ async def _prepare_store(
 
 def shape_of(options: UpOptions) -> FleetShape | None:
     """The requested fake agents. Raises InvalidInput."""
-    if options.fake_agents is None:
-        return None
-    count, gpus = options.fake_agents
-    return FleetShape(count=count, gpus=gpus)
+    fake = options.fake_agents
+    return None if fake is None else FleetShape(count=fake[0], gpus=fake[1])
 
 
 def _manager_options(
@@ -335,7 +334,8 @@ def _manager_options(
     def agent(manager: str) -> AgentOptions:
         options = agent_options_of(settings.agent, manager=manager, token=token, root=folder.root / "agent")
         labels = {**own_labels(settings.orchestrator.listen), **options.labels}
-        return replace(options, hidden=(client_keys, keys.root), labels=labels)
+        options = replace(options, hidden=(client_keys, keys.root), labels=labels)
+        return with_data_listener(options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
 
     database = _database_settings(settings, folder)
     return ManagerOptions(

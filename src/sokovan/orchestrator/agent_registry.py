@@ -85,7 +85,7 @@ def _is_news(before: AgentState, state: AgentState) -> bool:
 
     An ended kernel that is no longer listed was confirmed, which is none.
     """
-    if before.incarnation != state.incarnation:
+    if before.incarnation != state.incarnation or before.faults != state.faults:
         return True
     old, new = frozenset(before.kernels), frozenset(state.kernels)
     return not new <= old or any(one.exit_code is None for one in old - new)

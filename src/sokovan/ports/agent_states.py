@@ -35,7 +35,8 @@ class AgentState:
     `sequence` counts the heartbeats of one incarnation. With `partial`, kernels are left
     out of a report that would be too large: the absence of one means nothing. `load` (cpu_percent,
     memory_bytes, ...) and `heard_ms`, when the manager received it in milliseconds since
-    1970, are for display only; no decision depends on them.
+    1970, are for display only; no decision depends on them. `faults` are devices that should
+    get no new kernels, with the reason.
     """
 
     agent_id: AgentId
@@ -45,6 +46,7 @@ class AgentState:
     load: Mapping[str, int] = field(default_factory=dict)
     heard_ms: int = 0
     partial: bool = False
+    faults: Mapping[str, str] = field(default_factory=dict)
 
 
 class AgentStateCache(Protocol):

@@ -18,15 +18,22 @@ def no_authority() -> str:
     raise ConnectionRefusedError("the agent is on another machine, and --ca is not given")
 
 
+# Without an agent's address, an endpoint is on the machine of the manager.
+NOT_HERE = (
+    "the replica is on the machine of the manager, and its agent has no data listener; start the server there with"
+    " --set agent.data_listen=HOST:PORT"
+)
+
+
 class Dialler:
     """Dials endpoints; `load` gives the certificate of the authority of agents.
 
     It is loaded when an agent is dialled first: the server may make it after its gateway has
-    started.
+    started. A proxy that is not `near`, on the machine of the manager, dials agents only.
     """
 
-    def __init__(self, load: Callable[[], str] = no_authority) -> None:
-        self._load = load
+    def __init__(self, load: Callable[[], str] = no_authority, *, near: bool = True) -> None:
+        self._load, self._near = load, near
         self._tls: ssl.SSLContext | None = None
 
     async def connect(self, entry: EndpointEntry, factory: Callable[[], P]) -> tuple[asyncio.Transport, P]:
@@ -37,6 +44,8 @@ class Dialler:
             transport.set_protocol(protocol)
             protocol.connection_made(transport)
             return transport, protocol
+        if not self._near:
+            raise ConnectionRefusedError(NOT_HERE)
         loop = asyncio.get_running_loop()
         return await loop.create_connection(factory, entry.host, entry.port)
 

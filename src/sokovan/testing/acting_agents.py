@@ -128,7 +128,8 @@ class ActingAgent(InMemoryAgent):
         self._is_report_due = False
         if self.linked and self.speaking:
             self._sequence += 1
-            state = AgentState(self.agent_id, self.incarnation, self._sequence, reports(self.table))
+            faults = self.table.device_faults
+            state = AgentState(self.agent_id, self.incarnation, self._sequence, reports(self.table), faults=faults)
             await self._registry.heartbeat(self.agent_id, state, tuple(self.table.images.values()))
 
     def goes_silent(self) -> None:

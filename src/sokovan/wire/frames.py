@@ -343,7 +343,8 @@ class Heartbeat(Struct, frozen=True, kw_only=True, tag="heartbeat", omit_default
     """The complete state of the agent, not only its changes.
 
     With `partial`, kernels are left out because the frame would be too large: the absence
-    of one means nothing. They follow once others are forgotten.
+    of one means nothing. They follow once others are forgotten. `faults` are devices that
+    should get no new kernels, with the reason.
     """
 
     incarnation: Count
@@ -352,6 +353,7 @@ class Heartbeat(Struct, frozen=True, kw_only=True, tag="heartbeat", omit_default
     images: tuple[ImageStatus, ...] = ()
     load: dict[ShortText, Count] = {}
     partial: bool = False
+    faults: dict[ShortText, ShortText] = {}
 
 
 class Request(Struct, frozen=True, kw_only=True, tag="request"):

@@ -127,9 +127,10 @@ class SupervisorHarness:
         *observations: Observation,
         begun: int | None = None,
         claims: Mapping[KernelKey, RuntimeClaim] | None = None,
+        complete: bool = True,
     ) -> tuple[Instruction, ...]:
         at = self.table.tick if begun is None else begun
-        return self.apply(Observed(observations, at, self.now_ms, claims or {}))
+        return self.apply(Observed(observations, at, self.now_ms, claims or {}, complete))
 
     def kernel(self, which: KernelKey) -> ManagedKernel:
         return self.table.kernels[which]

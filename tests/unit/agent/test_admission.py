@@ -82,6 +82,13 @@ def test_a_device_is_given_to_one_kernel_only() -> None:
     assert code(twice) == "no-room"
 
 
+def test_a_device_with_a_fault_is_refused_with_the_fault() -> None:
+    faulty = replace(READY, device_faults={"gpu0": "it is lost"})
+    refusal = admission_refusal(faulty, launch(slots={"cuda.device": 1}, devices={"cuda.device": ("gpu0",)}))
+    assert refusal == ("no-room", "device gpu0 has a fault: it is lost")
+    assert admission_refusal(faulty, launch(slots={"cuda.device": 1}, devices={"cuda.device": ("gpu1",)})) is None
+
+
 def test_a_shared_device_is_given_to_as_many_as_it_has_units() -> None:
     shared = replace(READY, device_units={"gpu0": 2})
     held = ManagedKernel(slots=ResourceSlot(), phase=KernelPhase.RUNNING, devices={"cuda.shares": ("gpu0",)})

@@ -55,10 +55,20 @@ class Rig:
         self.events: list[Event] = []
         self.told: list[str] = []
         self.looks = 0
-        self.executor = Executor(self.runtime, submit=self.events.append, observe_soon=self._look, log=self.told.append)
+        self.starts = 0
+        self.executor = Executor(
+            self.runtime,
+            submit=self.events.append,
+            observe_soon=self._look,
+            started=self._start,
+            log=self.told.append,
+        )
 
     def _look(self) -> None:
         self.looks += 1
+
+    def _start(self) -> None:
+        self.starts += 1
 
     def images(self) -> list[tuple[str, ImageState, str]]:
         return [
@@ -76,11 +86,12 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     await made.runtime.close()
 
 
-async def test_a_finished_start_is_reported_and_observed(rig: Rig) -> None:
+async def test_a_finished_start_is_reported_and_its_end_observed(rig: Rig) -> None:
     rig.executor.execute(StartInstruction(launch()))
-    await comes_true(lambda: rig.looks)
+    await comes_true(lambda: rig.starts)
 
     assert rig.events == [StartFinished(key(), traces="traces of k1")]
+    assert rig.looks == 0
 
 
 async def test_a_start_of_which_something_is_left_is_not_certain_to_have_failed(rig: Rig) -> None:
@@ -160,7 +171,7 @@ async def test_a_kernel_is_stopped_and_that_is_looked_at(rig: Rig) -> None:
     await comes_true(rig.runtime.processes)
     rig.executor.execute(StopInstruction(key(), 1.0))
 
-    await comes_true(lambda: rig.looks == 2 and not rig.runtime.processes())
+    await comes_true(lambda: rig.looks == 1 and not rig.runtime.processes())
 
 
 async def test_a_failure_of_the_runtime_is_logged_and_ends_nothing(rig: Rig) -> None:

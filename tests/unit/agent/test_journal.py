@@ -138,6 +138,26 @@ def test_an_empty_append_touches_nothing(path: Path) -> None:
         assert path.read_bytes() == HEADER
 
 
+def test_what_matters_until_the_machine_restarts_is_written_and_synced_with_what_matters_longer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, synced = os.fsync, list[int]()
+
+    def counted(handle: int) -> None:
+        synced.append(handle)
+        real(handle)
+
+    with opened(path) as journal:
+        journal.append([KernelRequested(key("a"), {"cpu": 1})])
+        monkeypatch.setattr(os, "fsync", counted)
+        journal.append([KernelStarted(key("a"), "traces")])
+        assert synced == []
+        content = path.read_bytes()
+        journal.append([KernelStarted(key("a")), KernelEntombed(key("a"), 1)])
+        assert len(synced) == 1
+    assert b"traces" in content, "another process would not read it"
+
+
 @pytest.mark.parametrize("call", ["write", "fsync"])
 def test_a_record_that_could_not_be_written_does_not_count_and_the_next_one_does(
     path: Path, monkeypatch: pytest.MonkeyPatch, call: str

@@ -209,3 +209,31 @@ def test_an_ended_kernel_that_the_runtime_has_removed_stays_ended() -> None:
     agent.observe()
 
     assert agent.kernel(key()).phase is KernelPhase.EXITED
+
+
+def test_nothing_follows_from_what_an_incomplete_observation_leaves_out() -> None:
+    agent = SupervisorHarness()
+    agent.start(launch("k1"))
+    agent.start(launch("k2"))
+    agent.observe(RUNNING, seen("k2", state=KernelState.RUNNING), seen("orphan", state=KernelState.RUNNING))
+    assert SendHeartbeat() in agent.observe(EXITED, complete=False)
+
+    assert (agent.kernel(key("k1")).phase, agent.kernel(key("k1")).exit_code) == (KernelPhase.EXITED, 0)
+    assert agent.kernel(key("k2")).phase is KernelPhase.RUNNING
+    assert list(agent.table.orphans) == [key("orphan")]
+
+
+def test_an_orphan_that_an_incomplete_observation_shows_as_ended_is_forgotten() -> None:
+    agent = SupervisorHarness()
+    agent.observe(RUNNING)
+    assert ForgetInstruction(key()) in agent.observe(EXITED, complete=False)
+
+    assert not agent.table.orphans
+
+
+def test_an_incomplete_observation_does_not_make_an_agent_ready() -> None:
+    agent = SupervisorHarness(connected=False)
+    agent.observe(RUNNING, complete=False)
+    assert not agent.table.observed
+    agent.observe(RUNNING)
+    assert agent.table.observed

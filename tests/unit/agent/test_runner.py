@@ -52,6 +52,22 @@ async def test_every_heartbeat_has_a_number_of_its_own(agent: Agent) -> None:
     assert second.load["disk_free_bytes"] > 0
 
 
+async def test_the_load_of_the_machine_is_not_read_for_each_heartbeat(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+
+    def counted(root: Path) -> dict[str, int]:
+        reads.append(root)
+        return {"load_milli": len(reads)}
+
+    monkeypatch.setattr(machine, "load_figures", counted)
+    monkeypatch.setattr(agent.runner, "_load_due_ms", 0)
+    loads = [agent.runner.heartbeat().load for _ in range(3)]
+
+    assert loads == [{"load_milli": 1}] * 3
+
+
 @pytest.mark.slow
 async def test_an_agent_that_was_drained_when_it_dialled_starts_what_its_manager_asks_for(tmp_path: Path) -> None:
     register = Register()

@@ -12,6 +12,7 @@ from sokovan.agent.journal_records import IncarnationTaken, JournalState, Kernel
 from sokovan.agent.kernel_table import KernelPhase, Token, live_slots, restored
 from sokovan.agent.messages import (
     CreateRequested,
+    DevicesChecked,
     Event,
     ForgetInstruction,
     ForgetRequested,
@@ -84,6 +85,19 @@ def test_an_obstacle_stops_new_kernels_only() -> None:
     assert not problem_of(agent.create(launch())), "this one is there already"
     agent.apply(ObstacleObserved(""))
     assert StartInstruction(launch("k2")) in agent.create(launch("k2"))
+
+
+def test_a_fault_of_a_device_is_reported_and_stops_new_kernels_on_it_only() -> None:
+    agent = SupervisorHarness()
+    on_first, on_second = ({"cuda.device": (device,)} for device in ("gpu0", "gpu1"))
+    agent.start(launch(devices=on_first))
+    assert SendHeartbeat() in agent.apply(DevicesChecked({"gpu0": "it is lost"}))
+    assert SendHeartbeat() not in agent.apply(DevicesChecked({"gpu0": "it is lost"}))
+
+    assert agent.kernel(key()).phase is KernelPhase.RUNNING
+    assert problem_of(agent.create(launch("k2", devices=on_first))) == "no-room"
+    assert not problem_of(agent.create(launch("k3", devices=on_second)))
+    assert SendHeartbeat() in agent.apply(DevicesChecked({}))
 
 
 def test_a_kernel_that_could_not_start_may_be_tried_again() -> None:

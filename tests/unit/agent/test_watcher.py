@@ -186,3 +186,86 @@ async def test_news_without_end_leave_the_machine_time_for_its_work() -> None:
 
     assert 8 <= rig.runtime.observations <= 11
     await rig.end()
+
+
+class Ends:
+    """Signals ends, and observes what has ended."""
+
+    def __init__(self) -> None:
+        self.signalled = asyncio.Event()
+        self.gone: list[Observation] = []
+        self.looks = 0
+        self.failure: Exception | None = None
+
+    async def changes(self) -> None:
+        await self.signalled.wait()
+        self.signalled.clear()
+
+    async def ended(self) -> Sequence[Observation]:
+        self.looks += 1
+        if self.failure is not None:
+            raise self.failure
+        gone, self.gone = self.gone, []
+        return gone
+
+    def end(self, name: str) -> None:
+        self.gone.append(seen(name, state=KernelState.EXITED))
+        self.signalled.set()
+
+    def options(self) -> WatchOptions:
+        return WatchOptions(period_s=60.0, idle_s=60.0, changes=self.changes, ended=self.ended)
+
+
+async def test_a_signalled_end_is_observed_by_itself() -> None:
+    ends = Ends()
+    rig = Rig(ends.options())
+    await rig.clock.advance(1)
+    rig.submitted.clear()
+    ends.end("k7")
+    await rig.clock.advance(0)
+
+    assert rig.runtime.observations == 1
+    assert [(one.complete, [seen.kernel_id for seen in one.observations]) for one in rig.submitted] == [(False, ["k7"])]
+    await rig.end()
+
+
+async def test_ends_without_end_do_not_keep_a_runtime_from_being_listed() -> None:
+    ends = Ends()
+    rig = Rig(ends.options())
+    for number in range(130):
+        ends.end(f"k{number}")
+        await rig.clock.advance(1)
+
+    assert ends.looks >= 100
+    assert rig.runtime.observations == 3
+    await rig.end()
+
+
+async def test_a_started_kernel_needs_no_listing_if_its_end_is_signalled() -> None:
+    ends = Ends()
+    rig = Rig(ends.options())
+    await rig.clock.advance(1)
+    rig.watcher.started()
+    await rig.clock.advance(1)
+    assert (rig.runtime.observations, ends.looks) == (1, 0)
+    await rig.end()
+
+    polled = Rig(WatchOptions(period_s=60.0))
+    await polled.clock.advance(1)
+    polled.watcher.started()
+    await polled.clock.advance(0)
+    assert polled.runtime.observations == 2
+    await polled.end()
+
+
+async def test_ends_that_cannot_be_observed_are_found_in_the_listing_that_follows() -> None:
+    ends = Ends()
+    rig = Rig(ends.options())
+    await rig.clock.advance(1)
+    ends.failure = OSError("no")
+    ends.end("k7")
+    await rig.clock.advance(0)
+
+    assert rig.runtime.observations == 2
+    assert "ended kernels" in rig.logged[0]
+    await rig.end()

@@ -68,6 +68,13 @@ def test_a_fleet_or_a_name_that_cannot_be_is_refused_before_anything_is_made(tmp
     assert shape_of(UpOptions(fake_agents=(4, 2))) is not None
 
 
+def test_a_data_listener_needs_an_authority_and_nothing_is_made_without_one(tmp_path: Path) -> None:
+    sources = sources_of(None, tmp_path, environment={}, assignments=["agent.data_listen=127.0.0.1:0"])
+    with pytest.raises(InvalidInput, match="no authority for other machines"):
+        run_up(UpOptions(data=tmp_path / "data", sources=sources), echo=lambda _line: None)
+    assert not (tmp_path / "data").exists()
+
+
 def test_files_are_for_their_owner_alone_while_it_is_up_and_as_usual_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

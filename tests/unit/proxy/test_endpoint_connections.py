@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from sokovan.proxy.endpoint_connections import Dialler, agent_of, request_of
 from sokovan.wire.serving.relay_messages import RelayRequest
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -21,6 +23,12 @@ async def test_an_endpoint_without_an_agent_is_dialled_at_its_own_port() -> None
         writer.write(b"hello\n")
         assert await reader.read(-1) == b"hello\n"
         writer.close()
+
+
+async def test_a_proxy_on_another_machine_than_the_manager_dials_no_port_of_its_own_machine() -> None:
+    entry = EndpointEntry("s.0.1", 1, "127.0.0.1", 9, "ACTIVE")
+    with pytest.raises(ConnectionRefusedError, match=r"agent\.data_listen=HOST:PORT"):
+        await Dialler(near=False).streams(entry, limit=100)
 
 
 def test_a_request_names_kernel_and_attempt_of_the_endpoint() -> None:

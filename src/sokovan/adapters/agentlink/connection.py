@@ -43,15 +43,15 @@ LATE_MS = 250
 class LinkLimits:
     """Timeouts and limits of links.
 
-    A link ends after `heartbeats_missed` heartbeat periods without a frame. At most
-    `unadmitted_max` links may wait for admission.
+    A link ends after `heartbeats_missed` heartbeat periods without a frame, or without the
+    answer to a ping. At most `unadmitted_max` links may wait for admission.
     """
 
     hello_s: float = 10.0
     admission_s: float = 8.0
     send_s: float = 10.0
     request_s: float = 10.0
-    heartbeats_missed: float = 3.0
+    heartbeats_missed: int = 3
     in_flight_max: int = IN_FLIGHT_MAX
     unadmitted_max: int = 64
 
@@ -59,7 +59,8 @@ class LinkLimits:
 class AgentConnection:
     """An open link to one agent.
 
-    Only the latest unprocessed heartbeat is kept: each contains the complete state.
+    Only the latest unprocessed heartbeat is kept: each contains the complete state. It is
+    kept back while a ping is not answered: an agent that hears nothing is not reachable.
     """
 
     def __init__(self, duplex: Duplex, clock: Clock, limits: LinkLimits) -> None:
@@ -79,6 +80,9 @@ class AgentConnection:
         self._flushing = asyncio.Lock()
         self._latest: Heartbeat | None = None
         self._heartbeat_arrived = asyncio.Event()
+        self._heartbeat_s = 0.0
+        self._opened, self._hears = asyncio.Event(), asyncio.Event()
+        self._hears.set()
         self._ended_event = asyncio.Event()
         self._hello: asyncio.Future[Hello | None] = asyncio.get_running_loop().create_future()
 
@@ -89,7 +93,8 @@ class AgentConnection:
 
     async def run(self, serve: Callable[[], Awaitable[object]]) -> None:
         """Process frames until the link ends, with `serve` running concurrently."""
-        tasks = [asyncio.ensure_future(work) for work in (self._listen(), self._watch(), serve())]
+        works = (self._listen(), self._watch(), self._check_hearing(), serve())
+        tasks = [asyncio.ensure_future(work) for work in works]
         ends = asyncio.ensure_future(self._ended_event.wait())
         try:
             await asyncio.wait({*tasks, ends}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,8 +115,9 @@ class AgentConnection:
         """Open the link."""
         timeout_ms = round(self._limits.heartbeats_missed * welcome.heartbeat_s * 1000)
         frame = self._session.welcome(welcome, now_ms=self._clock.monotonic_ms(), timeout_ms=timeout_ms)
-        self.incarnation = welcome.incarnation
+        self.incarnation, self._heartbeat_s = welcome.incarnation, welcome.heartbeat_s
         await self._send(frame)
+        self._opened.set()
 
     async def refuse(self, refusal: HelloRefused) -> None:
         """End the link with a refusal."""
@@ -125,6 +131,7 @@ class AgentConnection:
         while self._latest is None:
             self._heartbeat_arrived.clear()
             await self._heartbeat_arrived.wait()
+        await self._hears.wait()
         latest, self._latest = self._latest, None
         return latest
 
@@ -216,6 +223,33 @@ class AgentConnection:
             if late_ms > LATE_MS:  # the event loop was busy: frames may have arrived that it has not read
                 self._session.postpone(late_ms)
             self._apply(self._session.expire(now_ms=now_ms))
+
+    async def _check_hearing(self) -> None:
+        """Ping the agent in each heartbeat period; end the link if it does not answer.
+
+        Periods are counted, and not the time: while the event loop is busy no answer is read.
+        """
+        await self._opened.wait()
+        while self.is_open:
+            answered = asyncio.ensure_future(self._duplex.ping())
+            answered.add_done_callback(self._ping_settled)
+            try:
+                for _ in range(self._limits.heartbeats_missed):
+                    await self._clock.sleep(self._heartbeat_s)
+                    if answered.done():
+                        break
+                    self._hears.clear()
+                else:
+                    self.close("the agent does not hear this manager")
+                    return
+            finally:
+                answered.cancel()
+            if answered.exception() is not None:
+                self.close("the agent disconnected")
+
+    def _ping_settled(self, ping: asyncio.Future[None]) -> None:
+        if not ping.cancelled() and ping.exception() is None:
+            self._hears.set()
 
     def _apply(self, events: Iterable[ManagerEvent]) -> None:
         for event in events:

@@ -14,6 +14,9 @@ class Duplex(Protocol):
     async def send(self, content: bytes) -> None:
         """Send a message. Raises ConnectionError when the peer has disconnected."""
 
+    async def ping(self) -> None:
+        """Return once the peer has answered. Raises ConnectionError."""
+
 
 class Stream(Protocol):
     """Like a Duplex, with binary data and control messages as text."""

@@ -133,6 +133,13 @@ class SocketDuplex:
         """Send a message. Raises ConnectionError when the peer has disconnected."""
         await _sent(self._socket, content)
 
+    async def ping(self) -> None:
+        """Return once the peer has answered. Raises ConnectionError."""
+        try:
+            await (await self._socket.ping())
+        except ConnectionClosed as problem:
+            raise ConnectionError(str(problem)) from None
+
 
 class SocketStream:
     """A Stream on a WebSocket."""

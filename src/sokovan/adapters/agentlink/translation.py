@@ -56,6 +56,7 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
         ),
         load=heartbeat.load,
         partial=heartbeat.partial,
+        faults=heartbeat.faults,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ MACHINE_RESTARTED = "machine restarted"
 # Creating or removing a folder takes less time than this.
 UNFINISHED_AGE_MS = 60_000
 NOT_STARTED = 127
+# Ended kernels that are checked for tombstones in each observation.
+RECHECKED = 32
 
 Record = Mapping[str, Any]
 
@@ -43,6 +46,7 @@ class Observer:
     idle: IdleTimes | None = None
     # Ends are final, and most kept kernels have ended: they are not read again.
     over: dict[str, Observation] = field(default_factory=dict, compare=False, repr=False)
+    turns: Iterator[int] = field(default_factory=itertools.count, compare=False, repr=False)
 
     @classmethod
     def measuring(cls, layout: KernelLayout, clock: Clock) -> Observer:
@@ -61,9 +65,25 @@ class Observer:
         names = list(self.layout.names())
         for gone in self.over.keys() - set(names):
             self.over.pop(gone, None)
-        found = (self._seen(name) for name in names)
-        kept = [observation for observation in found if observation is not None]
+        self._recheck(names)
+        kept = self.some(names)
         return sorted(kept, key=lambda observation: (observation.kernel_id, observation.attempt))
+
+    def some(self, names: Sequence[str]) -> list[Observation]:
+        """The kernels of these folders that were not forgotten."""
+        found = (self._seen(name) for name in names)
+        return [observation for observation in found if observation is not None]
+
+    def _recheck(self, names: Sequence[str]) -> None:
+        """Read some of the ended kernels again that another runtime has forgotten.
+
+        It removes what it forgets, unless it is killed. A few at a time, since an agent
+        keeps a thousand of them.
+        """
+        begin = next(self.turns) * RECHECKED % max(1, len(names))
+        for name in names[begin : begin + RECHECKED]:
+            if name in self.over and self.layout.is_forgotten(name):
+                self.over.pop(name, None)
 
     def one(self, name: str) -> Observation | None:
         """The kernel of this folder; None if it does not exist or is forgotten."""
@@ -108,7 +128,7 @@ class Observer:
 
     def _seen(self, name: str) -> Observation | None:
         known = self.over.get(name)
-        if known is not None and not self.layout.is_forgotten(name):
+        if known is not None:
             return known
         seen = self.one(name)
         if seen is not None and seen.state is KernelState.EXITED:
@@ -126,6 +146,7 @@ class Observer:
 
     def remove(self, name: str) -> None:
         """Remove what is kept of a kernel that has ended."""
+        self.over.pop(name, None)
         folder = self.layout.kernels / name
         groups_of(_read(folder)[0] or {}).remove()
         with locked_if_free(folder):
@@ -140,6 +161,9 @@ class Observer:
             state = _read(folder)[1]
             if state is not None or not free:
                 return state
+            if launch.get("boot") not in {None, boot_id()}:
+                # The state of a start is not synced to the disk: it may have run before.
+                return self._ended(folder, {}, exit_code=KILLED, reason=MACHINE_RESTARTED)
             # The record may also have been lost; only the process table proves that nothing runs.
             left = self._end_orphans(folder, launch, {})
             if left is None and not (folder / LOG).exists():

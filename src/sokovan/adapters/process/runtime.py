@@ -14,7 +14,7 @@ from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.observer import Observer
-from sokovan.adapters.process.port_connection import ProcessStreams
+from sokovan.adapters.process.ports.port_connection import ProcessStreams
 from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.stopper import RemainsEnder, Stopper
@@ -100,7 +100,9 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
         if launch.upload:
             await self._uploads.prepare(launch.session_id, launch.upload)
         # The thread finishes the start even if the caller is cancelled.
-        return await self._threads.run(Work.START, starter.start, launch)
+        traces = await self._threads.run(Work.START, starter.start, launch)
+        self._ends.follow_started(folder_name(KernelId(launch.kernel_id), launch.attempt), traces)
+        return traces
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float, notice: str = "") -> None:
         """Stop a kernel with a notice, by force after `grace_s`."""
@@ -109,10 +111,17 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
 
     async def observe(self) -> Sequence[Observation]:
         """Every kernel of this machine that was not forgotten, by id."""
+        followed = self._ends.followed()
+        self._ends.taken()  # the listing shows these ends
         found = await self._threads.run(Work.LOOK, self._observer.all)
         running = (one for one in found if one.state in {KernelState.RUNNING, KernelState.STOPPING})
-        self._ends.follow([folder_name(one.kernel_id, one.attempt) for one in running])
+        self._ends.follow([folder_name(one.kernel_id, one.attempt) for one in running], before=followed)
         return found
+
+    async def ended(self) -> Sequence[Observation]:
+        """The kernels whose ends `changes` has signalled since the last observation."""
+        names = self._ends.taken()
+        return await self._threads.run(Work.LOOK, self._observer.some, names) if names else []
 
     async def changes(self) -> None:
         """Return when an observed kernel has ended since the last call."""
@@ -131,9 +140,9 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
         # The tombstone first: after a crash in between, the next observation removes the folder.
         self._layout.add_tombstone(name, now_ms)
         self._observer.remove(name)
-        self._layout.remove_tombstones(now_ms - TOMBSTONE_AGE_MS)
         if now_ms - self._collected_ms > COLLECT_EVERY_MS:
             self._collected_ms = now_ms
+            self._layout.remove_tombstones(now_ms - TOMBSTONE_AGE_MS)
             self._uploads.collect(self._observer.sessions(), now_ms)
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sokovan.domain.records import Device
 from sokovan.domain.slots import CUDA_SLOT
 
+# Agents that have joined may report these labels: `domain.cluster.agent_grant` lists them.
 MODEL_LABEL = "nvidia.model"
 MEMORY_LABEL = "nvidia.memory-bytes"
 DRIVER_LABEL = "nvidia.driver"

@@ -1,6 +1,6 @@
 """NVIDIA devices by the program that every driver comes with.
 
-It needs no package; an agent whose Python has no bindings of NVML runs it once, at its start.
+It needs no package; an agent whose Python has no bindings of NVML runs it at its start.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import csv
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import IO, cast
 
 from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, nvidia_labels, whole_devices
@@ -24,13 +26,21 @@ DEVICES_MAX = 256
 _KILLED_S = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class QueryOutput:
+    """The output of the program; `problem` is set if it failed or took too long."""
+
+    text: str = ""
+    problem: str = ""
+
+
 def program_devices(path: str | None = None, *, limit_s: float = LIMIT_S) -> FoundDevices:
     """The devices by UUID; none if the program is missing or fails.
 
     `path` replaces PATH.
     """
-    program = shutil.which(PROGRAM, path=path)
-    return read_devices(_output(program, limit_s)) if program else NO_DEVICES
+    done = queried(FIELDS, path, limit_s=limit_s)
+    return NO_DEVICES if done is None or done.problem else read_devices(done.text)
 
 
 def read_devices(text: str) -> FoundDevices:
@@ -48,28 +58,35 @@ def read_devices(text: str) -> FoundDevices:
     return FoundDevices(whole_devices(list(dict.fromkeys(row[0] for row in rows))), labels, PROGRAM)
 
 
-def _output(program: str, limit_s: float) -> str:
-    """The output of the program, empty if it fails or takes too long."""
-    words = [program, f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"]
+def queried(fields: Sequence[str], path: str | None = None, *, limit_s: float = LIMIT_S) -> QueryOutput | None:
+    """The values of these fields, a line per device; None if the program is missing."""
+    return printed((f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"), path, limit_s=limit_s)
+
+
+def printed(words: Sequence[str], path: str | None = None, *, limit_s: float = LIMIT_S) -> QueryOutput | None:
+    """The output of the program with these words; None if it is missing."""
+    program = shutil.which(PROGRAM, path=path)
+    if program is None:
+        return None
     try:
         process = subprocess.Popen(  # noqa: S603  # an argv list, built here
-            words,
+            [program, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         )
-    except OSError:
-        return ""
+    except OSError as error:
+        return QueryOutput(problem=f"{PROGRAM} cannot be executed: {error.strerror}")
     with closing(cast("IO[bytes]", process.stdout)) as output:
         try:
-            failed = process.wait(timeout=limit_s)
+            code = process.wait(timeout=limit_s)
         except subprocess.TimeoutExpired:
             process.kill()
             with suppress(subprocess.TimeoutExpired):  # it may hang in the driver
                 process.wait(timeout=_KILLED_S)
-            return ""
+            return QueryOutput(problem=f"{PROGRAM} did not end within {limit_s:g} s")
         # A child of it may hold the pipe: what is there is taken, without waiting for the end.
         os.set_blocking(output.fileno(), False)
-        content = output.read(OUTPUT_BYTES_MAX) or b""
-    return "" if failed else content.decode(errors="replace")
+        text = (output.read(OUTPUT_BYTES_MAX) or b"").decode(errors="replace")
+    return QueryOutput(text, f"{PROGRAM} failed with code {code}" if code else "")

@@ -162,4 +162,5 @@ def heartbeat_of(table: KernelTable, *, sequence: int, load: Mapping[str, int]) 
         images=_image_statuses(table.images.values()),
         load=dict(load),
         partial=partial,
+        faults=dict(table.device_faults),
     )

@@ -64,6 +64,7 @@ def agent_view(
         failed_starts=[_failure_view(one, seen_as) for one in info.health.failures],
         shard=info.shard,
         images=sorted(info.cached_images),
+        device_faults=dict(info.health.faults),
     )
 
 

@@ -177,4 +177,5 @@ def fleet_view(
         device_units=[one.units for _, _, one in devices],
         device_used=[used[name, one.device_id] for _, name, one in devices],
         device_holder=[holder.get((name, one.device_id), NO_PLACE) for _, name, one in devices],
+        device_fault=[one.fault for _, _, one in devices],
     )

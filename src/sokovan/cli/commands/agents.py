@@ -87,6 +87,7 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     facts.append(("labels", _label_texts(agent.labels)))
     if agent.operator_labels:
         facts.append(("set by operators", _label_texts(agent.operator_labels)))
+    facts += [(f"fault of {device}", fault) for device, fault in agent.device_faults.items()]
     facts += [(f"failed at {one.at}", _failure_text(one)) for one in agent.failed_starts]
     show_one(agent, facts, fmt, name=agent.id)
     return OK

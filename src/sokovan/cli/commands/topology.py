@@ -181,6 +181,7 @@ class DeviceUse:
     used: int
     session: str
     user: str
+    fault: str = ""
 
 
 DEVICE_COLUMNS: list[Column[DeviceUse]] = [
@@ -191,13 +192,15 @@ DEVICE_COLUMNS: list[Column[DeviceUse]] = [
     Column("used", lambda one: f"{one.used}/{one.units}"),
     Column("session", lambda one: one.session or formatting.NONE),
     Column("user", lambda one: one.user or formatting.NONE),
+    Column("fault", lambda one: one.fault or formatting.NONE),
 ]
 
 
 def devices(agent: str | None = None, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     """List devices and the sessions that hold them.
 
-    Sessions of other users are not named.
+    Sessions of other users are not named. A device with a fault gets no new
+    kernels until it is healthy again.
 
     For example:
       sokovan agent devices
@@ -231,4 +234,5 @@ def device_uses(fleet: FleetView) -> Iterator[DeviceUse]:
             used=fleet.device_used[at],
             session=by.name or by.id if by is not None else "",
             user=by.user if by is not None else "",
+            fault=fleet.device_fault[at] if fleet.device_fault else "",
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sokovan.cli.errors import usage_error
 from sokovan.cli.output import print_status
+from sokovan.sdk.config import is_loopback
 from sokovan.wire.api.system import GATEWAY_PORT
 
 WORKERS_MAX = 256
@@ -30,6 +31,7 @@ def proxy(
 
     For example:
       sokovan proxy http://127.0.0.1:7646 --token-file proxy.token --workers 4
+      sokovan proxy https://10.0.0.1:7656 --token-file proxy.token --ca ca.pem
 
     Parameters
     ----------
@@ -44,20 +46,25 @@ def proxy(
     root
         Folder for routes and usage; default: in the user's data folder.
     ca
-        File with the cluster's authority, for replicas on other machines.
+        File with the cluster's authority, for a manager with https and replicas
+        on other machines.
     """
-    from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the proxy loads only here
     from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
 
     if manager and not manager.startswith(("http://", "https://")):
         raise usage_error(f"{manager[:200]!r} is not the URL of a manager", hint="use http://HOST:PORT")
+    if manager.startswith("http:") and not is_loopback(manager):
+        hint = "use https://HOST:PORT, as api.listen of the server has it, with --ca FILE"
+        raise usage_error(f"{manager[:200]!r} would get the token of this proxy unencrypted", hint=hint)
+    if ca is not None and manager.startswith("https:") and not ca.is_file():
+        raise usage_error(f"{ca} is not a file", hint="copy tls/authority.pem of the server's folder of keys")
     if not 1 <= workers <= WORKERS_MAX:
         raise usage_error(f"{workers} is not a number of processes", hint=f"use 1 to {WORKERS_MAX}")
     host, port, descriptor = _address(listen)
     options = ProxyOptions(
         manager=manager,
         token=_token(token_file) if manager else "",
-        root=root or data_home(os.environ) / "proxy",
+        root=root or _own_root(),
         host=host,
         port=port,
         descriptor=descriptor,
@@ -65,6 +72,30 @@ def proxy(
         authority=ca,
     )
     return run_proxy(options, print_status)
+
+
+def plain_proxy(words: list[str]) -> int:
+    """Run the proxy of a server: its manager, then options and their values.
+
+    They are those of `sokovan proxy`, and need no parser, whose load takes as long as the rest
+    of the start.
+    """
+    manager, *rest = words
+    given = dict(zip(rest[::2], rest[1::2], strict=True))
+    return proxy(
+        manager,
+        listen=given["--listen"],
+        workers=int(given["--workers"]),
+        token_file=Path(given["--token-file"]),
+        root=Path(given["--root"]),
+        ca=Path(given["--ca"]) if "--ca" in given else None,
+    )
+
+
+def _own_root() -> Path:
+    from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # loads only here
+
+    return data_home(os.environ) / "proxy"
 
 
 def _address(text: str) -> tuple[str, int, int | None]:

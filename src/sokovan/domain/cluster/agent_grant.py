@@ -15,6 +15,8 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 # Join tokens that are valid at once.
 JOIN_TOKENS_MAX = 1000
+# Labels of the accelerators that an agent finds, which it reports together with these devices.
+DEVICE_LABELS = frozenset({"nvidia.model", "nvidia.memory-bytes", "nvidia.driver"})
 JOIN_TOKEN_S_MIN, JOIN_TOKEN_S_MAX = 1, 7 * 24 * 3600
 
 
@@ -83,7 +85,8 @@ class AgentGrant:
     def require_claim(self, *, scaling_group: str, slots: ResourceSlot, labels: Mapping[str, str]) -> None:
         """Check what the agent reports. Raises ClaimRefused.
 
-        Labels are set by operators: an agent that has joined reports those of the system only.
+        Labels are set by operators: an agent that has joined reports those of the system and
+        of its devices only.
         """
         if scaling_group != self.scaling_group:
             raise ClaimRefused(f"agent {self.name} may join {self.scaling_group}, not {scaling_group}")
@@ -91,7 +94,7 @@ class AgentGrant:
             if amount > self.slots[slot]:
                 most, found = format_amount(slot, self.slots[slot]), format_amount(slot, amount)
                 raise ClaimRefused(f"agent {self.name} may report at most {slot}={most}, it reports {found}")
-        extra = sorted(name for name in labels if not name.startswith(SYSTEM_PREFIX))
+        extra = sorted(name for name in labels if not name.startswith(SYSTEM_PREFIX) and name not in DEVICE_LABELS)
         if extra:
             raise ClaimRefused(
                 f"agent {self.name} reports the label {extra[0]}, which its token does not grant",

@@ -8,7 +8,7 @@ user only cause a probe, and the agent is removed if that fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sokovan.domain.checks import require_int
@@ -17,6 +17,8 @@ from sokovan.domain.lifecycle.retry import RetryDelay
 
 _USERS_MIN = 2
 _FAILURES_MAX = 16
+FAULTS_MAX = 256
+FAULT_LENGTH_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class AgentHealth:
 
     `failing_ms` is set while the agent gets no new kernels. Failures up to `clean_ms` do
     not count any more. `rounds` counts removals and failed probes since a kernel last
-    started; the time between probes grows with it.
+    started; the time between probes grows with it. `faults` are devices that get no new
+    kernels, with the reason.
     """
 
     failures: tuple[AgentFailure, ...] = ()
@@ -59,6 +62,7 @@ class AgentHealth:
     clean_ms: int = 0
     rounds: int = 0
     probed_ms: int | None = None
+    faults: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_failing(self) -> bool:
@@ -92,18 +96,23 @@ class AgentHealth:
         later = tuple(one for one in self.failures if one.at_ms > at_ms)
         if later == self.failures and not self.rounds:
             return self
-        return AgentHealth(later, clean_ms=max(at_ms, self.clean_ms), probed_ms=self.probed_ms)
+        return AgentHealth(later, clean_ms=max(at_ms, self.clean_ms), probed_ms=self.probed_ms, faults=self.faults)
 
     def cleared(self, now_ms: int) -> AgentHealth:
         """The health after an operator has returned the agent to scheduling."""
-        return AgentHealth(clean_ms=now_ms)
+        return AgentHealth(clean_ms=now_ms, faults=self.faults)
 
     def probed(self, *, succeeded: bool, now_ms: int) -> AgentHealth:
         """The health after a probe; only a started session resets the time between them."""
         if succeeded:
-            return AgentHealth(clean_ms=now_ms, rounds=self.rounds, probed_ms=now_ms)
+            return AgentHealth(clean_ms=now_ms, rounds=self.rounds, probed_ms=now_ms, faults=self.faults)
         failing_ms = now_ms if self.failing_ms is None else self.failing_ms
         return replace(self, failing_ms=failing_ms, rounds=self.rounds + 1, probed_ms=now_ms)
+
+    def with_faults(self, found: Mapping[str, str]) -> AgentHealth:
+        """The health with the faults that the agent has found in its devices."""
+        kept = sorted(found.items())[:FAULTS_MAX]
+        return replace(self, faults=tuple((device, reason[:FAULT_LENGTH_MAX]) for device, reason in kept))
 
     def is_suspect(self, limits: HealthLimits) -> bool:
         """Whether as many sessions failed as remove an agent."""

@@ -6,6 +6,7 @@ Refusals are audited, at a limited rate: anyone who reaches the listener can cau
 from __future__ import annotations
 
 import hmac
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -124,8 +125,8 @@ class Enrolment:
         if grant is None or grant.key != key:
             return HelloRefused(code=REVOKED, message=f"the certificate of agent {agent_id} was revoked", final=True)
         try:
-            slots, group = ResourceSlot(hello.slots), hello.scaling_group or "default"
-            grant.require_claim(scaling_group=group, slots=slots, labels=hello.labels)
+            group = hello.scaling_group or "default"
+            grant.require_claim(scaling_group=group, slots=_claimed(hello), labels=hello.labels)
         except InvalidInput as error:
             return HelloRefused(code=error.code, message=f"{error.message}; {error.hint}", final=True)
         return None
@@ -156,6 +157,17 @@ class Enrolment:
         if grant is None or grant.key != key:
             raise JoinRefused(f"agent {request.agent_id} has no grant for this key")
         return grant
+
+
+def _claimed(hello: Hello) -> ResourceSlot:
+    """The slots that an agent claims: as it reports them, and no less than its devices have.
+
+    Raises InvalidSlots.
+    """
+    claimed = Counter[str]()
+    for device in hello.devices:
+        claimed[device.slot] += device.units
+    return ResourceSlot({slot: max(hello.slots.get(slot, 0), claimed[slot]) for slot in {*hello.slots, *claimed}})
 
 
 async def _grants(agents: Sequence[AgentId], unit: UnitOfWork) -> Sequence[object | None]:

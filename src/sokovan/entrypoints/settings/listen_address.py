@@ -65,6 +65,17 @@ def own_address_toward(host: str) -> str:
     return "" if _is_loopback(own) else own
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether a host is this machine, by the route to it; true if that is not known."""
+    try:
+        found = socket.getaddrinfo(host, ROUTE_PORT, type=socket.SOCK_DGRAM)
+        with socket.socket(found[0][0], socket.SOCK_DGRAM) as route:
+            route.connect(found[0][4])
+            return _is_loopback(str(found[0][4][0])) or bool(route.getsockname()[0] == found[0][4][0])
+    except OSError:
+        return True
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback

@@ -162,7 +162,7 @@ class AgentSettings:
     )
     data_listen: str = kind.text(
         "",
-        "HOST:PORT where gateways on other machines reach its kernels, if it has joined; empty: its own address.",
+        "HOST:PORT where gateways on other machines reach its kernels; empty: its own address if it has joined.",
         check=lambda text: text and read_listen(text),
         flag="--data-listen",
     )
@@ -178,6 +178,7 @@ class AgentSettings:
         "Numbers of the accounts of kernels, one per user, if the agent runs as root; empty: its own account.",
         check=read_account_range,
     )
+    device_check_s: int = kind.whole(30, "Interval of the checks of GPUs; 0: none.", least=0, most=3600)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,8 +119,9 @@ class ScheduleCoordinator:
         await self._refresh()
         # 2. Apply agent reports: retry requests to agents that are back, reread what a restart made stale.
         cycle = await self._apply_reports(long=self._begins_long_cycle())
-        # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents,
-        #    garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start kernels.
+        # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents and
+        #    devices, garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start
+        #    kernels.
         #    After one that took long for large sessions, the small ones are served.
         #    Each moves a part of a large session; the rest follows in the next cycle.
         self._small_served_ms, again = self._clock.monotonic_ms(), False

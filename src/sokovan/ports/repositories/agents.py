@@ -82,6 +82,8 @@ class AgentRepository(Protocol):
     async def set_health(self, agent: AgentRecord, health: AgentHealth, change: Change | None = None) -> AgentRecord:
         """Replace the health that was read; with a change, its history has a note.
 
+        Devices with a fault are allocated no more, and the capacity shrinks by them as their
+        slots are freed; without it both are as before.
         Raises StaleVersion if the health has changed since.
         """
 

@@ -16,6 +16,7 @@ from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slot_notation import format_slots
+from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import FitError, Shape
@@ -125,6 +126,9 @@ class Explainer:
         checks = (*(check for check in pending.checks if check.name not in failed), *reason.checks, *notes)
         if not reason.checks:
             checks = (*checks, *self._shortage_checks(code, summary, reason), *self._tier_checks(pending, reason))
+        faults = self._totals.faults if _check_name(code) == "room" and _needs_device(reason) else ""
+        if faults:
+            summary, checks = f"{summary}; {faults}", (*checks, Check("devices", "short", faults))
         need = pending.need()
         verdict = Verdict(
             pending.session.session_id, code, summary, checks, kernels_fit=pending.kernels_fit, kernels_needed=need
@@ -307,6 +311,12 @@ def _not_served(pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:
 
 def _request(shape: Shape) -> str:
     return format_slots(shape.slots) or "a best-effort kernel"
+
+
+def _needs_device(reason: PendingReason) -> bool:
+    """Whether what does not fit has a device or a share of one."""
+    slots = reason.shape.slots if reason.shape is not None else ()
+    return CUDA_SLOT in slots or CUDA_SHARES_SLOT in slots
 
 
 def _check_name(code: Code) -> str:

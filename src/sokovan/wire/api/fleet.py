@@ -30,6 +30,7 @@ class AgentView:
     With `failing_since` it gets no new kernels until a probe succeeds on it.
     `operator_labels` are those of its labels that operators gave it. `taints` are written
     as KEY or KEY=VALUE. `images` are those that kernels can start in at once.
+    `device_faults` are devices that get no new kernels, with the reason.
     """
 
     id: str
@@ -54,6 +55,7 @@ class AgentView:
     failed_starts: list[AgentFailureView] = field(default_factory=list)
     shard: str | None = None
     images: list[str] = field(default_factory=list)
+    device_faults: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +80,10 @@ class DeviceHolder:
 class FleetView:
     """Agents and their devices as columns, which are short for many of them.
 
-    Equal places of `agents` to `hypernode`, and of `device` to `device_holder`, belong together.
+    Equal places of `agents` to `hypernode`, and of `device` to `device_fault`, belong together.
     `hypernode`, `device_agent` and `device_holder` are places in `hypernodes`, `agents` and
-    `holders`; -1 is none, and -2 a holder that the caller may not see.
+    `holders`; -1 is none, and -2 a holder that the caller may not see. A device with a
+    fault gets no new kernels.
     """
 
     as_of: str
@@ -97,6 +100,7 @@ class FleetView:
     device_units: list[int]
     device_used: list[int]
     device_holder: list[int]
+    device_fault: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ class Line:
         self.broken = False
         self.flowing = asyncio.Event()
         self.flowing.set()
+        self.answering = asyncio.Event()
+        self.answering.set()
 
     async def receive(self) -> bytes | None:
         return await self._to_manager.get()
@@ -29,6 +31,11 @@ class Line:
         if self.broken:
             raise ConnectionError("the line is broken")
         self._to_agent.put_nowait(content)
+
+    async def ping(self) -> None:
+        await self.answering.wait()
+        if self.broken:
+            raise ConnectionError("the line is broken")
 
     def says(self, frame: Frame) -> None:
         """The agent sends a frame."""

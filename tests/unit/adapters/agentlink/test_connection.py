@@ -139,6 +139,40 @@ async def test_an_agent_without_heartbeats_is_disconnected(rig: Rig) -> None:
     assert "timeout" in rig.connection.ended
 
 
+async def test_an_agent_that_hears_nothing_is_disconnected_and_its_heartbeats_do_not_count(rig: Rig) -> None:
+    await rig.opened()
+    await rig.clock.advance(0)
+    rig.line.answering.clear()
+    await rig.clock.advance(11)
+    counted = asyncio.ensure_future(rig.connection.heartbeat())
+    for _ in range(2):
+        rig.line.says(BEAT)
+        await rig.clock.advance(4)
+    assert rig.connection.is_open
+    await rig.clock.advance(2)
+    assert rig.connection.ended == "the agent does not hear this manager"
+    assert not counted.done()
+    counted.cancel()
+
+
+async def test_a_late_answer_to_a_ping_lets_heartbeats_count_again(rig: Rig) -> None:
+    await rig.opened()
+    await rig.clock.advance(0)
+    rig.line.answering.clear()
+    await rig.clock.advance(11)
+    rig.line.says(BEAT)
+    counted = asyncio.ensure_future(rig.connection.heartbeat())
+    await rig.clock.advance(1)
+    assert not counted.done()
+    rig.line.answering.set()
+    await rig.clock.advance(0)
+    assert await counted == BEAT
+    for _ in range(4):
+        rig.line.says(BEAT)
+        await rig.clock.advance(5)
+    assert rig.connection.is_open
+
+
 async def test_an_agent_of_another_protocol_is_refused(rig: Rig) -> None:
     rig.line.says_bytes(bytes((PROTOCOL + 1,)) + b"whatever")
     refusal = await rig.line.hears()

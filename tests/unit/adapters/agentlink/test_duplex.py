@@ -13,6 +13,7 @@ async def test_messages_arrive_whole_and_in_order_until_the_peer_disconnects() -
     line.says_bytes(b"second")
     line.hangs_up()
 
+    await duplex.ping()
     assert await duplex.receive()
     assert await duplex.receive() == b"second"
     assert await duplex.receive() is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sokovan.adapters.agentlink.translation import gone_of, image_of, images_of, log_of, state_of
 from sokovan.agent.kernel_table import Token
 from sokovan.agent.link.translation import event_of, heartbeat_of, reply_of
-from sokovan.agent.messages import CreateRequested
+from sokovan.agent.messages import CreateRequested, DevicesChecked
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
@@ -60,6 +60,7 @@ def test_a_heartbeat_arrives_as_it_was_sent() -> None:
     agent = SupervisorHarness()
     agent.start(launch())
     agent.observe(seen(state=KernelState.EXITED, exit_code=9, reason="signal 9"))
+    agent.apply(DevicesChecked({"gpu0": "it is lost"}))
     beat = heartbeat_of(agent.table, sequence=4, load={"load_milli": 1500})
 
     assert state_of(AgentId("a1"), beat) == AgentState(
@@ -68,6 +69,7 @@ def test_a_heartbeat_arrives_as_it_was_sent() -> None:
         sequence=4,
         kernels=(KernelReport(key().kernel_id, 1, running=False, exit_code=9, reason="signal 9"),),
         load={"load_milli": 1500},
+        faults={"gpu0": "it is lost"},
     )
 
 

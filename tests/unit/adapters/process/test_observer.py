@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.process.layout import KernelLayout, folder_name, open_lock, opened
-from sokovan.adapters.process.observer import Observer
+from sokovan.adapters.process.observer import RECHECKED, Observer
 from sokovan.adapters.process.orphan_processes import OrphanProcesses
 from sokovan.adapters.process.shim.processes import boot_id, look_up
 from sokovan.adapters.process.shim.state_files import write_record
@@ -117,6 +117,15 @@ def test_a_start_that_was_given_up_after_a_shim_had_begun_has_ended(observer: Ob
     assert (found.state, found.reason, found.exit_code) == (KernelState.EXITED, "never started", 127)
 
 
+def test_a_start_without_a_state_from_before_a_restart_of_the_machine_has_ended_with_it(observer: Observer) -> None:
+    name = kept(observer)
+    with opened(observer.layout.kernels / name) as handle:
+        write_record(handle, "launch.json", {"kernel_id": "k", "boot": "another"})
+    found = observer.one(name)
+    assert found is not None
+    assert (found.state, found.reason, found.exit_code) == (KernelState.EXITED, "machine restarted", 137)
+
+
 def test_a_forgotten_kernel_whose_folder_is_still_there_is_removed(observer: Observer) -> None:
     name = kept(observer, state={**own_shim(), "ended_ms": 5})
     observer.layout.add_tombstone(name, EPOCH_MS)
@@ -151,3 +160,19 @@ def test_what_is_over_is_not_read_again_until_it_is_forgotten(observer: Observer
     observer.layout.add_tombstone(name, EPOCH_MS)
     assert observer.all() == [ended]
     assert name not in observer.over
+
+
+def test_what_another_runtime_has_forgotten_is_found_a_few_kernels_at_a_time(observer: Observer) -> None:
+    names = [kept(observer, f"k{number:03}", {"ended_ms": 7, "exit_code": 0}) for number in range(2 * RECHECKED)]
+    observer.all()
+    for name in names:
+        observer.layout.add_tombstone(name, EPOCH_MS)
+    assert len(observer.all()) == RECHECKED
+    assert observer.all() == []
+    assert list(observer.layout.kernels.iterdir()) == []
+
+
+def test_some_kernels_are_observed_without_the_others(observer: Observer) -> None:
+    name = kept(observer, "a", {"ended_ms": 7, "exit_code": 3})
+    kept(observer, "b", {"ended_ms": 7, "exit_code": 0})
+    assert [one.exit_code for one in observer.some([name, "none-1"])] == [3]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.process.runtime import TOMBSTONE_AGE_MS, ProcessRuntime
+from sokovan.adapters.process.layout import KernelLayout
+from sokovan.adapters.process.runtime import COLLECT_EVERY_MS, TOMBSTONE_AGE_MS, ProcessRuntime
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.testing.clock import VirtualClock
@@ -60,6 +61,25 @@ async def test_old_tombstones_are_removed(tmp_path: Path) -> None:
         clock.jump(TOMBSTONE_AGE_MS / 1000 + 1)
         await runtime.forget(KernelId("new"), 1)
         assert [tombstone.name for tombstone in (tmp_path / "root" / "forgotten").iterdir()] == ["new-1"]
+
+
+@pytest.mark.slow
+async def test_tombstones_are_read_once_in_a_while_and_not_for_each_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, reads = VirtualClock(), list[int]()
+    monkeypatch.setattr(KernelLayout, "remove_tombstones", lambda _layout, older_than_ms: reads.append(older_than_ms))
+    async with runtime_in(tmp_path / "root") as plain:
+        runtime = ProcessRuntime(tmp_path / "root", clock, bubblewrap="")
+        for name in ("a", "b", "c"):
+            await runtime.create(launch(name, "pass"))
+            await ended(plain, name)
+        await runtime.forget(KernelId("a"), 1)
+        await runtime.forget(KernelId("b"), 1)
+        assert len(reads) == 1
+        clock.jump(COLLECT_EVERY_MS / 1000 + 1)
+        await runtime.forget(KernelId("c"), 1)
+        assert len(reads) == 2
 
 
 async def test_offsets_and_limits_below_zero_are_taken_as_zero(tmp_path: Path) -> None:

@@ -50,8 +50,9 @@ async def test_a_runtime_looks_and_ends_while_every_start_hangs(
 ) -> None:
     released = threading.Event()
 
-    def hang(_starter: Starter, _launch: CreateKernel) -> None:
+    def hang(_starter: Starter, _launch: CreateKernel) -> str:
         released.wait(60)
+        return "{}"
 
     async with runtime_in(tmp_path) as runtime:
         with monkeypatch.context() as patch:

@@ -87,6 +87,14 @@ def test_a_heartbeat_lists_every_kernel() -> None:
     send_heartbeat = heartbeat_of(agent.table, sequence=1, load={})
 
     assert [entry.kernel_id for entry in send_heartbeat.kernels] == ["a", "b"]
+    assert send_heartbeat.faults == {}
+
+
+def test_a_heartbeat_names_the_faults_of_devices() -> None:
+    table = replace(SupervisorHarness().table, device_faults={"gpu0": "it is lost"})
+    beat = heartbeat_of(table, sequence=1, load={})
+    assert decode(encode(beat)) == beat
+    assert beat.faults == {"gpu0": "it is lost"}
 
 
 def test_words_that_are_too_long_for_a_frame_are_cut() -> None:

@@ -59,6 +59,11 @@ def test_a_failing_agent_is_shown_with_reason_and_failures(server: CannedServer,
         assert text in " ".join(shown.split())
 
 
+def test_an_agent_is_shown_with_the_faults_of_its_devices(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET agents/gpu2", replace(AGENT, device_faults={"GPU-1": "it is lost"}))
+    assert "fault of GPU-1  it is lost" in sokovan("agent", "show", "gpu2")[1]
+
+
 def test_a_history_is_printed(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET agents/gpu2/history", [])
     assert sokovan("agent", "history", "gpu2", "--json") == (0, "[]\n", "")

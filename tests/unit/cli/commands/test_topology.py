@@ -109,12 +109,13 @@ def test_devices_are_listed_with_their_sessions(server: CannedServer, sokovan: S
         "device_units": [1, 1, 1],
         "device_used": [1, 0, 1],
         "device_holder": [0, -1, -2],
+        "device_fault": ["", "", "lost"],
     }
     server.says("GET fleet", fleet)
     rows = [line.split() for line in sokovan("agent", "devices")[1].splitlines()[1:]]
     assert rows == [
-        ["a1", "r1", "gpu0", "cuda.device", "1/1", "train", "ada"],
-        ["a1", "r1", "gpu1", "cuda.device", "0/1", "-", "-"],
-        ["a2", "-", "gpu0", "cuda.device", "1/1", "-", "-"],
+        ["a1", "r1", "gpu0", "cuda.device", "1/1", "train", "ada", "-"],
+        ["a1", "r1", "gpu1", "cuda.device", "0/1", "-", "-", "-"],
+        ["a2", "-", "gpu0", "cuda.device", "1/1", "-", "-", "lost"],
     ]
     assert len(sokovan("agent", "devices", "a2")[1].splitlines()) == 2

@@ -17,6 +17,8 @@ def claim(grant: AgentGrant = GRANT, *, group: str = "gpus", cpu: int = 4000, la
 
 def test_an_agent_may_report_what_its_token_grants() -> None:
     claim()
+    for label in ("nvidia.model", "nvidia.memory-bytes", "nvidia.driver"):
+        claim(label=label)
     claim(AgentGrant(name="a", key="k", scaling_group="gpus"), cpu=10**9)
 
 

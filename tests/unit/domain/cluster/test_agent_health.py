@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth, HealthLimits
+from sokovan.domain.cluster.agent_health import (
+    FAULT_LENGTH_MAX,
+    FAULTS_MAX,
+    HEALTHY,
+    AgentFailure,
+    AgentHealth,
+    HealthLimits,
+)
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import SessionId
 
@@ -94,3 +101,16 @@ def test_the_number_of_failures_is_bounded() -> None:
 def test_limits_outside_their_bounds_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidSpec):
         HealthLimits(**wrong)
+
+
+def test_faults_of_devices_outlast_starts_probes_and_operators() -> None:
+    faulty = failed(failure("s1"), failure("s2"), failure("s3")).with_faults({"gpu1": "lost", "gpu0": "x" * 999})
+    assert faulty.faults == (("gpu0", "x" * FAULT_LENGTH_MAX), ("gpu1", "lost"))
+    for after in (faulty.started(9_000), faulty.cleared(9_000), faulty.probed(succeeded=True, now_ms=9_000)):
+        assert after.faults == faulty.faults
+        assert not after.is_failing
+    assert faulty.with_faults({}).faults == ()
+
+
+def test_no_more_faults_than_a_limit_are_kept() -> None:
+    assert len(HEALTHY.with_faults({f"gpu{number}": "lost" for number in range(FAULTS_MAX + 9)}).faults) == FAULTS_MAX

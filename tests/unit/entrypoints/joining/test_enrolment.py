@@ -17,7 +17,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.entrypoints.joining.enrolment import LINK_LABEL, Enrolment
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
-from sokovan.wire.frames import Hello, HelloRefused, Welcome
+from sokovan.wire.frames import DeviceEntry, Hello, HelloRefused, Welcome
 from sokovan.wire.join_messages import JoinDenied, JoinGranted, JoinReply, JoinRequest
 
 NAME, SECRET = "t", "s"
@@ -122,6 +122,7 @@ async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_pat
         for wrong, code in (
             ({"agent_id": "b"}, "certificate-mismatch"),
             ({"slots": {"cpu": 1001}}, "claim-refused"),
+            ({"devices": (DeviceEntry("d", "cpu", 1001),)}, "claim-refused"),
             ({"scaling_group": "other"}, "claim-refused"),
             ({"labels": {"rack": "r1"}}, "claim-refused"),
         ):

@@ -7,7 +7,13 @@ import socket
 import pytest
 
 from sokovan.domain.errors import InvalidInput
-from sokovan.entrypoints.settings.listen_address import ListenAddress, own_address_toward, own_labels, read_listen
+from sokovan.entrypoints.settings.listen_address import (
+    ListenAddress,
+    is_this_machine,
+    own_address_toward,
+    own_labels,
+    read_listen,
+)
 
 
 def test_a_host_and_a_port_are_read() -> None:
@@ -39,3 +45,10 @@ def test_the_own_address_on_the_way_to_this_machine_is_none() -> None:
 def test_an_agent_beside_a_listener_reports_its_address() -> None:
     assert own_labels("10.0.0.1:7649") == {"sokovan.address": "10.0.0.1"}
     assert own_labels("127.0.0.1:7649") == own_labels("") == {}
+
+
+def test_this_machine_is_known_by_the_route_to_a_host() -> None:
+    assert all(map(is_this_machine, ("127.0.0.2", "localhost", "::1", "no such host")))
+    own = own_address_toward("192.0.2.1")
+    assert not own or is_this_machine(own)
+    assert not own or not is_this_machine("192.0.2.1")

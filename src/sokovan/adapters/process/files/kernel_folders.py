@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from sokovan.adapters.process.files.file_access import checked_parts
 from sokovan.adapters.process.layout import LAUNCH, WORK, KernelLayout, folder_name, opened
+from sokovan.adapters.process.shim.main import STATE
 from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
@@ -65,7 +66,8 @@ def _folders(layout: KernelLayout, name: str, output: KernelFolder) -> tuple[lis
     place = layout.kernels / name
     try:
         with opened(place) as folder:
-            record = read_record(folder, LAUNCH) or {}
+            # A kernel that starts has no state, and its folders may not have its account yet.
+            record = (read_record(folder, LAUNCH) if read_record(folder, STATE) else None) or {}
     except OSError:
         raise FileMissing(f"the kernel of {name} is not on this machine any more") from None
     here = str(record.get("folder") or "")

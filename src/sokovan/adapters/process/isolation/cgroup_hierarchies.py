@@ -39,16 +39,16 @@ class Hierarchies:
 
     def _make_one(self, folder: Path) -> None:
         for _ in range(_MKDIR_ATTEMPTS):
-            with contextlib.suppress(FileExistsError):
-                folder.parent.mkdir()
             try:
                 if self.version == 2:
                     _enable(folder.parent)
                 folder.mkdir()
             except FileExistsError:
                 return
-            except FileNotFoundError:
-                continue  # the last kernel of another runtime has just removed the parent folder
+            except FileNotFoundError:  # the first kernel, or the last one has just removed the parent folder
+                with contextlib.suppress(FileExistsError):
+                    folder.parent.mkdir()
+                continue
             return
         raise OSError(errno.ENOENT, f"cannot create {folder}")
 

@@ -17,7 +17,7 @@ from sokovan.adapters.process.isolation.accounts import user_namespaces
 from sokovan.adapters.process.isolation.bubblewrap import PROGRAM, bundled_bubblewrap
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
-from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files
+from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files, look
 from sokovan.adapters.process.shim.children import account_options
 from sokovan.domain.cluster.agent import NO_ACCOUNTS
 from sokovan.domain.ids import KernelId, SessionId
@@ -88,7 +88,7 @@ class Sandbox:
         return [
             *_namespaces(user=self.user_namespace and not has_account),
             *(["--unshare-net"] if launch.isolated_network else []),
-            *_system(self.files),
+            *_system(self.files, has_account=has_account),
             *_memory_folders(launch.slots.get("mem", 0) if sized else None),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
             *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
@@ -284,7 +284,16 @@ def _namespaces(*, user: bool) -> list[str]:
     ]
 
 
-def _system(files: SystemFiles | None) -> list[str]:
+def _system(files: SystemFiles | None, *, has_account: bool) -> list[str]:
+    folders, sealed = _seen_system(os.geteuid(), look())
+    options = [*folders, *(bound_files(SYSTEM_FILES) if files is None else files.options())]
+    # An account owns nothing there; each bind takes bubblewrap a look at all mounts.
+    return [*options, "--proc", "/proc", *(() if has_account else sealed), "--dev", "/dev"]
+
+
+@lru_cache(maxsize=1)
+def _seen_system(account: int, _number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The options for the folders and for the settings of the system, read once for many kernels."""
     options: list[str] = []
     for name in SYSTEM_FOLDERS:
         path = Path("/") / name
@@ -292,9 +301,7 @@ def _system(files: SystemFiles | None) -> list[str]:
             options += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             options += ["--ro-bind", str(path), str(path)]
-    options += bound_files(SYSTEM_FILES) if files is None else files.options()
-    options += ["--proc", "/proc", *_sealed()]
-    return [*options, "--dev", "/dev"]
+    return tuple(options), tuple(_sealed(account))
 
 
 def _memory_folders(size: int | None) -> list[str]:
@@ -308,9 +315,9 @@ def _memory_folders(size: int | None) -> list[str]:
     return [part for place in places for part in (*limit, "--tmpfs", place)]
 
 
-def _sealed() -> list[str]:
+def _sealed(account: int) -> list[str]:
     """Settings of the system below /proc, which its root may write even without capabilities."""
-    if os.geteuid() != 0:
+    if account != 0:
         return []
     places = [f"/proc/{name}" for name in SYSTEM_SETTINGS if Path(f"/proc/{name}").exists()]
     return [part for place in places for part in ("--ro-bind", place, place)]

@@ -11,6 +11,7 @@ import platform
 import stat
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from sokovan.adapters.process.shim.system_calls import can_separate
@@ -79,6 +80,7 @@ class _Machine:
 _MACHINES = {"x86_64": _Machine(0, 0xC000003E), "aarch64": _Machine(1, 0xC00000B7)}
 
 
+@lru_cache
 def system_call_filter(machine: str = "") -> bytes:
     """The filter of this machine as instructions; empty for an unknown architecture."""
     known = _MACHINES.get(machine or platform.machine())

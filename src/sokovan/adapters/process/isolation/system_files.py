@@ -22,6 +22,11 @@ COPY_BYTES_MAX = 4 << 20
 _FOLDER_MODE, _FILE_MODE = 0o755, 0o644
 
 
+def look() -> int:
+    """A number that changes when the machine is to be looked at again."""
+    return int(time.monotonic() / LOOK_S)
+
+
 class SystemFiles:
     """Copies below `folder`; what not everyone may read is bound by itself.
 

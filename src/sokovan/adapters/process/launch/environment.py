@@ -75,7 +75,8 @@ def _device_variables(launch: CreateKernel) -> dict[str, str]:
 
 def has_cuda_devices() -> bool:
     """Whether this machine has accelerators that a kernel could find by itself."""
-    return any(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia*"))
+    names = os.listdir("/dev")  # noqa: PTH208  # for every kernel, and a glob takes ten times as long
+    return any(name.startswith("nvidia") and name.removeprefix("nvidia").isdigit() for name in names)
 
 
 def _checked(variables: Mapping[str, str]) -> dict[str, str]:

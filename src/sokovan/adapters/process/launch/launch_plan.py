@@ -24,6 +24,7 @@ from sokovan.adapters.process.launch.work_files import (
 )
 from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout, opened
 from sokovan.adapters.process.shim.notices import make_folder
+from sokovan.adapters.process.shim.processes import boot_id
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
 from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure, SandboxFailed
@@ -39,6 +40,26 @@ def check_launch(launch: CreateKernel) -> None:
         raise RuntimeFailure(f"attempt {launch.attempt} of kernel {launch.kernel_id} is negative")
     check_command(launch.command)
     check_mounts(launch.mounts)
+
+
+def record_of(launch: CreateKernel, place: Path, *, confinement: str, groups: Mapping[str, Any]) -> dict[str, Any]:
+    """The record that identifies a kernel; without variables, which may be secret.
+
+    It names the control groups before they exist, so that none is left by a start that is
+    abandoned, and the boot in which the kernel runs. Raises RuntimeFailure.
+    """
+    return {
+        "kernel_id": launch.kernel_id,
+        "attempt": launch.attempt,
+        "session_id": launch.session_id,
+        "image": launch.image,
+        "watch_idle": launch.watch_idle,
+        "confinement": confinement,
+        "groups": dict(groups),
+        "folder": _folder_of(launch, Path(os.path.realpath(place)) / WORK),
+        "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
+        "boot": boot_id(),
+    }
 
 
 def plan_of(
@@ -65,6 +86,8 @@ def plan_of(
         output=output,
     )
     folder = _folder_of(launch, work)
+    if launch.workdir and not launch.upload and not launch.workdir.startswith("/"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
     write_files(work, launch.files)
     with opened(work.parent) as inside:
         make_folder(inside)
@@ -119,16 +142,17 @@ def _hand_over(launch: CreateKernel, number: int, *, place: Path, output: str, f
 
 
 def _folder_of(launch: CreateKernel, work: Path) -> str:
-    """The working folder: the upload, the work folder, one below it, or an absolute one."""
+    """The working folder: upload, work folder, one below it, or an absolute one.
+
+    Raises RuntimeFailure.
+    """
     if launch.upload:
         return str(KernelLayout(work.parents[2]).upload_folder(launch.session_id))
     if not launch.workdir:
         return str(work)
     if PurePosixPath(launch.workdir).is_absolute():
         return launch.workdir
-    folder = work.joinpath(*parts_below(launch.workdir, what="working folder"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return str(folder)
+    return str(work.joinpath(*parts_below(launch.workdir, what="working folder")))
 
 
 def _check_program(launch: CreateKernel, environment: dict[str, str], folder: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import Confinement
-from sokovan.adapters.process.isolation.kernel_limits import KernelLimits, set_limits
+from sokovan.adapters.process.isolation.kernel_limits import set_limits
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
-from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
+from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of, record_of
 from sokovan.adapters.process.launch.output_folders import OutputFolders
 from sokovan.adapters.process.layout import (
     LAUNCH,
@@ -59,35 +59,38 @@ class Starter:
         check_launch(launch)
         name = folder_name(KernelId(launch.kernel_id), launch.attempt)
         try:
-            lock = self._locked_folder(launch, name)
+            lock, is_new = self._locked_folder(launch, name)
             try:
                 with opened(self.layout.kernels / name) as folder:
                     state = read_record(folder, STATE)
                     if state is not None:
                         return traces_of(read_record(folder, LAUNCH) or {}, state)
+                    if not is_new:  # of a start that was abandoned
+                        write_record(folder, LAUNCH, self._record(launch, name))
                 return self._start_locked(launch, name, lock)
             finally:
                 os.close(lock)
         except OSError as error:
             raise RuntimeFailure(f"kernel {launch.kernel_id} cannot be started: {error}") from error
 
-    def _locked_folder(self, launch: CreateKernel, name: str) -> int:
-        """The lock of the kernel's folder, which is created if missing."""
+    def _locked_folder(self, launch: CreateKernel, name: str) -> tuple[int, bool]:
+        """The lock of the kernel's folder, which is created if missing, and whether it was."""
         for _ in range(_ATTEMPTS):
             if self.layout.is_forgotten(name):
                 raise KernelTombstoned(
                     f"attempt {launch.attempt} of kernel {launch.kernel_id} ran here and was forgotten"
                 )
             try:
-                return open_lock(self.layout.kernels / name, wait=True)
+                return open_lock(self.layout.kernels / name, wait=True), False
             except FileNotFoundError:
                 lock = self._created_folder(launch, name)
             if lock is not None:
-                return lock
+                return lock, True
         raise RuntimeFailure(f"the folder of kernel {launch.kernel_id} is repeatedly created and removed")
 
     def _created_folder(self, launch: CreateKernel, name: str) -> int | None:
         """Create the folder completely and locked, so that it never looks abandoned."""
+        record = self._record(launch, name)
         fresh = self.layout.fresh(name)
         fresh.mkdir(mode=PRIVATE)
         try:
@@ -98,7 +101,7 @@ class Starter:
             for below in (WORK, TEMPORARY):
                 (fresh / below).mkdir(mode=PRIVATE)
             with opened(fresh) as folder:
-                write_record(folder, LAUNCH, self._record(launch, KernelLimits()))
+                write_record(folder, LAUNCH, record)
             fresh.rename(self.layout.kernels / name)
         except OSError as error:
             os.close(lock)
@@ -108,22 +111,16 @@ class Starter:
             raise
         return lock
 
-    def _record(self, launch: CreateKernel, limits: KernelLimits, folder: str = "") -> dict[str, Any]:
-        """The record that identifies the kernel; without variables, which may be secret.
+    def _record(self, launch: CreateKernel, name: str) -> dict[str, Any]:
+        groups = self._groups(launch, name)
+        known = {"version": groups.version, "folders": groups.folders}
+        return record_of(launch, self.layout.kernels / name, confinement=self.confinement.in_words(), groups=known)
 
-        `folder` is the one it runs in.
-        """
-        return {
-            "kernel_id": launch.kernel_id,
-            "attempt": launch.attempt,
-            "session_id": launch.session_id,
-            "image": launch.image,
-            "watch_idle": launch.watch_idle,
-            "confinement": self.confinement.in_words(),
-            "groups": {"version": limits.version, "folders": limits.folders},
-            "folder": folder,
-            "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
-        }
+    def _groups(self, launch: CreateKernel, name: str) -> ControlGroups:
+        """The control groups of a kernel, which may not exist."""
+        hierarchies = self.confinement.hierarchies
+        marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.layout.root)
+        return ControlGroups(hierarchies.version, hierarchies.folders(f"{marks[RUNTIME]}-{name}"))
 
     def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> str:
         with contextlib.ExitStack() as closing:
@@ -131,7 +128,7 @@ class Starter:
 
     def _start_closing(self, launch: CreateKernel, name: str, lock: int, closing: contextlib.ExitStack) -> str:
         marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.layout.root)
-        limits = KernelLimits()
+        groups = self._groups(launch, name)
         try:
             place = self.layout.kernels / name
             OutputFolders(self.layout).prepare(launch, name)
@@ -153,13 +150,9 @@ class Starter:
             )
             plan["groups"] = {"version": limits.version, "folders": limits.folders}
             plan["rlimits"] = limits.rlimits
-            record = self._record(launch, limits, plan["folder"])
-            with opened(self.layout.kernels / name) as folder:
-                write_record(folder, LAUNCH, record)
-            return traces_of(record, FORK_SERVER.run_shim(plan, lock))
+            return traces_of(plan, FORK_SERVER.run_shim(plan, lock))
         except BaseException as problem:
             # Nothing may run after a refusal, and the next attempt starts clean.
-            groups = ControlGroups(limits.version, limits.folders)
             left = OrphanProcesses(marks, groups=groups, state=self._shim_record(name)).end()
             if left:  # its folder is kept: observations list the kernel until it has ended
                 cause = problem.message if isinstance(problem, RuntimeFailure) else str(problem)

@@ -2,7 +2,8 @@
 
 Starting an interpreter takes ten times as long as a fork. Each request is one message
 with open files attached: the kernel's lock, and the plan, answer and error files of the
-shim. The process ends when its socket is closed.
+shim. The process ends when its socket is closed; shims outlive it. The system removes those
+that end before, since it ignores the signal of their ends.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def main() -> None:
     os.setsid()
     os.chdir("/")
     # Signals to the agent's process group or terminal must not interrupt a start.
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)
     gc.freeze()  # keeps memory pages shared with the forks
     caller = ShimRequest(socket.socket(fileno=os.dup(0)))
@@ -41,17 +42,16 @@ def main() -> None:
 
 
 def _start_shim(caller: ShimRequest, files: list[int]) -> None:
-    """Start a shim as an orphan: the intermediate process ends at once."""
-    pid = os.fork()
-    if pid:
-        os.waitpid(pid, 0)
+    if os.fork():
         return
     status = 1
     try:
-        if os.fork() == 0:
-            caller.line.close()
-            _become_shim(files)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # it waits for the processes of its kernel
+        caller.line.close()
+        _become_shim(files)
         status = 0
+    except BaseException:  # noqa: BLE001  # it must not continue as a fork server; the agent gets the traceback
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(status)
 
@@ -61,9 +61,5 @@ def _become_shim(files: list[int]) -> None:
     for target, handle in enumerate(streams):
         os.dup2(handle, target)
         os.close(handle)
-    try:
-        os.setsid()
-        supervise(read_plan(), lock)
-    except BaseException:  # noqa: BLE001  # it must not continue as a fork server; the agent gets the traceback
-        sys.excepthook(*sys.exc_info())
-        os._exit(1)
+    os.setsid()
+    supervise(read_plan(), lock)

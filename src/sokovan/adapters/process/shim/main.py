@@ -100,11 +100,15 @@ class Shim:
             raise
         first = processes.look_up(self.pid)
         self.record.update(pid=self.pid, pid_start=first.start if first else 0, started_ms=_now_ms())
-        self._write_state()
+        # It matters until the machine restarts: then the record of the launch tells that the kernel has ended.
+        self._write_state(lasting=False)
 
     def _await_sandbox(self) -> None:
         """Wait until the program of the kernel runs; raises NotStarted if it never does."""
-        while not any(inner.has_executed for outer in processes.children(self.pid) for inner in _children(outer)):
+        first: list[processes.Process] = []  # it is the same all the time, and starts the program
+        while not any(inner.has_executed for outer in first for inner in processes.children(outer.pid)):
+            if not first and (first := processes.children(self.pid)):
+                continue
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 time.sleep(_SANDBOX_PAUSE_S)
             elif b"exit-code" in _read_all(self.child.sandbox_status):
@@ -214,10 +218,10 @@ class Shim:
             self.record["reason"] = reason
             self._write_state()
 
-    def _write_state(self) -> None:
+    def _write_state(self, *, lasting: bool = True) -> None:
         # A failed write is no loss: this process has the state, and retries at the end.
         with contextlib.suppress(OSError):
-            write_record(self.folder, STATE, self.record)
+            write_record(self.folder, STATE, self.record, lasting=lasting)
 
     def _accept(self) -> None:
         number = self.listener.accept()
@@ -344,10 +348,6 @@ class Shim:
         if status < 0:
             return f"signal {-status}"
         return LOG_DISK_FULL if self.ring.dropped else ""
-
-
-def _children(process: processes.Process) -> list[processes.Process]:
-    return processes.children(process.pid)
 
 
 def _read_all(handle: int) -> bytes:

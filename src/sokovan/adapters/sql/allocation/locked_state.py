@@ -110,6 +110,7 @@ async def _load_devices(transaction: Transaction, agents: dict[str, LockedAgent]
     bound = {**bound_ids(transaction, list(agents)), **rows.bind([(slot,) for slot in sorted(slots)])}
     for row in await transaction.fetch(statement, bound):
         devices = agents[row.agent_id].devices
+        devices.labels = agents[row.agent_id].labels
         # A removed device is registered with nothing free: its slot must not be taken for one without devices.
         devices.add(row.slot, row.device_id, units=row.units, free=row.units - row.used if row.present else 0)
 

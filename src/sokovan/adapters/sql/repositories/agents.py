@@ -148,12 +148,43 @@ class SqlAgents:
         # Other writes raise the version, too; what must not have changed is the health.
         if health_of(row.health) != agent.info.health:
             raise StaleVersion(what="agent", name=agent_id, expected=health_text(agent.info.health), found=row.health)
+        await self._apply_faults(agent_id, before=set(dict(agent.info.health.faults)), after=set(dict(health.faults)))
         await self._transaction.execute(
             sa.update(AGENTS)
             .where(AGENTS.c.agent_id == agent_id)
             .values(health=health_text(health), version=AGENTS.c.version + 1, stamp=self._transaction.stamp)
         )
         return await self.get(agent_id)
+
+    async def _apply_faults(self, agent_id: AgentId, *, before: set[str], after: set[str]) -> None:
+        """Take devices out of scheduling, and return others to it; kernels on them go on.
+
+        The capacity counts what kernels hold of absent devices until it is freed. An agent that
+        reported less of a slot than its devices have keeps that.
+        """
+        if before == after:
+            return
+        was: dict[str, int] = {}
+        now: dict[str, int] = {}
+        held: dict[str, int] = {}
+        mine = AGENT_DEVICES.c.agent_id == agent_id
+        for row in await self._transaction.fetch(_DEVICES, {"the_agent": agent_id}):
+            is_present = row.device_id not in after and (row.present or row.device_id in before)
+            was[row.slot] = was.get(row.slot, 0) + (row.units if row.present else 0)
+            now[row.slot] = now.get(row.slot, 0) + (row.units if is_present else 0)
+            held[row.slot] = held.get(row.slot, 0) + (0 if is_present else row.used)
+            if is_present != row.present:
+                update = sa.update(AGENT_DEVICES).where(mine, AGENT_DEVICES.c.device_id == row.device_id)
+                await self._transaction.execute(update.values(present=is_present))
+        for slot in sorted(now):
+            whole = now[slot] + held[slot]
+            capacity = sa.case((AGENT_SLOTS.c.used > whole, AGENT_SLOTS.c.used), else_=whole)
+            await self._transaction.execute(
+                sa.update(AGENT_SLOTS)
+                .where(AGENT_SLOTS.c.agent_id == agent_id, AGENT_SLOTS.c.slot == slot)
+                .where(AGENT_SLOTS.c.reported == was[slot])
+                .values(reported=now[slot], capacity=capacity)
+            )
 
     async def add_images(self, agent_id: AgentId, incarnation: int, images: Collection[str]) -> None:
         """See the port."""
@@ -210,6 +241,8 @@ class SqlAgents:
             statement.values(
                 **_attributes(info),
                 **self._enrolment_columns(),
+                # Its devices are those that it reports now; faults follow with a heartbeat.
+                health=health_text(health_of(known.health).with_faults({})),
                 incarnation=AGENTS.c.incarnation + 1,
                 version=AGENTS.c.version + 1,
             )
@@ -329,9 +362,11 @@ class SqlAgents:
         for row in await self._transaction.fetch(_of_agents(AGENT_SLOTS, self._transaction.postgresql), bound):
             slots[row.agent_id].append(row)
         devices: dict[str, list[Device]] = {agent_id: [] for agent_id in ids}
+        faults = {row.agent_id: dict(health_of(row.health).faults) for row in rows}
         for row in await self._transaction.fetch(_of_agents(AGENT_DEVICES, self._transaction.postgresql), bound):
-            if row.present:
-                devices[row.agent_id].append(Device(row.device_id, row.slot, row.units))
+            fault = faults[row.agent_id].get(row.device_id, "")
+            if row.present or fault:
+                devices[row.agent_id].append(Device(row.device_id, row.slot, row.units, fault))
         releasing = await releasing_kernels(self._transaction, ids)
         return [
             AgentRecord(

@@ -20,7 +20,7 @@ from sqlalchemy.dialects import sqlite
 from sokovan.adapters.sql.repositories.past_usage import updated_usage, write_usage
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE, SESSIONS_SLOT
-from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.owners.past_usage import UsageChange, UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
@@ -119,6 +119,9 @@ async def apply_delta(
     await _update_all(transaction, _slots, slots, "slots")
     devices = [(*key, amount) for key, amount in sorted(delta.devices.items()) if amount]
     await _update_all(transaction, _devices, devices, "devices")
+    freed = sorted({agent_id for agent_id, _device, amount in devices if amount < 0})
+    if freed:
+        await transaction.execute(_held_capacity(transaction.postgresql), bound_ids(transaction, freed))
     used = await _owners(transaction, delta)
     await record_usage(transaction, delta.past())
     return used
@@ -225,6 +228,25 @@ def _devices(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a k
         )
     )
     return statement, rows
+
+
+@cache
+def _held_capacity(postgresql: bool) -> sa.Update:  # noqa: FBT001  # a key of the cache
+    """Leaves the capacity that kernels hold on absent devices: others free that of present ones."""
+    absent = sa.and_(
+        AGENT_DEVICES.c.agent_id == AGENT_SLOTS.c.agent_id,
+        AGENT_DEVICES.c.slot == AGENT_SLOTS.c.slot,
+        sa.not_(AGENT_DEVICES.c.present),
+        AGENT_DEVICES.c.used > 0,
+    )
+    held = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(AGENT_DEVICES.c.used), 0), WHOLE)).where(absent)
+    capacity = AGENT_SLOTS.c.reported + held.scalar_subquery()
+    wanted = sa.select(ids_table(postgresql).c.id)
+    return (
+        sa.update(AGENT_SLOTS)
+        .values(capacity=capacity)
+        .where(AGENT_SLOTS.c.agent_id.in_(wanted), sa.exists().where(absent), AGENT_SLOTS.c.used <= capacity)
+    )
 
 
 _OWNER_KEY = (OWNER_USAGE.c.scope, OWNER_USAGE.c.name, OWNER_USAGE.c.slot)

@@ -1,21 +1,23 @@
-"""Handles heartbeats: missing ones, and checkpoints that kernels report in them.
+"""Handles heartbeats: missing ones, and checkpoints and faults of devices in them.
 
 Agents without heartbeats become SUSPECT and LOST, and return when they are heard again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
 from sokovan.orchestrator.agent_recovery import AWAY, rejoin
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
-from sokovan.orchestrator.sessions.session_writer import by_coordinator
+from sokovan.orchestrator.sessions.session_writer import by_coordinator, by_report
 from sokovan.ports.storage import UnitOfWork
 
 _MISSED = by_coordinator("heartbeat-missed")
+DEVICE_FAULT = "device-fault"
+DEVICE_RECOVERED = "device-recovered"
 _SILENT = frozenset({AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST})
 
 
@@ -115,6 +117,74 @@ class StoreCheckpoints:
         written = await self._batches.write(list(later.items()), _save_checkpoints)
         self._sessions.mark_stale(written.results)
         return bool(written.results)
+
+
+class DeviceFaultMonitor:
+    """Takes devices with a fault out of scheduling, and returns those without.
+
+    Kernels on them go on; the history of their sessions names the fault.
+    """
+
+    name = "device-faults"
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._reports, self._sessions, self._batches = context.reports, context.sessions, context.batches
+        self._writer, self._telemetry = context.writer, context.telemetry
+
+    def clear(self) -> None:
+        """Nothing to reset."""
+
+    async def handle(self, cycle: CycleInput) -> bool:
+        """Store the faults that differ from the stored ones."""
+        found = [change for info in cycle.agents.values() if (change := self._change(info)) is not None]
+        written = await self._batches.write(found, _store_faults)
+        self._telemetry.gauge("devices_faulty", sum(len(info.health.faults) for info in cycle.agents.values()))
+        for agent_id, faults in filter(None, written.results):
+            await self._note_sessions(agent_id, faults)
+        return any(written.results)
+
+    def _change(self, info: AgentInfo) -> tuple[AgentId, int, Mapping[str, str]] | None:
+        state = self._reports.state(info.agent_id)
+        if state is None or state.incarnation != info.incarnation or info.has_left:
+            return None
+        if not state.faults and not info.health.faults:
+            return None
+        is_new = info.health.with_faults(state.faults) != info.health
+        return (info.agent_id, info.incarnation, state.faults) if is_new else None
+
+    async def _note_sessions(self, agent_id: AgentId, faults: Mapping[str, str]) -> None:
+        """Note the new faults in the histories of the sessions that hold these devices."""
+        held: dict[str, set[SessionId]] = {}
+        for kernel in self._sessions.kernels_on(agent_id):
+            for device in {one for ids in kernel.devices.values() for one in ids} & faults.keys():
+                held.setdefault(device, set()).add(kernel.session_id)
+        for device, session_ids in sorted(held.items()):
+            detail = f"device {device} of agent {agent_id} has a fault: {faults[device]}; its kernel goes on"
+            await self._writer.note(sorted(session_ids), by_report(DEVICE_FAULT, detail), emit=True)
+
+
+async def _store_faults(
+    unit: UnitOfWork, batch: Sequence[tuple[AgentId, int, Mapping[str, str]]]
+) -> Sequence[tuple[AgentId, Mapping[str, str]] | None]:
+    return [await _store_faults_of(unit, *one) for one in batch]
+
+
+async def _store_faults_of(
+    unit: UnitOfWork, agent_id: AgentId, incarnation: int, faults: Mapping[str, str]
+) -> tuple[AgentId, Mapping[str, str]] | None:
+    """Store the faults of an agent; the new ones, or None if nothing was to be stored."""
+    agent = await unit.fleet.get(agent_id)
+    before = agent.info.health
+    after = before.with_faults(faults)
+    if agent.info.incarnation != incarnation or after == before:
+        return None
+    old, now = dict(before.faults), dict(after.faults)
+    new = {one: fault for one, fault in now.items() if one not in old}
+    texts = [f"{one}: {fault}" for one, fault in now.items() if old.get(one) != fault]
+    texts += [f"{one} is healthy again" for one in old if one not in now]
+    code = DEVICE_FAULT if len(texts) > len(old.keys() - now.keys()) else DEVICE_RECOVERED
+    await unit.fleet.set_health(agent, after, by_report(code, "; ".join(texts)))
+    return agent_id, new
 
 
 async def _save_checkpoints(unit: UnitOfWork, batch: Sequence[tuple[SessionId, int]]) -> Sequence[SessionId]:

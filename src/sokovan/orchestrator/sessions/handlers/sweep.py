@@ -9,7 +9,7 @@ from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, Se
 from sokovan.orchestrator.sessions.handlers.agent_health import AgentHealthMonitor
 from sokovan.orchestrator.sessions.handlers.deadlines import EnforceDeadlines
 from sokovan.orchestrator.sessions.handlers.garbage_collection import GarbageCollector
-from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatMonitor, StoreCheckpoints
+from sokovan.orchestrator.sessions.handlers.heartbeats import DeviceFaultMonitor, HeartbeatMonitor, StoreCheckpoints
 from sokovan.orchestrator.sessions.handlers.housekeeping import Housekeeping
 from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
 from sokovan.ports.environment import IdSource
@@ -23,6 +23,7 @@ def periodic_sweep(context: HandlerContext, ids: IdSource) -> PeriodicSweep:
         EndLostSessions(context, ids),
         EnforceDeadlines(context),
         AgentHealthMonitor(context, ids),
+        DeviceFaultMonitor(context),
         GarbageCollector(context),
         Housekeeping(context),
     )

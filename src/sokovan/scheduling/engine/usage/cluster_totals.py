@@ -56,6 +56,16 @@ class ClusterTotals:
         return ", ".join(parts)
 
     @cached_property
+    def faults(self) -> str:
+        """The first device that has a fault, and how many more have; empty if none."""
+        found = [(agent.agent_id, *fault) for agent in self._workspace.agents for fault in agent.health.faults]
+        if not found:
+            return ""
+        agent, device, fault = found[0]
+        more = f" ({len(found) - 1} more are)" if len(found) > 1 else ""
+        return f"device {device} of {agent} is out of service: {fault}{more}"
+
+    @cached_property
     def _total(self) -> list[int]:
         return self._workspace.total()
 

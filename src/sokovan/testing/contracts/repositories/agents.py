@@ -241,6 +241,38 @@ async def a_removed_device_is_not_allocated(cluster: StoredCluster) -> None:
     expect(len(again.devices) == 2, "a device that came back is not listed")
 
 
+def room(agent: AgentRecord) -> tuple[int, int]:
+    """How many devices an agent offers, and how many of them are in use."""
+    return agent.info.available_slots[GPU], agent.info.occupied_slots[GPU]
+
+
+async def a_device_with_a_fault_is_not_allocated(cluster: StoredCluster) -> None:
+    """Its kernel keeps its slots; healthy again or enrolled anew, it is as before."""
+    name = cluster.new("a")
+    record = await cluster.agent(name, slots={GPU: 2, "cpu": 4000})
+    session = await running_on(cluster, name, {GPU: 1})
+    faulty = record.info.health.with_faults({"gpu0": "lost", "unknown": "lost"})
+    found = await cluster.store.run(lambda unit: unit.fleet.set_health(record, faulty, BY_AGENT))
+    expect(found.devices == (Device("gpu0", GPU, fault="lost"), Device("gpu1", GPU)), f"listed are {found.devices}")
+    expect(room(found) == (2, 1), f"it has {found.info}")
+    expect(found.info.available_slots["cpu"] == 4000, "a slot without devices has changed")
+    # The other device goes on to be used, whichever kernel ends first.
+    for _ in range(2):
+        late = await running_on(cluster, name, {GPU: 1})
+        given = (await cluster.session(late)).kernels[0].devices
+        expect(given == {GPU: ("gpu1",)}, "a device with a fault was given out")
+        await ended(cluster, late, FreeProof.AGENT_TOMBSTONE)
+        expect(room(await agent_now(cluster, name)) == (2, 1), f"it has {(await agent_now(cluster, name)).info}")
+    await ended(cluster, session, FreeProof.AGENT_TOMBSTONE)
+    found = await agent_now(cluster, name)
+    expect(room(found) == (1, 0), f"it has {found.info}")
+    full = await cluster.store.run(lambda unit: unit.fleet.set_health(found, found.info.health.with_faults({})))
+    expect(full.info.available_slots[GPU] == 2 and not any(one.fault for one in full.devices), f"it has {full}")
+    await cluster.store.run(lambda unit: unit.fleet.set_health(full, faulty))
+    again = await cluster.agent(name, slots={GPU: 2})
+    expect(again.info.available_slots[GPU] == 2 and not again.info.health.faults, f"it enrolled with {again}")
+
+
 async def releasing_slots_are_shown(cluster: StoredCluster) -> None:
     """Still occupied, and marked as releasing."""
     name = cluster.new("a")
@@ -424,6 +456,7 @@ CHECKS: tuple[Check, ...] = (
     a_removed_slot_stays_while_it_is_in_use,
     a_capacity_grows_at_once,
     a_removed_device_is_not_allocated,
+    a_device_with_a_fault_is_not_allocated,
     releasing_slots_are_shown,
     agents_are_listed_by_id,
     architectures_and_slots_are_listed_by_scaling_group,

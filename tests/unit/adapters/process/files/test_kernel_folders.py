@@ -55,3 +55,11 @@ def test_a_kernel_that_was_not_started_has_no_files(tmp_path: Path) -> None:
     (work.parent / "launch.json").write_text("{}")
     with pytest.raises(FileMissing, match="not started"):
         found_path(machine.layout, at("x"))
+
+
+def test_a_kernel_whose_start_is_under_way_has_no_files_yet(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    work = machine.kernel()
+    (work.parent / "state.json").unlink()
+    with pytest.raises(FileMissing, match="not started"):
+        found_path(machine.layout, at("x"))

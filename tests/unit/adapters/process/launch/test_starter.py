@@ -54,6 +54,35 @@ async def test_what_is_kept_of_a_launch_is_enough_to_find_it_and_no_more(starter
     assert SLEEP not in text
 
 
+async def test_the_record_of_a_start_names_its_control_groups_before_they_exist(
+    starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records: list[dict[str, Any]] = []
+
+    def note(*_arguments: object, name: str, **_options: object) -> None:
+        records.append(json.loads((tmp_path / "kernels" / "k-1" / "launch.json").read_text()))
+        raise RuntimeFailure(f"no limits for {name}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(starting, "set_limits", note)
+        with pytest.raises(RuntimeFailure, match="no limits"):
+            starter.start(launch("k", SLEEP))
+    hierarchies = starter.confinement.hierarchies
+    own = marks_of(KernelId("k"), 1, root=tmp_path)[RUNTIME]
+    assert records[0]["groups"] == {"version": hierarchies.version, "folders": hierarchies.folders(f"{own}-k-1")}
+    assert records[0]["boot"] == processes.boot_id()
+
+
+async def test_the_record_of_an_abandoned_start_is_replaced(starter: Starter, tmp_path: Path) -> None:
+    place = tmp_path / "kernels" / "k-1"
+    for folder in (place, place / "work", place / "tmp"):
+        folder.mkdir()
+    (place / "launch.json").write_text('{"kernel_id": "k", "boot": "another"}')
+    starter.start(launch("k", SLEEP))
+    record = json.loads((place / "launch.json").read_text())
+    assert (record["boot"], record["folder"]) == (processes.boot_id(), str(place / "work"))
+
+
 async def test_a_failed_start_of_which_something_is_left_is_not_reported_as_nothing(
     starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

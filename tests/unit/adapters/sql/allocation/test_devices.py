@@ -35,6 +35,27 @@ def test_what_no_device_holds_is_spread_over_the_emptiest() -> None:
     assert devices.take(ResourceSlot({SHARES: 12})) == {SHARES: (("d1", 6), ("d2", 5), ("d0", 1))}
 
 
+PAIRS = {"sokovan.gpu-group.nvlink0": "d0,d2", "sokovan.gpu-group.nvlink1": "d1,d3", "sokovan.gpu-group.numa0": "d0,d1"}
+
+
+def test_several_devices_are_taken_from_the_closest_group_with_room() -> None:
+    devices = device_allocator(GPU, *[(1, 1)] * 4)
+    devices.labels = PAIRS
+    assert devices.take(ResourceSlot({GPU: 2})) == {GPU: (("d0", 1), ("d2", 1))}
+    assert devices.take(ResourceSlot({GPU: 2})) == {GPU: (("d1", 1), ("d3", 1))}
+    # Without a group that has room, as without groups.
+    busy = device_allocator(GPU, (1, 0), (1, 1), (1, 1), (1, 0))
+    busy.labels = PAIRS
+    assert busy.take(ResourceSlot({GPU: 2})) == {GPU: (("d1", 1), ("d2", 1))}
+
+
+def test_of_equal_groups_the_fullest_that_has_room_is_taken_and_one_device_breaks_no_rule() -> None:
+    devices = device_allocator(SHARES, (10, 10), (10, 10), (10, 10), (10, 4))
+    devices.labels = PAIRS
+    assert devices.take(ResourceSlot({SHARES: 14})) == {SHARES: (("d1", 10), ("d3", 4))}
+    assert devices.take(ResourceSlot({SHARES: 3})) == {SHARES: (("d0", 3),)}
+
+
 def test_a_slot_without_devices_is_only_counted() -> None:
     devices = device_allocator(GPU, (1, 1))
     assert devices.take(ResourceSlot({"cpu": 8000})) == {}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sokovan.domain.ids import AgentId
+from sokovan.agent.messages import DevicesChecked
+from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
 from sokovan.orchestrator.sessions.context import CycleInput
@@ -117,3 +118,40 @@ async def test_checkpoints_are_stored_at_most_every_ten_seconds(cluster: Orchest
         stored.add((await cluster.session("s")).checkpoint_ms)
     assert 3 <= len(stored) <= 5
     assert await cluster.status("s") == "running"
+
+
+async def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1", slots={"cpu": 8000, "mem": 8 << 30, "cuda.device": 2})
+    await cluster.submit("held", slots={"cuda.device": 1})
+    await cluster.settle()
+    device = (await cluster.session("held")).kernels[0].devices["cuda.device"][0]
+    agent.apply(DevicesChecked({device: "it is lost"}))
+    await cluster.pass_time(3)
+
+    record = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a1")))
+    assert record.info.health.faults == ((device, "it is lost"),)
+    assert cluster.telemetry.gauged("devices_faulty") == 1
+    history = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("a1")))
+    assert (history[-1].change.code, history[-1].change.detail) == ("device-fault", f"{device}: it is lost")
+    # Its kernel goes on, and its session knows of it.
+    assert await cluster.status("held") == "running"
+    lines = await cluster.store.read(lambda unit: unit.sessions.history(SessionId("held")))
+    noted = next(entry for _subject, entry in lines if entry.change.code == "device-fault")
+    assert noted.change.detail == f"device {device} of agent a1 has a fault: it is lost; its kernel goes on"
+
+    await cluster.stop("held")
+    await cluster.submit("both", slots={"cuda.device": 2})
+    await cluster.submit("one", slots={"cuda.device": 1})
+    await cluster.pass_time(3)
+    assert (await cluster.session("one")).kernels[0].devices["cuda.device"] != (device,)
+    assert await cluster.status("both") == "pending"
+    verdict = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("both")))
+    assert verdict is not None
+    assert f"device {device} of a1 is out of service: it is lost" in verdict.summary
+
+    agent.apply(DevicesChecked({}))
+    await cluster.stop("one")
+    await cluster.pass_time(3)
+    assert await cluster.status("both") == "running"
+    history = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("a1")))
+    assert (history[-1].change.code, history[-1].change.detail) == ("device-recovered", f"{device} is healthy again")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.domain.cluster.agent_health import HEALTHY
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
 from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
-from sokovan.scheduling.trace import Code
-from tests.unit.scheduling.engine.builders import EngineParts, agent, agents
+from sokovan.scheduling.trace import Check, Code
+from tests.unit.scheduling.engine.builders import EngineParts, agent, agents, gang, planned, snapshot
 
 
 def refused(request: int, limit: int, held: int = 0) -> QueueRefusal:
@@ -35,6 +37,15 @@ def test_agents_that_take_no_work_offer_nothing() -> None:
     assert ClusterTotals(EngineParts(*machines).workspace).free("cpu") == "free now: 0 of 5 cpu"
 
 
+def test_devices_that_are_out_of_service_are_named_and_counted() -> None:
+    healths = [HEALTHY, HEALTHY.with_faults({"g1": "lost"}), HEALTHY.with_faults({"g2": "hot"})]
+    machines = [agent(f"a{number}", "cpu=1", health=health) for number, health in enumerate(healths)]
+    assert ClusterTotals(EngineParts(*machines[:1]).workspace).faults == ""
+    assert ClusterTotals(EngineParts(*machines[:2]).workspace).faults == "device g1 of a1 is out of service: lost"
+    more = "device g1 of a1 is out of service: lost (1 more are)"
+    assert ClusterTotals(EngineParts(*machines).workspace).faults == more
+
+
 @pytest.mark.parametrize(
     ("states", "away"),
     [
@@ -52,3 +63,15 @@ def test_agents_that_take_no_work_offer_nothing() -> None:
 def test_unavailable_agents_are_counted_by_reason(states: list[AgentStatus], away: str) -> None:
     machines = [agent(f"b{index}", "cpu=1", status=status) for index, status in enumerate(states)]
     assert ClusterTotals(EngineParts(*machines).workspace).unavailable == away
+
+
+def test_a_session_that_waits_for_a_device_is_told_of_faults_and_others_are_not() -> None:
+    faulty = HEALTHY.with_faults({"g1": "it is lost"})
+    given = [agent("a", "cpu=1,cuda.device=1", used="cpu=1", health=faulty)]
+    text = "device g1 of a is out of service: it is lost"
+    for request, code in (("cuda.device=2", Code.NEVER_FITS), ("cuda.device=1,cpu=1", Code.NOT_ENOUGH_FREE)):
+        verdict = planned(snapshot(given, gang("s", 1, request))).trace[SessionId("s")]
+        assert verdict.code is code
+        assert verdict.summary.endswith(f"; {text}")
+        assert verdict.checks[-1] == Check("devices", "short", text)
+    assert text not in planned(snapshot(given, gang("s", 1, "cpu=1"))).trace[SessionId("s")].summary

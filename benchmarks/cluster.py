@@ -1,0 +1,149 @@
+"""Joined agents, managers and PostgreSQL together: `python -m benchmarks.cluster [--agents N] [--managers N] [--json]`.
+
+Simulated agents in a process of their own have a link with TLS to each manager. Measured
+are the time until all are linked, the processor time of the managers while nothing changes,
+sessions from submission to their end, and, with two managers, the time from kill -9 of the
+leader to the next placement. Everything runs on one machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.embedded_server import Server, clock, milliseconds, wait
+from benchmarks.failover import HOSTS, Manager, free_port, leading, until
+from benchmarks.life import Case, lives, processor_s
+from benchmarks.linked_fleet import FleetPlan
+from sokovan.testing.servers import PostgresServer, server_or_environment
+
+IDLE_S = 10
+CALLERS = 32
+LINK_LIMIT_S = 300
+
+
+@contextmanager
+def managers(folder: Path, database: str, count: int) -> Iterator[tuple[list[Manager], Path]]:
+    """So many managers on a database, and their configuration."""
+    config = folder / "etc" / "sokovan.toml"
+    addresses = [f"{host}:{free_port(host)}" for host in HOSTS[:count]]
+    every = ["--set", f"cluster.managers={','.join(addresses)}"]
+    found = [
+        Manager(folder / f"manager{number}", config, ["--listen", address, *every])
+        for number, address in enumerate(addresses)
+    ]
+    found[0].folder.mkdir()
+    found[0].command("server", "init", str(config.parent), "--database", database)
+    found[0].command("server", "migrate", "--config", str(config))
+    try:
+        for manager in found:
+            manager.start()
+        yield found, config
+    finally:
+        for manager in found:
+            manager.end(signal.SIGTERM)
+
+
+@contextmanager
+def fleet(manager: Manager, folder: Path, count: int) -> Iterator[None]:
+    """The agents, in a process of their own."""
+    tokens = [until(lambda: manager.request("POST", "/join-tokens", {"expires_s": 600})) for _ in range(count)]
+    plan = FleetPlan(tokens[0]["url"], tokens[0]["authority"], [one["token"] for one in tokens], str(folder))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.linked_fleet"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        if process.stdin is not None:
+            process.stdin.write(json.dumps(asdict(plan)).encode())
+            process.stdin.close()
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def linked(manager: Manager) -> int:
+    """How many agents are alive and linked to a manager."""
+    cursor, found = "", 0
+    while True:
+        page: dict[str, Any] = manager.request("GET", f"/agents?limit=500{cursor}")
+        found += sum(1 for one in page["items"] if one["connected"] and one["status"] == "alive")
+        if not page["next"]:
+            return found
+        cursor = f"&cursor={page['next']}"
+
+
+def server_of(manager: Manager) -> Server:
+    """A manager, as clients of the benchmarks know servers."""
+    url, token = manager.credentials
+    return Server(url, token, manager.pid, 0.0, manager.environment)
+
+
+def measure(agents: int, count: int, sessions: int) -> dict[str, Any]:
+    """All figures of one cluster."""
+    with (
+        server_or_environment(PostgresServer) as postgres,
+        tempfile.TemporaryDirectory(prefix="sokovan-bench-") as root,
+    ):
+        name = f"cluster_{os.getpid()}"
+        try:
+            with managers(Path(root), postgres.create_database(name), count) as (running, config):
+                begun = clock()
+                with fleet(running[0], Path(root) / "fleet", agents):
+                    until(lambda: all(linked(one) == agents for one in running), limit_s=LINK_LIMIT_S)
+                    figures = {"agents": agents, "managers": count, "linked_s": round(clock() - begun, 1)}
+                    return figures | figures_of(running, config, agents, sessions)
+        finally:
+            postgres.drop_database(name)
+
+
+def figures_of(running: list[Manager], config: Path, agents: int, sessions: int) -> dict[str, Any]:
+    """The figures of a cluster whose agents are linked."""
+    before = [processor_s(one.pid) for one in running]
+    wait(IDLE_S)
+    idle = [processor_s(one.pid) - used for one, used in zip(running, before, strict=True)]
+    before = [processor_s(one.pid) for one in running]
+    took_s = asyncio.run(lives(server_of(running[0]), Case((), sessions, CALLERS, agents), sessions))
+    used_s = sum(processor_s(one.pid) for one in running) - sum(before)
+    figures = {
+        "idle_percent": [round(100 * one / IDLE_S, 1) for one in idle],
+        "sessions": sessions,
+        "sessions_per_s": round(sessions / took_s, 1),
+        "processor_ms_per_session": milliseconds(used_s / sessions),
+        "memory_mb": [server_of(one).memory_mb() for one in running],
+    }
+    if len(running) > 1:
+        leader = leading((running[0], running[1]), config)
+        other = next(one for one in running if one is not leader)
+        begun = clock()
+        leader.end(signal.SIGKILL)
+        figures["failover_ms"] = milliseconds(other.place() - begun)
+    return figures
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--agents", type=int, default=100)
+    parser.add_argument("--managers", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--sessions", type=int, default=1_000)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    figures = measure(given.agents, given.managers, given.sessions)
+    sys.stdout.write(json.dumps(figures, indent=None if given.json else 2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
