@@ -360,6 +360,56 @@ def test_a_real_engine_is_served_from_a_file(
     assert server.cli("deployment", "rm", "tiny", "--yes").returncode == 0
 
 
+# An engine that takes its port late, as one that loads a large model does.
+LATE = """
+import http.server, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"the engine")
+while True:
+    try:
+        door = http.server.HTTPServer(("127.0.0.1", {port}), Handler)
+        break
+    except OSError:
+        time.sleep(0.1)
+door.serve_forever()
+"""
+
+
+def test_a_program_that_took_the_port_before_the_engine_gets_no_request(
+    served: tuple[Embedded, Mapping[str, Any]], worker_id: str
+) -> None:
+    server, _ = served
+    first, last = map(int, kernel_ports(worker_id)[1].split("-"))
+    options = ("--name", "late", "--engine", "custom", *SMALL, "--detach", "--json")
+    with contextlib.ExitStack() as stack:
+        for port in range(first, last + 1):
+            other = taken(port)
+            if other is not None:
+                stack.enter_context(other)
+        told = json.loads(server.cli("serve", "late", *options, "--", sys.executable, "-c", LATE).stdout)
+        until(
+            lambda: "port-taken" in server.cli("deployment", "events", "late").stdout,
+            limit_s=LIMIT_S,
+            what="its replica was ended",
+            tell=lambda: server.cli("deployment", "why", "late").stdout,
+        )
+        assert server.cli_json("deployment", "show", "late")["replicas_active"] == 0
+    until(
+        lambda: server.cli_json("deployment", "show", "late")["replicas_active"] == 1,
+        limit_s=LIMIT_S,
+        what="another replica serves",
+        tell=lambda: server.cli("deployment", "why", "late").stdout,
+    )
+    url, key = f"{told['url'].removesuffix('/v1')}/d/late/", told["key"]
+    answer = httpx2.get(url, headers={"authorization": f"Bearer {key}"}, timeout=60, trust_env=False)
+    assert (answer.status_code, answer.text) == (200, "the engine")
+    assert server.cli("deployment", "rm", "late", "--yes").returncode == 0
+    until(lambda: "late" not in server.cli("deployment", "ls").stdout, limit_s=LIMIT_S, what="it is gone")
+
+
 def test_without_its_manager_a_port_that_another_program_took_gets_no_byte(
     served: tuple[Embedded, dict[str, Any]], worker_id: str
 ) -> None:

@@ -102,14 +102,14 @@ class EndpointState:
     def owns(self, listeners: frozenset[int] | None) -> bool:
         """Whether the sockets that listen at its port are those of its kernel.
 
-        They are noted while the manager says that its kernel runs and does not serve yet. Later,
-        one of them must still be there: else another program may have taken the port. For one on
-        another machine, its agent looks at that.
+        They are noted until the manager says that it serves, which asks its agent first. Later,
+        none but these may be there: another program may have taken the port, or share it. For
+        one on another machine, its agent looks at that.
         """
         if listeners is None or self.entry.agent:
             return True
-        if self.listeners and self.entry.state not in _NOT_SERVING and not self.listeners & listeners:
-            return False
+        if self.listeners and self.entry.state not in _NOT_SERVING:
+            return bool(listeners) and listeners <= self.listeners
         self.listeners = listeners or self.listeners
         return True
 
