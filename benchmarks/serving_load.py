@@ -132,16 +132,16 @@ def serving(replicas: int = 3, *arguments: str, **options: Any) -> Iterator[Serv
             yield found
         finally:
             if Path(f"/proc/{started.pid}").exists() and not _is_zombie(started.pid):
-                _remove(client)
+                remove(client)
 
 
 def _is_zombie(process: int) -> bool:
     return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
 
 
-def _remove(client: Client) -> None:
+def remove(client: Client, name: str = NAME) -> None:
     """Delete the deployment, and wait until nothing of it is left."""
-    client.deployments.delete(NAME)
+    client.deployments.delete(name)
     end = clock() + 60
     while list(client.deployments.list()) and clock() < end:
         wait(0.1)
@@ -161,7 +161,7 @@ def restarted(found: Serving) -> Iterator[None]:
             wait(0.05)
         yield
         client = Client(json.loads(file.read_text())["url"], found.server.token)
-        _remove(client)
+        remove(client)
     finally:
         process.terminate()
         process.wait(60)

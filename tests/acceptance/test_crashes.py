@@ -113,6 +113,70 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
         assert len(server.sessions()) == len(sessions)
 
 
+def test_a_server_killed_after_each_commit_of_a_withdrawal_spares_the_victim(tmp_path: Path) -> None:
+    """The taker of an eviction is cancelled before the notice: whatever happens, its victim runs on."""
+    armed, hold = tmp_path / "holds" / "armed", tmp_path / "holds" / "terminate"
+    armed.parent.mkdir()
+    server = Embedded(tmp_path / "up")
+
+    def restarted(commits: int) -> None:
+        server.timings = FastTimings(holds=str(armed.parent), dies_after=commits, lease_s=LEASE_S)
+        server.start()
+
+    with ended_well(server):
+        restarted(1)
+        for words in (
+            ("scaling-group", "set", "default", "--option", 'actions=["enqueue","allocate","preempt"]'),
+            ("queue", "set", "default", "--min-runtime", "0s"),
+        ):
+            done = server.cli(*words)
+            assert done.returncode == 0, done.stderr
+        cores = server.api("GET", "/agents").json()["items"][0]["slots"]["cpu"] // 1000
+        whole = {"cpu": cores, "mem": "64MiB"}
+        victim = counted(server, tmp_path / "victim", type="batch", resources=whole)
+        server.says(victim.id, "up")
+        kills = 0
+        for commits in range(2, 12):
+            hold.touch()
+            taker = server.python("pass", type="batch", priority=5, resources=whole)
+            server.reaches(victim.id, "terminating")
+            armed.touch()
+            died = dies_in_withdrawal(server, taker, hold, victim)
+            armed.unlink(missing_ok=True)
+            if died:
+                kills += 1
+                assert server.stop() == -signal.SIGKILL
+                restarted(commits)
+                withdraw(server, taker, hold, victim)
+            spared = server.session(victim.id)
+            assert (spared["status"], spared["attempt"], spared["evictions"]) == ("running", 1, [])
+            if not died:
+                break
+        assert kills > 1, "a withdrawal has more commits than that"
+        victim.end(0)
+        assert server.settles(victim.id)["result"] == "success"
+        assert len(victim.starts) == 1
+        server.audit()
+
+
+def withdraw(server: Embedded, taker: str, hold: Path, victim: Counted) -> None:
+    """Cancel a taker, let the server go on, and wait until its victim runs on."""
+    server.end(taker)
+    hold.unlink(missing_ok=True)
+    server.reaches(victim.id, "running")
+
+
+def dies_in_withdrawal(server: Embedded, taker: str, hold: Path, victim: Counted) -> bool:
+    """Whether the server dies before the victim runs on."""
+    try:
+        withdraw(server, taker, hold, victim)
+        (hold.parent / "armed").unlink()
+        server.session(victim.id)  # a server that had seen the file just before is dead by now
+    except (httpx2.TransportError, AssertionError):
+        until(lambda: not server.is_up, limit_s=10, what="the server is dead")
+    return not server.is_up
+
+
 def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp_path: Path) -> None:
     armed = tmp_path / "holds" / "armed"
     armed.parent.mkdir()

@@ -184,27 +184,70 @@ def test_an_engine_that_is_full_gets_calls_one_by_one_and_a_client_that_hangs_up
     assert server.cli("deployment", "rm", "narrow", "--yes").returncode == 0
 
 
-def test_a_canary_gets_the_share_of_requests_that_is_set_by_hand(served: tuple[Embedded, Mapping[str, Any]]) -> None:
+def test_the_queue_of_an_engine_is_shown_and_starts_another_replica(
+    served: tuple[Embedded, Mapping[str, Any]],
+) -> None:
     server, _ = served
-    told = server.cli_json("serve", "toy", "--name", "split", *SMALL)
+    arguments = ("--", "--concurrency", "1", "--queue", "20", "--tokens-per-second", "10")
+    told = json.loads(server.cli("serve", "toy", "--name", "deep", *SMALL, "--json", *arguments).stdout)
+    bounds = ("1", "--max", "2", "--metric", "queue", "--target", "2")
+    assert server.cli("deployment", "scale", "deep", *bounds).returncode == 0
+    body = {"model": "deep", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 40}
+    headers = {"authorization": f"Bearer {told['key']}"}
+    ask = partial(
+        httpx2.post, f"{told['url']}/chat/completions", json=body, headers=headers, timeout=LIMIT_S, trust_env=False
+    )
+
+    def waiting() -> int:
+        return sum(one["waiting"] for one in server.cli_json("route", "show", "deep")["endpoints"])
+
+    def desired() -> int:
+        return int(server.cli_json("deployment", "show", "deep")["replicas_desired"])
+
+    with ThreadPoolExecutor(10) as threads:
+        answers = [threads.submit(ask) for _ in range(10)]
+        # The proxy has room for all of them: only the engine knows that they wait.
+        until(lambda: waiting() > 0, limit_s=LIMIT_S, what="the queue of the engine is reported")
+        until(lambda: desired() == 2, limit_s=LIMIT_S, what="another replica is wanted")
+        assert {one.result().status_code for one in answers} == {200}
+    assert server.cli("deployment", "rm", "deep", "--yes").returncode == 0
+
+
+def test_a_canary_gets_the_share_of_requests_that_its_file_says_or_a_hand_sets(
+    served: tuple[Embedded, Mapping[str, Any]],
+) -> None:
+    server, shown = served
+
+    def filed(*arguments: str, **rollout: object) -> None:
+        body = {
+            "apiVersion": "sokovan/v1", "kind": "Deployment", "name": "split", "engine": "toy",
+            "arguments": arguments, "resources": {"cpu": 0.2, "mem": "128MiB"}, "rollout": rollout,
+        }  # fmt: skip
+        done = server.cli("apply", "-f", "-", stdin=json.dumps(body))
+        assert done.returncode == 0, done.stderr
+
+    filed("--tokens", "16")
+    key = server.cli_json("token", "create", "split")["token"]
     said = json.dumps({"model": "split", "messages": [{"role": "user", "content": "hello"}]})
-    headers = {"authorization": f"Bearer {told['key']}", "content-type": "application/json"}
-    url = f"{told['url']}/chat/completions"
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    url = f"{shown['url']}/chat/completions"
     ask = partial(httpx2.post, url, content=said, headers=headers, timeout=LIMIT_S, trust_env=False)
 
     def says(count: int) -> bool:
-        return len(ask().json()["choices"][0]["message"]["content"].split()) == count
+        answer = ask()
+        return answer.status_code == 200 and len(answer.json()["choices"][0]["message"]["content"].split()) == count
 
-    assert says(16)
+    until(partial(says, 16), limit_s=LIMIT_S, what="the first replica serves")
     assert server.cli("route", "set", "split", "--share", "2=100").returncode != 0, "there is no canary"
-    updated = server.cli("deployment", "update", "split", "--strategy", "canary", "--detach", "--", "--tokens", "3")
-    assert updated.returncode == 0, updated.stderr
-    for share, count in (("100", 3), ("0", 16)):
-        set_to = server.cli("route", "set", "split", "--share", f"2={share}")
+    for share, count in ((100, 3), (0, 16)):
+        filed("--tokens", "3", strategy="canary", share=share)
+        until(partial(says, count), limit_s=LIMIT_S, what=f"{share} % go to the new revision by the file")
+    for by_hand, count in (("100", 3), ("auto", 16)):
+        set_to = server.cli("route", "set", "split", "--share", f"2={by_hand}")
         assert set_to.returncode == 0, set_to.stderr
-        until(partial(says, count), limit_s=LIMIT_S, what=f"{share} % go to the new revision")
-        assert f"(set to {share} %)" in server.cli("route", "show", "split").stdout
-    assert f"{share} % of requests to revision 2" in server.cli("deployment", "events", "split").stdout
+        until(partial(says, count), limit_s=LIMIT_S, what=f"{by_hand} go to the new revision by hand")
+        assert ("(set to 100 %)" in server.cli("route", "show", "split").stdout) == (by_hand == "100")
+    assert "100 % of requests to revision 2" in server.cli("deployment", "events", "split").stdout
     assert server.cli("deployment", "rm", "split", "--yes").returncode == 0
 
 
@@ -315,6 +358,56 @@ def test_a_real_engine_is_served_from_a_file(
     assert [one.status_code for one in answers] == [200, 200], answers[0].text
     assert answers[1].json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
     assert server.cli("deployment", "rm", "tiny", "--yes").returncode == 0
+
+
+# An engine that takes its port late, as one that loads a large model does.
+LATE = """
+import http.server, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"the engine")
+while True:
+    try:
+        door = http.server.HTTPServer(("127.0.0.1", {port}), Handler)
+        break
+    except OSError:
+        time.sleep(0.1)
+door.serve_forever()
+"""
+
+
+def test_a_program_that_took_the_port_before_the_engine_gets_no_request(
+    served: tuple[Embedded, Mapping[str, Any]], worker_id: str
+) -> None:
+    server, _ = served
+    first, last = map(int, kernel_ports(worker_id)[1].split("-"))
+    options = ("--name", "late", "--engine", "custom", *SMALL, "--detach", "--json")
+    with contextlib.ExitStack() as stack:
+        for port in range(first, last + 1):
+            other = taken(port)
+            if other is not None:
+                stack.enter_context(other)
+        told = json.loads(server.cli("serve", "late", *options, "--", sys.executable, "-c", LATE).stdout)
+        until(
+            lambda: "port-taken" in server.cli("deployment", "events", "late").stdout,
+            limit_s=LIMIT_S,
+            what="its replica was ended",
+            tell=lambda: server.cli("deployment", "why", "late").stdout,
+        )
+        assert server.cli_json("deployment", "show", "late")["replicas_active"] == 0
+    until(
+        lambda: server.cli_json("deployment", "show", "late")["replicas_active"] == 1,
+        limit_s=LIMIT_S,
+        what="another replica serves",
+        tell=lambda: server.cli("deployment", "why", "late").stdout,
+    )
+    url, key = f"{told['url'].removesuffix('/v1')}/d/late/", told["key"]
+    answer = httpx2.get(url, headers={"authorization": f"Bearer {key}"}, timeout=60, trust_env=False)
+    assert (answer.status_code, answer.text) == (200, "the engine")
+    assert server.cli("deployment", "rm", "late", "--yes").returncode == 0
+    until(lambda: "late" not in server.cli("deployment", "ls").stdout, limit_s=LIMIT_S, what="it is gone")
 
 
 def test_without_its_manager_a_port_that_another_program_took_gets_no_byte(

@@ -43,6 +43,8 @@ NASTY = "<img src=x onerror=alert(1)>\u202egnp.exe" + "x" * 3000
 STOPS_WITH_A_REASON = """([name, reason]) => fetch(`/api/v1/sessions/${name}?reason=${encodeURIComponent(reason)}`, {
   method: 'DELETE', headers: {'X-Sokovan-Proof': localStorage['sokovan-proof']},
 }).then((answer) => answer.status)"""
+# Keys reach the shell from here on.
+TYPED = ".terminal-field:focus"
 IS_TOO_WIDE = "() => document.documentElement.scrollWidth > innerWidth"
 
 
@@ -192,6 +194,7 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
         assert page.title().endswith("Sokovan")
         assert log.locator("script").count() == 0
         page.get_by_role("button", name="Open a terminal in kernel 0").click()
+        page.locator(TYPED).wait_for(state="attached")
         screen = page.get_by_label("screen of the terminal")
         page.keyboard.type("stty size; echo $((6 * 7)); printf '\\033[1;31mbold\\033[0m\\033]0;title\\007'")
         page.keyboard.press("Enter")
@@ -219,7 +222,7 @@ def test_a_terminal_has_colours_a_size_and_full_screen_programs(dashboard: Dashb
     dashboard.sokovan("wait", "typed", "--until", "running")
     with dashboard.page("/ui/sessions/typed/terminal") as page:
         screen = page.get_by_label("screen of the terminal")
-        page.get_by_role("button", name="Close the terminal").wait_for()
+        page.locator(TYPED).wait_for(state="attached")
         page.keyboard.type("printf '\\033[?1049h\\033[2J\\033[5;1Hfull%s' screen; read line; printf '\\033[?1049l'")
         page.keyboard.press("Enter")
         screen.filter(has_text="fullscreen").wait_for()
@@ -343,7 +346,8 @@ def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> N
 
 
 def test_hostile_texts_are_shown_as_texts_and_break_no_page(dashboard: Dashboard) -> None:
-    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sleep", "600", NASTY)
+    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sh", "-c", "sleep 600", NASTY)
+    dashboard.sokovan("wait", "nasty", "--until", "running")
     with dashboard.page("/ui/sessions/nasty") as page:
         command = page.locator(".facts code", has_text="sleep 600")
         command.wait_for()

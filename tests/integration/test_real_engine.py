@@ -8,8 +8,11 @@ from typing import Any
 import openai
 import pytest
 
+from sokovan.proxy.control.engine_samples import sample
 from sokovan.testing.servers.llama_engine import LlamaServer, write_model
+from sokovan.testing.servers.process import LOOPBACK
 from sokovan.testing.servers.toy_engine import ToyEngineServer
+from sokovan.wire.serving.route_table import EndpointEntry, ProbeTerms
 
 pytestmark = pytest.mark.server
 
@@ -78,6 +81,14 @@ def test_a_wrong_key_is_refused(engine: tuple[Any, str]) -> None:
 def test_the_model_is_listed_by_its_served_name(engine: tuple[Any, str]) -> None:
     client, model = engine
     assert [one.id for one in client.models.list()] == [model]
+
+
+@pytest.mark.parametrize("name", ["llama", "toy"])
+async def test_its_metrics_tell_how_many_requests_it_has(name: str, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue(name)
+    probe = ProbeTerms(metrics_path="/metrics")
+    entry = EndpointEntry("k.1", 1, LOOPBACK, server.port, "ACTIVE", secret=KEY, probe=probe)
+    assert await sample(entry) == (0, 0)
 
 
 def test_the_toy_engine_answers_embeddings_and_responses(toy: ToyEngineServer) -> None:

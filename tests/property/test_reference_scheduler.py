@@ -9,8 +9,9 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Code
-from tests.reference.clusters import ACTIONS, SELECTORS, SEQUENCERS, Theme, clusters, profiles
+from tests.reference.clusters import ACTIONS, SELECTORS, SEQUENCERS, clusters, profiles
 from tests.reference.scheduler import Decision, reference_schedule
+from tests.reference.themes import Theme
 
 BOTH = ("proportion", "capacity")
 
@@ -33,6 +34,7 @@ CONSTRAINTS = Theme(
     nominated=True, selectors=SELECTORS, actions=ACTIONS,
 )  # fmt: skip
 WIDE_CONSTRAINTS = Theme(constrained=True, kernels=45, sessions=3, selectors=SELECTORS, elastic=True, tiers=1)
+LOANS = Theme(loans=True, kernels=1, queues=3, policies=BOTH, running=True, agents=4, sessions=10)
 EVERYTHING = Theme(
     busy=True, releasing=True, picky=True, mixed=True, elastic=True, groups=True, partitions=True, running=True,
     constrained=True, best_effort=True, nominated=True, promised=True, tiers=2, queues=3, limits=True, arrays=True,
@@ -47,6 +49,8 @@ def decided(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
         [(str(placement.kernel_id), str(placement.agent_id)) for placement in plan.placements],
         {str(r.session_id): [(str(k), str(agent)) for k, agent in r.kernels] for r in plan.reservations},
         {str(v.session_id): v.code for v in plan.verdicts if v.code not in {Code.PLACED, Code.RESERVED}},
+        {str(r.session_id): r.starts_ms for r in plan.reservations if r.starts_ms is not None},
+        {str(session): str(lender) for session, lender in plan.loans.items()},
     )
 
 
@@ -63,6 +67,8 @@ def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     assert found.placements == expected.placements
     assert found.reservations == expected.reservations
     assert found.pending == expected.pending
+    assert found.starts == expected.starts
+    assert found.loans == expected.loans
 
 
 @pytest.mark.slow
@@ -133,6 +139,14 @@ def test_affinity_holds_among_many_equal_kernels(snapshot: SystemSnapshot, profi
 
 @given(clusters(WIDE), profiles(WIDE))
 def test_many_equal_kernels_go_where_they_would_go_one_by_one(
+    snapshot: SystemSnapshot, profile: SchedulingProfile
+) -> None:
+    check(snapshot, profile)
+
+
+@pytest.mark.slow
+@given(clusters(LOANS), profiles(LOANS))
+def test_what_a_queue_is_guaranteed_and_does_not_use_is_lent_alike(
     snapshot: SystemSnapshot, profile: SchedulingProfile
 ) -> None:
     check(snapshot, profile)

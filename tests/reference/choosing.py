@@ -8,13 +8,17 @@ from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
 from tests.reference.affinity import Affinity
 from tests.reference.machines import ONE, ClusterState, Machine, largest_amounts
+from tests.reference.timing import Timetable
 
 
 class Chooser:
     """The rules of the built-in selectors, of shards and of unused accelerators."""
 
-    def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, cluster: ClusterState) -> None:
+    def __init__(
+        self, snapshot: SystemSnapshot, profile: SchedulingProfile, cluster: ClusterState, timetable: Timetable
+    ) -> None:
         self._profile, self._cluster, self._now_ms = profile, cluster, snapshot.now_ms
+        self._timetable = timetable
         self._priority = snapshot.scaling_group.slot_priority
         self._largest = largest_amounts(snapshot.agents)
         self._affinity = Affinity(snapshot, cluster)
@@ -29,6 +33,8 @@ class Chooser:
 
     def now(self, kernel: KernelWorkload, domain: Iterable[str], nominated: str | None) -> str | None:
         """The best agent of the domain with room now; the nominated one before all others."""
+        if self._timetable.trial:  # of another time than now
+            return None
         fitting = [m for m in self._eligible(kernel, domain) if m.fits_now(kernel)]
         return self._best(fitting, kernel, nominated)
 
@@ -41,6 +47,7 @@ class Chooser:
         inside = set(domain)
         machines = self._cluster.machines.values()
         found = [m for m in machines if m.info.agent_id in inside and self.eligible(m, kernel)]
+        found = [m for m in found if self._timetable.allows(m, kernel)]
         return [m for m in found if self._affinity.allows(m, kernel)]
 
     def concerned(self, kernel: KernelWorkload) -> bool:

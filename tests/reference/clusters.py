@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from sokovan.domain.cluster.agent import FOREVER_MS, PORTS_LABEL, AgentInfo
+from sokovan.domain.cluster.agent import PORTS_LABEL, AgentInfo
 from sokovan.domain.cluster.agent_health import AgentHealth
+from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
@@ -34,6 +34,7 @@ from sokovan.scheduling.snapshot import (
     SystemSnapshot,
     UsageRecord,
 )
+from tests.reference.themes import Dice, Host, Theme
 
 NOW_MS = 1_000_000
 HALF_LIFE_S = 100
@@ -67,92 +68,6 @@ SEQUENCERS = ("fifo", "lifo", "drf", "fair-share")
 ACTIONS = (("allocate", "backfill"), ("allocate",), ("enqueue", "allocate", "backfill"), ("enqueue", "allocate"))
 
 
-@dataclass(frozen=True)
-class Theme:
-    """The features of a cluster besides agents and sessions of equal kernels."""
-
-    agents: int = 8
-    sessions: int = 8
-    kernels: int = 5
-    busy: bool = False
-    releasing: bool = False
-    overcommitted: bool = False
-    picky: bool = False  # labels, architectures, ports, kernel limits, draining agents
-    mixed: bool = False  # kernels of one session differ
-    elastic: bool = False
-    groups: bool = False
-    partitions: bool = False
-    running: bool = False
-    best_effort: bool = False
-    constrained: bool = False  # taints, label expressions, affinity between sessions
-    nominated: bool = False
-    promised: bool = False
-    tiers: int = 0
-    queues: int = 0
-    limits: bool = False
-    arrays: bool = False
-    shards: bool = False
-    owners: int = 1
-    selectors: tuple[str, ...] = ("concentrated",)
-    sequencers: tuple[str, ...] = ("fifo",)
-    policies: tuple[str, ...] = ("capacity",)
-    actions: tuple[tuple[str, ...], ...] = (("allocate",),)
-
-
-@dataclass
-class Host:
-    """An agent under construction."""
-
-    name: str
-    slots: dict[str, int]
-    used: Counter[str] = field(default_factory=Counter)
-    leaving: Counter[str] = field(default_factory=Counter)
-    kernels: int = 0
-    kernels_leaving: int = 0
-
-    def run(self, slots: dict[str, int], *, leaves: bool, force: bool = False) -> bool:
-        """Run a kernel here, if there is room for it."""
-        if not force and any(self.used[slot] + n > self.slots.get(slot, 0) for slot, n in slots.items()):
-            return False
-        self.used.update(slots)
-        self.kernels += 1
-        if leaves:
-            self.leaving.update(slots)
-            self.kernels_leaving += 1
-        return True
-
-
-# Making a strategy takes longer than drawing from it.
-_numbers = cache(st.integers)
-
-
-class Dice:
-    """Shorthands for the most frequent draws."""
-
-    def __init__(self, draw: st.DrawFn) -> None:
-        self._draw = draw
-
-    def chance(self, tenths: int) -> bool:
-        return self.number(0, 9) >= 10 - tenths
-
-    def number(self, low: int, high: int) -> int:
-        return self._draw(_numbers(low, high))
-
-    def among(self, things: tuple[dict[str, int], ...]) -> dict[str, int]:
-        return self._draw(st.sampled_from(things))
-
-    def ports(self) -> tuple[int, ...]:
-        return self._draw(st.sampled_from(((8080,), (0,), (0, 0, 8080), (9090,))))
-
-    def leased_ports(self) -> tuple[tuple[int, int], ...]:
-        some = ((8080, FOREVER_MS), (8081, 0), (9090, FOREVER_MS))
-        every = ((8080, FOREVER_MS), (8081, FOREVER_MS), (8082, FOREVER_MS))
-        return self._draw(st.sampled_from(((), (), some, some, every)))
-
-    def one_of(self, *names: str) -> str:
-        return self._draw(st.sampled_from(names))
-
-
 @st.composite
 def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
     """A snapshot with the features of the theme only."""
@@ -181,6 +96,7 @@ def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
         fair_share=FairSharePolicy(HALF_LIFE_S, {"u1": 2}, {"g2": 3}, {"cuda.device": 5}),
         reservations=_reservations(dice, theme, sessions, hosts),
         cursors={ScalingGroupName("default"): AgentId(dice.one_of(*names[:4]))} if dice.chance(5) else {},
+        bookings=_bookings(dice, names[:5]) if theme.timed else (),
     )
 
 
@@ -195,6 +111,7 @@ def profiles(draw: st.DrawFn, theme: Theme) -> SchedulingProfile:
         actions=draw(st.sampled_from(theme.actions)),
         fit_error_cache=draw(st.booleans()),
         prefer_lower_tier=theme.tiers > 0 and draw(st.booleans()),
+        reserve_depth=draw(st.integers(0, 2)) if theme.timed else 8,
     )
     if theme.shards:
         profile = replace(profile, shard="east", shard_mode=draw(st.sampled_from(("none", "soft", "hard"))))
@@ -261,7 +178,7 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         owner=owner,
         queue=QueueName(dice.one_of(*(str(q.name) for q in queues if q.name != ROOT_QUEUE), "other"))
         if theme.queues
-        else queues[0].name,
+        else queues[dice.number(0, len(queues) - 1)].name,
         priority=dice.number(0, 1) * 10,
     )
     if theme.elastic and dice.chance(5):
@@ -273,10 +190,37 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         session = _held_back(dice, session)
     if theme.limits and dice.chance(2):
         session = replace(session, session_type=SessionType.SYSTEM, starts_at_ms=None)
+    if theme.timed:
+        session = _timed(dice, session)
+    if theme.loans:
+        session = replace(session, borrow=dice.chance(6), grace_ms=dice.number(0, 2) * 10_000)
     if theme.arrays and dice.chance(6):
         array = dice.one_of("x", "y")
         session = replace(session, array=array, array_limit={"x": 1, "y": 2}[array])
     return _shaped(dice, theme, session)
+
+
+def _timed(dice: Dice, session: SessionWorkload) -> SessionWorkload:
+    """A session with a time limit, or in a booking; few times, so that each is tried in its order."""
+    limit = (1, 2, 4)[dice.number(0, 2)] if dice.chance(7) else None
+    since = None if session.waits else NOW_MS - dice.number(0, 1)
+    booking = dice.one_of("b1", "b2", "b3") if dice.chance(3) else ""
+    return replace(session, time_limit_ms=limit, running_since_ms=since, booking=booking)
+
+
+def _bookings(dice: Dice, agents: list[str]) -> tuple[Booking, ...]:
+    """Up to two bookings: over, under way or to come, for some users, or maintenance."""
+    found = []
+    for name in ("b1", "b2")[: dice.number(0, 2)]:
+        begins = NOW_MS + dice.number(-2, 2)
+        some = tuple(agent for agent in agents if dice.chance(5)) or (agents[0],)
+        booking = Booking(name, begins, begins + dice.number(1, 3), agents=some, users=("u1",), release_unused_s=0)
+        if dice.chance(6):
+            booking = replace(booking, release_unused_s=600)
+        if dice.chance(2):
+            booking = replace(booking, users=(), kind=BookingKind.MAINTENANCE)
+        found.append(booking)
+    return tuple(found)
 
 
 def _shaped(dice: Dice, theme: Theme, session: SessionWorkload) -> SessionWorkload:
@@ -400,7 +344,7 @@ def _hypernodes(dice: Dice, hosts: list[Host], tiers: int) -> tuple[HyperNode, .
 
 def _queues(dice: Dice, theme: Theme) -> list[Queue]:
     if not theme.queues:
-        return [Queue(QueueName("default"))]
+        return [Queue(QueueName(name)) for name in (("default", "second") if theme.timed else ("default",))]
     names = ["qc", "qa", "qd", "qb"][: dice.number(1, theme.queues)]
     queues: list[Queue] = []
     for name in names:
@@ -412,7 +356,12 @@ def _queues(dice: Dice, theme: Theme) -> list[Queue]:
             state=QueueState.CLOSED if dice.chance(1) else QueueState.OPEN,
             parent=QueueName(dice.one_of(*parents)),
         )
-        queues.append(_shared(dice, queue))
+        queue = _shared(dice, queue)
+        if theme.loans and dice.chance(7):
+            more = ResourceSlot({"cpu": dice.number(1, 6), "mem": dice.number(1, 6)})
+            queue = replace(queue, guarantee=more, deserved=SlotLimits({}), capability=SlotLimits({}))
+            queue = replace(queue, return_s=dice.number(0, 1) * 10)
+        queues.append(queue)
     if dice.chance(1):
         queues.append(Queue(ROOT_QUEUE, capability=SlotLimits({"cpu": dice.number(0, 12)})))
     return queues

@@ -222,7 +222,7 @@ class PlacementAttempt:
 
     def _place(self, kernel: KernelWorkload, domain: Domain, *, reserve: bool) -> bool:
         """Place one kernel now, or else reserve room for it."""
-        cycle, queue = self._cycle, str(self._pending.session.queue)
+        cycle, queue = self._cycle, self._pending.queue
         refusal = cycle.queues.refusal(queue, kernel, self.kernels())
         if refusal is not None:
             self._refusal = self._refusal or refusal

@@ -110,6 +110,17 @@ class Queues:
                     return True
         return False
 
+    def lenders(self, borrower: str, grace_ms: int, asked: Sequence[KernelWorkload]) -> list[str]:
+        """The queues with so much of their guarantee unused, if it comes back in time."""
+        found = []
+        for name, queue in self._queues.items():
+            used, more = self._used_by(name), total(kernel.slots for kernel in asked)
+            if name == borrower or self._children(name) or queue.return_s is None or grace_ms > queue.return_s * 1000:
+                continue
+            if all(used[slot] + amount <= queue.guarantee[slot] for slot, amount in more.items()):
+                found.append(name)
+        return found
+
     def next(self, names: Iterable[str]) -> str:
         """The next queue: from the root down, the best one with waiting sessions at each level."""
         waiting = set(names)

@@ -22,15 +22,22 @@ from tests.reference.owners import Owners
 from tests.reference.placement import CycleState, PlacementAttempt
 from tests.reference.queues import Queues, total_slots
 from tests.reference.sessions import PlacedKernel, Reason, WaitingSession
+from tests.reference.timing import Timetable
 from tests.reference.usage import decayed
 
 
 class Decision(NamedTuple):
-    """The outcome of a cycle. The code of a pending session is None if several codes are right."""
+    """The outcome of a cycle. The code of a pending session is None if several codes are right.
+
+    `starts` are the times from which on room is held for sessions, `loans` the lenders of those
+    that borrow.
+    """
 
     placements: list[tuple[str, str]]
     reservations: dict[str, list[tuple[str, str]]]
     pending: dict[str, Code | None]
+    starts: Mapping[str, int]
+    loans: Mapping[str, str]
 
 
 def reference_schedule(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
@@ -47,7 +54,9 @@ class Cycle:
             {str(info.agent_id): machine_of(info, snapshot) for info in snapshot.agents},
             snapshot.cursors.get(snapshot.scaling_group.name),
         )
-        self._chooser = Chooser(snapshot, profile, self._cluster)
+        self._timetable = Timetable(snapshot, self._cluster, profile.reserve_depth)
+        self._timed = bool(snapshot.bookings or any(one.time_limit_ms is not None for one in snapshot.sessions))
+        self._chooser = Chooser(snapshot, profile, self._cluster, self._timetable)
         self._queues = Queues(snapshot, profile)
         self._owners = Owners(snapshot, profile.validators)
         reserved = [seat for reservation in snapshot.reservations for seat in reservation.kernels]
@@ -61,6 +70,7 @@ class Cycle:
             self._cycle.best_effort[session.owner.user] += running if session.session_type.is_charged else 0
         self._placements: list[tuple[str, str]] = []
         self._reservations: dict[str, list[tuple[str, str]]] = {}
+        self._loans: dict[str, str] = {}
 
     def decision(self) -> Decision:
         """Run the actions, and return the outcome."""
@@ -72,9 +82,15 @@ class Cycle:
                 self._allocate(sessions)
             else:
                 self._backfill(sessions)
-        unplaced = [pending for pending in sessions if not pending.placed and not pending.reserved]
+        held = [hold.session for hold in self._timetable.holds]
+        served = [pending for pending in sessions if pending.placed or pending.reserved or pending.session in held]
+        unplaced = [pending for pending in sessions if pending not in served]
         pending = {str(pending.session.session_id): self._code(pending) for pending in unplaced}
-        return Decision(self._placements, self._reservations, pending)
+        for hold in self._timetable.holds:
+            seats = [(str(kernel.kernel_id), agent) for kernel, agent in hold.kernels]
+            self._reservations[str(hold.session.session_id)] = seats
+        starts = {str(hold.session.session_id): hold.starts_ms for hold in self._timetable.holds}
+        return Decision(self._placements, self._reservations, pending, starts, self._loans)
 
     def _waiting_sessions(self) -> list[WaitingSession]:
         """The sessions with waiting kernels; computes the shares of queues by what runs and what could run."""
@@ -88,6 +104,8 @@ class Cycle:
                     self._queues.add_request(session.queue, kernel)
         for pending in sessions:
             problem = Code.HELD if pending.session.gates else self._queues.problem(pending.session.queue)
+            if problem is None and self._timetable.refused(pending.session):
+                problem = Code.BOOKED
             pending.reason = Reason(problem) if problem is not None else self._unschedulable(pending)
             if pending.reason is not None:
                 self._owners.leave_out(pending.session)
@@ -198,7 +216,7 @@ class Cycle:
         reason = pending.reason
         if reason is None:
             return Code.NOT_TRIED if pending.waiting else Code.BEST_EFFORT
-        if reason.vague:
+        if reason.vague or self._timed:
             return None
         kernel, queue = reason.short, str(pending.session.queue)
         if kernel is None or (reason.code is not None and self._queues.contended(queue, kernel)):
@@ -257,11 +275,29 @@ class Cycle:
         self._queues.lending = True
         self._serve_all([pending for pending in able if self._is_over_share(pending)])
         self._queues.lending = False
+        for pending in able:
+            self._borrow(pending)
         for pending in filter(self._is_over_share, able):
             # If share and room are both short, either code is right.
             close = pending.reason is not None and pending.reason.vague
             fits = any(m.fits_now(pending.waiting[0]) for m in self._cluster.machines.values())
             pending.reason = Reason(Code.QUEUE_OVER_SHARE, short=pending.waiting[0], vague=close or not fits)
+
+    def _borrow(self, pending: WaitingSession) -> None:
+        """Start a session that only its queue refuses on what another one is guaranteed and does not use."""
+        reason, session = pending.reason, pending.session
+        refused = reason is not None and reason.code in {Code.QUEUE_LIMIT, Code.QUEUE_OVER_SHARE}
+        if not session.borrow or not refused or pending.placed or pending.reserved or pending.running:
+            return
+        home, asked = pending.queue, pending.waiting[: pending.missing()]
+        before = len(self._placements)
+        for lender in self._queues.lenders(home, session.grace_ms, asked):
+            pending.queue = lender
+            self._serve(pending, may_reserve=False)
+            if len(self._placements) > before:
+                self._loans[str(session.session_id)] = lender
+                return
+        pending.queue, pending.reason = home, reason
 
     @staticmethod
     def _is_over_share(pending: WaitingSession) -> bool:
@@ -284,6 +320,24 @@ class Cycle:
             best = min(mine, key=self._order)
             if not self._serve(best):
                 waiting.remove(best)
+                self._hold_in_time(best)
+
+    def _hold_in_time(self, pending: WaitingSession) -> None:
+        """Hold room for a session that lacks nothing else, from the first time at which it fits whole."""
+        timetable = self._timetable
+        if pending.reason is None or pending.reason.code is not None or not timetable.may_hold(pending):
+            return
+        for at_ms, there in timetable.later(pending.session):
+            saved = self._cluster.copy()
+            self._cluster.restore(there)
+            timetable.trial = True
+            attempt = PlacementAttempt(pending, self._cycle, pending.waiting, may_reserve=True)
+            fits = attempt.take()
+            timetable.trial = False
+            self._cluster.restore(saved)
+            if fits:
+                timetable.hold(pending, [*attempt.placed, *attempt.reserved], at_ms)
+                return
 
     def _order(self, pending: WaitingSession) -> tuple[object, ...]:
         """Priority; sessions below their minimum; the user's share under DRF; the sequencer's order."""
@@ -301,6 +355,7 @@ class Cycle:
     def _serve(self, pending: WaitingSession, *, may_reserve: bool = True) -> bool:
         """One attempt; True if the session runs and has kernels left."""
         session, starts = pending.session, pending.starts
+        self._timetable.session = session
         code, kernels = self._examined(pending)
         if code is not None:
             pending.reason = Reason(code)
@@ -350,7 +405,7 @@ class Cycle:
         self._owners.take(session, attempt.kernels())
         self._count_best_effort(session, len(attempt.best_effort))
         for kernel in attempt.kernels():
-            self._queues.add_usage(session.queue, kernel)
+            self._queues.add_usage(pending.queue, kernel)
         held = [*attempt.placed, *attempt.best_effort, *attempt.reserved]
         if pending.ready([kernel for kernel, _ in attempt.placed]):
             self._start(pending, [*attempt.placed, *attempt.best_effort])
@@ -373,6 +428,7 @@ class Cycle:
 
     def _start(self, pending: WaitingSession, kernels_placed: Sequence[PlacedKernel]) -> None:
         self._placements.extend((str(kernel.kernel_id), agent) for kernel, agent in kernels_placed)
+        self._timetable.started(pending.session, kernels_placed)
         pending.running.extend(kernels_placed)
         pending.placed += len(kernels_placed)
 

@@ -32,6 +32,7 @@ class WaitingSession:
 
     def __init__(self, session: SessionWorkload, largest: Mapping[str, int], rank: int) -> None:
         self.session, self.rank = session, rank
+        self.queue = str(session.queue)  # the one that it is charged to: that of a lender, if it borrows
         self.minimum = session.gang_size
         self.running = [(k, str(k.agent)) for k in session.kernels if k.agent is not None and not k.releasing]
         self.best_effort = [k for k in session.kernels if k.agent is None and not k.slots]

@@ -57,6 +57,22 @@ export function seriesOf(view: UsageHistoryView, slot: string): Series[] {
     .map((one) => ({ name: one.name, slot, steps: one.used.map((value, index) => ({ at: since + index * view.step_s * 1000, devices: value })) }));
 }
 
+const UNITS: Record<string, readonly [number, string]> = { cpu: [1000, "a core"], mem: [2 ** 30, "a GiB"] };
+
+function unit(slot: string): readonly [number, string] {
+  return UNITS[slot] ?? (slot.endsWith(".shares") ? [1000, "a device"] : slot.endsWith(".mem") ? [2 ** 30, "a GiB"] : [1, "a device"]);
+}
+
+export function unitOf(slot: string): string {
+  return unit(slot)[1];
+}
+
+/** For how many hours one core, GiB or device was held. */
+export function hoursOf(slot: string, steps: readonly Step[], stepSeconds: number): string {
+  const held = steps.reduce((sum, step) => sum + step.devices, 0) / unit(slot)[0];
+  return ((held * stepSeconds) / 3600).toFixed(1);
+}
+
 /** The line of steps as the path of a drawing of this size. */
 export function pathOf(steps: readonly Step[], from: number, to: number, most: number, width: number, height: number): string {
   const x = (at: number) => (((at - from) / Math.max(1, to - from)) * width).toFixed(1);

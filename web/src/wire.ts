@@ -1031,6 +1031,7 @@ export interface RolloutBody {
   promote_after_s?: number | null;
   keep_s?: number;
   analysis?: boolean;
+  share?: number | null;
 }
 
 /** A request for a deployment. */
@@ -1044,6 +1045,7 @@ export interface DeploymentBody {
   scaling?: ScalingBody;
   rollout?: RolloutBody;
   routing?: "least-load" | "prefix" | "sticky" | "round-robin" | null;
+  sticky_by?: string;
   scaling_group?: string | null;
   queue?: string | null;
   group?: string | null;
@@ -1247,6 +1249,7 @@ export interface EngineView {
   routing: string;
   checks_secret: boolean;
   smoke_path: string;
+  metrics_path: string;
 }
 
 /** Changes of a route; what is not given stays. */
@@ -1255,6 +1258,7 @@ export interface RouteBody {
   shares?: Record<string, number> | null;
   model_names?: string[] | null;
   routing?: "least-load" | "prefix" | "sticky" | "round-robin" | null;
+  sticky_by?: string | null;
   access?: "private" | "project" | "public" | null;
 }
 
@@ -1270,6 +1274,7 @@ export interface RouteEndpointView {
   outstanding: number;
   served: number;
   error: string;
+  waiting: number;
 }
 
 /** The share of the requests that one revision gets, in tenths of a percent. */
@@ -1296,6 +1301,7 @@ export interface RouteView {
   endpoints: RouteEndpointView[];
   url: string;
   shares: Record<string, number>;
+  sticky_by: string;
 }
 
 /** Routes, newest first. */

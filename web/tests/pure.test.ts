@@ -13,7 +13,7 @@ import { targetsFor } from "../src/targets.ts";
 import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
-import { averageOf, barsIn, heldOver, marksOf, pathOf, seriesOf } from "../src/timeline.ts";
+import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, unitOf } from "../src/timeline.ts";
 import { changesOf, NONE, whatIfLine } from "../src/whatif.ts";
 import type { DeploymentView, FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
 
@@ -274,6 +274,7 @@ test("usage over time is a line for each name, the largest first", () => {
   };
   const lines = seriesOf(view, "cpu");
   assert.deepEqual(lines.map((one) => one.name), ["a", "b"]);
+  assert.deepEqual([hoursOf("cpu", lines[0]?.steps ?? [], 3600), unitOf("cpu"), unitOf("cuda.device")], ["1.5", "a core", "a device"]);
   assert.deepEqual(lines[0]?.steps, [{ at: Date.parse(view.since), devices: 1000 }, { at: Date.parse(view.since) + 3_600_000, devices: 500 }]);
 });
 

@@ -32,9 +32,18 @@ def _toy_engine(words: list[str]) -> int:
     return serve(words)
 
 
-# Called by programs, not in the help, and without the parser: by the shell's completion script at every Tab, and as the
-# engine of replicas.
-_FOR_PROGRAMS = {"__complete": _complete, "__toy-engine": _toy_engine}
+def _proxy(words: list[str]) -> int:
+    from sokovan.cli.local.proxy import plain_proxy  # noqa: PLC0415  # loads only here
+
+    try:
+        return plain_proxy(words)
+    except Exception as error:  # noqa: BLE001  # the server logs the message
+        return _report(error, as_object=False)
+
+
+# Called by programs, not in the help, and without the parser: by the shell's completion script at every Tab, as the
+# engine of replicas, and as the proxy of a server.
+_FOR_PROGRAMS = {"__complete": _complete, "__toy-engine": _toy_engine, "__proxy": _proxy}
 
 # Errors of writing to standard output.
 _OF_OUTPUT = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG})

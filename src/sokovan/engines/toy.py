@@ -57,6 +57,7 @@ class ToyOptions:
     after: int
     exit_code: int | None
     concurrency: int = 0
+    queue: int = 0
     api_key: str = ""
 
 
@@ -66,6 +67,7 @@ class ToyCounters:
 
     requests: int = 0
     running: int = 0
+    waiting: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     aborted: int = 0
@@ -84,6 +86,10 @@ class ToyEngine:
     server: asyncio.Server | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+    places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = asyncio.Semaphore(self.options.concurrency or sys.maxsize)
 
     async def serve(self) -> int:
         """Serve until a signal, and return the exit code."""
@@ -182,7 +188,7 @@ class ToyEngine:
             await connection.answer(503, problem, headers={"retry-after": "1"})
         elif self.mode == "error":
             await connection.answer(500, refusal("failed on demand", "server_error"))
-        elif 0 < self.options.concurrency <= self.counters.running:
+        elif self._is_full():
             await connection.answer(
                 429, refusal("the engine is full", "rate_limit_error"), headers={"retry-after": "1"}
             )
@@ -192,9 +198,31 @@ class ToyEngine:
         else:
             await self._answer(connection, request)
 
+    def _is_full(self) -> bool:
+        options, counters = self.options, self.counters
+        return 0 < options.concurrency <= counters.running and counters.waiting >= options.queue
+
     async def _answer(self, connection: ToyConnection, request: ToyRequest) -> None:
-        self.counters.running += 1
+        """Answer a request once there is a place for it."""
+        counters = self.counters
         self.idle.clear()
+        counters.waiting += 1
+        try:
+            try:
+                await self.places.acquire()
+            finally:
+                counters.waiting -= 1
+            counters.running += 1
+            try:
+                await self._reply(connection, request)
+            finally:
+                counters.running -= 1
+                self.places.release()
+        finally:
+            if not counters.running and not counters.waiting:
+                self.idle.set()
+
+    async def _reply(self, connection: ToyConnection, request: ToyRequest) -> None:
         try:
             body = _json(request)
             asked = body.get("model", self.options.model)
@@ -210,10 +238,6 @@ class ToyEngine:
         except ConnectionError:
             self.counters.aborted += 1
             raise
-        finally:
-            self.counters.running -= 1
-            if not self.counters.running:
-                self.idle.set()
 
     async def _generate(self, connection: ToyConnection, path: str, body: dict[str, Any]) -> None:
         prompt = prompt_of(path, body)
@@ -263,6 +287,7 @@ class ToyEngine:
             "toy_prompt_tokens_total": counters.prompt_tokens,
             "toy_completion_tokens_total": counters.completion_tokens,
             "toy_requests_running": counters.running,
+            "toy_requests_waiting": counters.waiting,
         }
         kinds = {name: "counter" if name.endswith("_total") else "gauge" for name in rows}
         return "".join(f"# TYPE {name} {kinds[name]}\n{name} {value}\n" for name, value in rows.items())
@@ -290,6 +315,7 @@ def read_options(words: Sequence[str]) -> ToyOptions:
     parser.add_argument("--mode", choices=MODES, default="ok", help="how it behaves, at once or --after requests")
     parser.add_argument("--after", type=int, default=0, help="requests that are answered before --mode holds")
     parser.add_argument("--concurrency", type=int, default=0, help="requests at a time, others get 429; 0: any number")
+    parser.add_argument("--queue", type=int, default=0, help="requests that wait beyond --concurrency instead")
     parser.add_argument("--exit-code", type=int, default=None, help="end at once with this code")
     return ToyOptions(**vars(parser.parse_args(words)), api_key=os.environ.get(KEY_VARIABLE, ""))
 

@@ -21,6 +21,7 @@ from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
 from sokovan.orchestrator.deployments.serving_coordinator import ServingDependencies
 from sokovan.orchestrator.routes.controller import RouteController
 from sokovan.orchestrator.routes.coordinator import RouteCoordinator
+from sokovan.orchestrator.routes.port_ownership import PortOwnership
 from sokovan.orchestrator.sessions.config import Dependencies
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
@@ -94,7 +95,7 @@ def serving_coordinators(
     )
     return (
         DeploymentCoordinator(serving, replicas, holder=holder),
-        RouteCoordinator(serving, requests, holder=holder, tickets=tickets),
+        RouteCoordinator(serving, requests, holder=holder, owners=PortOwnership(parts.gateway), tickets=tickets),
     )
 
 

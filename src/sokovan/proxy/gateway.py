@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,8 +21,7 @@ _RAW_PREFIX = b"/d/"
 _REPEATABLE = frozenset({b"GET", b"HEAD"})
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAnswer:
+class OwnAnswer(NamedTuple):
     """A response of the proxy itself."""
 
     body: bytes
@@ -31,16 +29,14 @@ class OwnAnswer:
     content_type: bytes = b"application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
+class Inference(NamedTuple):
     """A call of the OpenAI API; its route follows from the model in its body."""
 
     key: KeyEntry | None
     path: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A request for a route by its name, with the rest of its target."""
 
     key: KeyEntry | None
@@ -58,7 +54,7 @@ def destination(
         direct = not (head.field(b"x-forwarded-for") or head.field(b"forwarded"))
         return _own(context, path, local=local and direct)
     key = key_of(context, head)
-    if isinstance(key, ProxyRefusal | UnknownKey):
+    if key is not None and not isinstance(key, KeyEntry):
         return key
     if path in INFERENCE_PATHS:
         return Inference(key, path) if head.method == b"POST" else _not_allowed(b"POST")
@@ -75,8 +71,11 @@ def route_of(context: ProxyContext, key: KeyEntry | None, model: str) -> RouteSt
     One that the key may not use is as unknown as one that does not exist.
     """
     named = context.table.named(model)
-    # A key lists names of models without their project.
-    usable = [route for route in named if may_use(key, route.entry, model.removeprefix(f"{route.entry.project}/"))]
+    if "/" in model:
+        # A key lists names of models without their project.
+        usable = [route for route in named if may_use(key, route.entry, model.removeprefix(f"{route.entry.project}/"))]
+    else:
+        usable = [route for route in named if may_use(key, route.entry, model)]
     if len(usable) == 1:
         return usable[0]
     if usable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,8 +35,7 @@ _WITH_OPTIONS = frozenset({b"/v1/chat/completions", b"/v1/completions"})
 INFERENCE_PATHS = _WITH_OPTIONS | {b"/v1/embeddings", b"/v1/responses"}
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceCall:
+class InferenceCall(NamedTuple):
     """An inference call; `adds_usage`: the proxy asks for the usage of its stream.
 
     `tokens_max` is about the most that it may use: its prompt, and the output it allows.

@@ -13,6 +13,7 @@ from sokovan.proxy.connections.client_connection import ClientConnection
 from sokovan.proxy.connections.exchange import Exchange, serve_waiting
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import ProxyContext
+from sokovan.proxy.control.engine_samples import EngineSamples
 from sokovan.proxy.control.probes import Probes
 from sokovan.proxy.control.proxy_metrics import exposition
 from sokovan.proxy.gateway import key_of
@@ -31,6 +32,7 @@ class ProxyServer:
         self._context, self._clock, self._changed = context, clock, changed
         self._pools = UpstreamPools(context.loop, context.listeners, context.dialler)
         self._probes = Probes(context)
+        self._samples = EngineSamples(context)
         self._servers: list[asyncio.Server] = []
         context.metrics = lambda: exposition(context)
 
@@ -82,6 +84,7 @@ class ProxyServer:
         context = self._context
         now_ms = context.now_ms()
         self._probes.due()
+        self._samples.due()
         for exchange in list(context.exchanges):
             exchange.overdue(now_ms)
         for client in list(context.clients):
@@ -132,6 +135,7 @@ class ProxyServer:
         for server in self._servers:
             server.close()
         self._probes.close()
+        self._samples.close()
         for client in list(self._context.clients):
             client.abort()
         self._pools.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
@@ -24,6 +24,7 @@ from sokovan.domain.serving.records import (
     RouteDemand,
     RouteRecord,
 )
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.domain.serving.revision import RevisionSpec
 from sokovan.orchestrator.deployments.coordinator import DeploymentCoordinator
 from sokovan.orchestrator.deployments.handlers.replica import ReplicaDependencies
@@ -59,7 +60,7 @@ class ScriptedProxy:
     """A proxy that reads the table and reports; a test decides what it observes.
 
     `health` gives the verdict on an endpoint; `outstanding` the requests under way at it;
-    `smokes` the smoke requests that failed at it in a row.
+    `smokes` the smoke requests that failed at it in a row; `waiting` the requests in its queue.
     """
 
     def __init__(self, store: Any, name: str = "proxy") -> None:
@@ -70,6 +71,7 @@ class ScriptedProxy:
         self.health: Callable[[str], bool | None] = lambda _endpoint: True
         self.smokes: Callable[[str], int] = lambda _endpoint: 0
         self.outstanding: dict[str, int] = {}
+        self.waiting: Callable[[str], int] = lambda _endpoint: 0
         self.demand: dict[str, RouteDemand] = {}
 
     async def report(self) -> None:
@@ -86,6 +88,7 @@ class ScriptedProxy:
                 outstanding=self.outstanding.get(endpoint.endpoint_id, 0),
                 error="a request for one token got status 500" if self.smokes(endpoint.endpoint_id) else "",
                 smoke_failures=self.smokes(endpoint.endpoint_id),
+                waiting=self.waiting(endpoint.endpoint_id),
             )
             for entry in self.entries.values()
             for endpoint in entry.endpoints
@@ -109,6 +112,8 @@ class ServedCluster(OrchestratedCluster):
         super().__init__(stored, clock)
         self.proxy = ScriptedProxy(self.store)
         self.define: Callable[[EngineRequest], EngineDefinition] = define_plainly
+        # Why a port is not that of its kernel; None: its agent does not answer.
+        self.port_problem: Callable[[Endpoint], str | None] = lambda _endpoint: ""
         self._secrets = count(1)
         self.controller = SchedulingController(
             self.store,
@@ -167,8 +172,18 @@ class ServedCluster(OrchestratedCluster):
         holder = f"serving-{next(self._secrets)}"
         return (
             DeploymentCoordinator(parts, replicas, holder=holder),
-            RouteCoordinator(parts, requests, holder=holder, tickets=lambda endpoint: f"for-{endpoint.endpoint_id}"),
+            RouteCoordinator(
+                parts,
+                requests,
+                holder=holder,
+                owners=self._owners,
+                tickets=lambda endpoint: f"for-{endpoint.endpoint_id}",
+            ),
         )
+
+    async def _owners(self, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+        answers = {one.endpoint_id: self.port_problem(one) for one in endpoints}
+        return {name: problem for name, problem in answers.items() if problem is not None}
 
     def _define(self, request: EngineRequest) -> EngineDefinition:
         return self.define(request)

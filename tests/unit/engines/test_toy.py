@@ -196,6 +196,21 @@ def test_it_takes_no_more_requests_at_a_time_than_it_is_told() -> None:
         connection.close()
 
 
+def test_requests_beyond_its_places_wait_in_its_queue() -> None:
+    with ToyEngineServer("--concurrency", "1", "--queue", "1", "--tokens-per-second", "20") as server:
+        with connected(server) as first, connected(server) as second:
+            for connection in (first, second):
+                connection.request("POST", CHAT, body=json.dumps({**HELLO, "stream": connection is first}))
+            assert first.getresponse().status == 200
+            while server.metrics()["toy_requests_waiting"] != 1:
+                pass
+            assert server.post(CHAT, HELLO)[0] == 429
+            assert server.metrics()["toy_requests_running"] == 1
+            first.close()
+            assert second.getresponse().status == 200
+        assert server.metrics()["toy_requests_waiting"] == 0
+
+
 def test_it_crashes_on_demand() -> None:
     options = ("--port", "0", "--mode", "crash", "--after", "1")
     with subprocess.Popen(

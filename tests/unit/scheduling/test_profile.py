@@ -95,9 +95,10 @@ def test_an_empty_mapping_gives_the_default() -> None:
         ({"selector": None}, "selector", "must be a string"),
         ({"agent_selector": ["x"]}, "selector", "must be a string"),
         ({"queue_policy": []}, "queue_policy", "must be a string"),
-        ({"ancestor_reclaim_level": -1}, "ancestor_reclaim_level", "must be a whole number, 0 or more"),
-        ({"evictions_per_cycle": "many"}, "evictions_per_cycle", "must be a whole number, 0 or more"),
-        ({"assumed_checkpoint": True}, "assumed_checkpoint", "must be a whole number, 0 or more"),
+        ({"ancestor_reclaim_level": -1}, "ancestor_reclaim_level", "must be a whole number, 0 to 1000000000"),
+        ({"evictions_per_cycle": "many"}, "evictions_per_cycle", "must be a whole number, 0 to 1000000000"),
+        ({"cool_down": 1 << 70}, "cool_down", "must be a whole number, 0 to 1000000000"),
+        ({"assumed_checkpoint": True}, "assumed_checkpoint", "must be a whole number, 0 to 1000000000"),
     ],
 )
 def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str, Any], field: str, said: str) -> None:

@@ -129,7 +129,7 @@ export function DeploymentPage({ id }: { id: string }) {
           {view.replicas.map((one) => <Replica key={one.id} replica={one} endpoint={route?.endpoints.find((end) => end.replica === one.ordinal && end.revision === one.revision)} />)}
         </ul>
       ) : (
-        <Empty title={view.replicas_desired ? "No replica has been started yet." : "It is scaled to nothing; a request starts a replica if its bounds allow that."} />
+        <Empty title={view.replicas_desired ? "No replica runs at the moment." : "It is scaled to nothing; a request starts a replica if its bounds allow that."} />
       )}
       {route && route.revisions.length > 1 ? (
         <p aria-label="traffic">{route.revisions.map((one) => `revision ${one.revision}: ${one.weight / 10} % of the requests`).join(", ")}</p>

@@ -78,7 +78,7 @@ export function ServePage() {
         <Text {...props} name="name" label="Name" hint="chat" />
         <ReplicaFields {...props} />
         <Text {...props} name="replicas" label="Replicas" hint="1" />
-        <Text {...props} name="most" label="Most replicas" hint="as many; more follow demand" />
+        <Text {...props} name="most" label="Most replicas" hint="the same; more: by demand" />
         <Choice {...props} name="access" label="Access" choices={["private", "project", "public"]} />
         <Choice {...props} name="queue" label="Queue" choices={["", ...(queues.value ?? []).map((one) => one.name)]} />
       </div>

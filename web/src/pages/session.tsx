@@ -89,7 +89,6 @@ export function SessionPage({ id }: { id: string }) {
       {view.kernels.find((one) => one.index === kernel)?.status === "running" ? (
         <>
           <h2>Terminal</h2>
-          <p><a href={href(`/sessions/${encodeURIComponent(view.id)}/terminal${kernel ? `?kernel=${kernel}` : ""}`)}>As large as the window</a></p>
           <Terminal key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
         </>
       ) : null}

@@ -73,6 +73,7 @@ function Difference({ found }: { found: WhatIfView }) {
   const figure = (label: string, name: "starts" | "waits" | "evicts") => (
     <Figure label={label} value={String(found.after[name])} note={found.after[name] === found.before[name] ? "as now" : `${found.before[name]} now`} />
   );
+  const shares = found.shares.filter((one) => text(one.slot, one.after) !== text(one.slot, one.before));
   return (
     <section aria-label="difference" aria-live="polite">
       <h2>The next scheduling cycle after these changes</h2>
@@ -81,9 +82,9 @@ function Difference({ found }: { found: WhatIfView }) {
         {figure("sessions wait", "waits")}
         {figure("kernels are evicted", "evicts")}
       </dl>
-      {found.shares.length ? (
+      {shares.length ? (
         <ul aria-label="shares">
-          {found.shares.map((one) => (
+          {shares.map((one) => (
             <li key={`${one.queue} ${one.slot}`}>queue {one.queue} deserves {text(one.slot, one.after)} {one.slot} instead of {text(one.slot, one.before)}</li>
           ))}
         </ul>

@@ -66,7 +66,7 @@ export function ProblemBox({ problem, retry }: { problem: ProblemView; retry?: (
 /** Lines where text will be, shown only if it takes longer than a blink. */
 export function Skeleton({ lines = 6 }: { lines?: number }) {
   return (
-    <div class="skeleton" aria-busy="true" aria-label="loading">
+    <div class="skeleton" role="status" aria-busy="true" aria-label="loading">
       {Array.from({ length: lines }, (_, index) => <span key={index} />)}
     </div>
   );

@@ -12,16 +12,18 @@ interface ChartProps {
   total: number;
   /** How a value is written. */
   show?: (value: number) => string;
+  /** What the last value is. */
+  end?: string;
   /** A low line without a caption, for a figure that says the rest. */
   small?: boolean;
 }
 
-export function StepChart({ label, steps, from, to, total, show = rounded, small = false }: ChartProps) {
+export function StepChart({ label, steps, from, to, total, show = rounded, end = "now", small = false }: ChartProps) {
   const peak = steps.reduce((most, step) => Math.max(most, step.devices), 0);
   const scale = Math.max(total, peak, 1);
   const last = steps.at(-1)?.devices ?? 0;
   const line = pathOf(steps, from, to, scale, WIDTH, HEIGHT);
-  const words = `${show(last)} now, ${show(averageOf(steps, to))} on average, ${show(peak)} at most${total ? `, of ${show(total)}` : ""}`;
+  const words = `${show(last)} ${end}, ${show(averageOf(steps, to))} on average, ${show(peak)} at most${total ? `, of ${show(total)}` : ""}`;
   return (
     <figure class={`chart${small ? " small" : ""}`}>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${label}: ${words}`}>

@@ -3,6 +3,7 @@ import { Component } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { shellWords } from "../format.ts";
 import { proof } from "../login.ts";
+import { href } from "../router.ts";
 import { bytesOf, pasted } from "../terminal/keys.ts";
 import type { Line } from "../terminal/lines.ts";
 import { Screen, SIDE_MAX } from "../terminal/screen.ts";
@@ -144,6 +145,7 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
         ) : (
           <button type="button" ref={closer} onClick={end}>Close the terminal</button>
         )}
+        {whole ? null : <a href={href(`/sessions/${encodeURIComponent(session)}/terminal${kernel ? `?kernel=${kernel}` : ""}`)}>as large as the window</a>}
         {phase === "open" ? <span class="muted"><kbd>Ctrl Shift .</kbd> leaves it</span> : null}
         <span role="status">{phase === "opening" ? "connecting" : note}</span>
         <span class="spring" />

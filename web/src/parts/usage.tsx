@@ -2,7 +2,7 @@
 import { call } from "../api.ts";
 import { amount } from "../format.ts";
 import { now } from "../live/store.ts";
-import { seriesOf } from "../timeline.ts";
+import { hoursOf, seriesOf, unitOf } from "../timeline.ts";
 import type { UsageHistoryView } from "../wire.ts";
 import { Empty, ProblemBox, Skeleton } from "./basics.tsx";
 import { StepChart } from "./chart.tsx";
@@ -21,7 +21,7 @@ export function SlotLine({ view, slot, total }: { view: UsageHistoryView | null;
   if (!view || !series) return null;
   return (
     <StepChart
-      small label={`${slot} held over 24 h`} steps={series.steps} from={Date.parse(view.since)} to={Date.parse(view.until)} total={total}
+      small end="lately" label={`${slot} held over 24 h`} steps={series.steps} from={Date.parse(view.since)} to={Date.parse(view.until)} total={total}
       show={(value) => amount(slot, Math.round(value))}
     />
   );
@@ -43,9 +43,9 @@ export function QueueLines({ group, slot }: { group: string; slot: string }) {
           <span class="lines-name">{one.name}</span>
           <StepChart
             label={one.name} steps={one.steps} from={Date.parse(view.since)} to={Date.parse(view.until)} total={most}
-            show={(value) => amount(slot, Math.round(value))} small
+            show={(value) => amount(slot, Math.round(value))} small end="lately"
           />
-          <span class="right">{amount(slot, one.steps.at(-1)?.devices ?? 0)}</span>
+          <span class="right" title={`hours of ${unitOf(slot)}`}>{hoursOf(slot, one.steps, view.step_s)} h</span>
         </div>
       ))}
     </div>

@@ -14,7 +14,7 @@ from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.observer import Observer
-from sokovan.adapters.process.port_connection import ProcessStreams
+from sokovan.adapters.process.ports.port_connection import ProcessStreams
 from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.stopper import RemainsEnder, Stopper

@@ -56,7 +56,7 @@ _LIMITS = tuple(one.name for one in fields(TokenLimits))
 _WINDOWS = ("stable_s", "panic_s", "panic_hold_s", "down_s", "idle_s")
 _PROBE = tuple(one.name for one in fields(Probe))
 _REQUESTS = tuple(one.name for one in fields(RequestLimits))
-_ROLLOUT = ("surge", "unavailable", "hold_s", "promote_after_s", "keep_s", "analysis")
+_ROLLOUT = ("surge", "unavailable", "hold_s", "promote_after_s", "keep_s", "analysis", "share")
 
 
 def deployment_spec(
@@ -74,6 +74,7 @@ def deployment_spec(
         scaling=scaling_policy(body.scaling),
         rollout=rollout_policy(body.rollout),
         routing=None if body.routing is None else RoutingPolicy(body.routing),
+        sticky_by=body.sticky_by,
         scaling_group=None if body.scaling_group is None else ScalingGroupName(body.scaling_group),
         queue=queue if body.queue is None else QueueName(body.queue),
         priority=body.priority,
@@ -305,4 +306,5 @@ def engine_view(engine: str, definition: EngineDefinition, *, image: str) -> Eng
         routing=definition.policy.value,
         checks_secret=definition.checks_secret,
         smoke_path=definition.smoke_path if definition.probe.smoke else "",
+        metrics_path=definition.metrics_path,
     )

@@ -25,6 +25,8 @@ def route_changes(body: RouteBody) -> dict[str, Any]:
         changes["model_names"] = tuple(body.model_names)
     if body.routing is not None:
         changes["routing"] = RoutingPolicy(body.routing)
+    if body.sticky_by is not None:
+        changes["sticky_by"] = body.sticky_by
     if body.access is not None:
         changes["access"] = DeploymentAccess(body.access)
     return changes
@@ -62,6 +64,7 @@ def route_view(
         endpoints=[] if entry is None else _endpoints(entry, replicas, proxies),
         url=url,
         shares=dict(spec.shares),
+        sticky_by=spec.sticky_by,
     )
 
 
@@ -87,4 +90,5 @@ def _endpoint(entry: EndpointEntry, replica: ReplicaRecord, proxies: Sequence[Pr
         outstanding=sum(one.outstanding for one in reports),
         served=sum(one.served for one in reports),
         error=next((one.error for one in reports if one.error), ""),
+        waiting=max((one.waiting for one in reports), default=0),
     )

@@ -49,7 +49,6 @@ def proxy(
         File with the cluster's authority, for a manager with https and replicas
         on other machines.
     """
-    from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the proxy loads only here
     from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
 
     if manager and not manager.startswith(("http://", "https://")):
@@ -65,7 +64,7 @@ def proxy(
     options = ProxyOptions(
         manager=manager,
         token=_token(token_file) if manager else "",
-        root=root or data_home(os.environ) / "proxy",
+        root=root or _own_root(),
         host=host,
         port=port,
         descriptor=descriptor,
@@ -73,6 +72,30 @@ def proxy(
         authority=ca,
     )
     return run_proxy(options, print_status)
+
+
+def plain_proxy(words: list[str]) -> int:
+    """Run the proxy of a server: its manager, then options and their values.
+
+    They are those of `sokovan proxy`, and need no parser, whose load takes as long as the rest
+    of the start.
+    """
+    manager, *rest = words
+    given = dict(zip(rest[::2], rest[1::2], strict=True))
+    return proxy(
+        manager,
+        listen=given["--listen"],
+        workers=int(given["--workers"]),
+        token_file=Path(given["--token-file"]),
+        root=Path(given["--root"]),
+        ca=Path(given["--ca"]) if "--ca" in given else None,
+    )
+
+
+def _own_root() -> Path:
+    from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # loads only here
+
+    return data_home(os.environ) / "proxy"
 
 
 def _address(text: str) -> tuple[str, int, int | None]:

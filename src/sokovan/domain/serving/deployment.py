@@ -26,6 +26,8 @@ MODEL_NAMES_MAX = 16
 # A part of URLs, and of the model names `project/name`; without a slash.
 DEPLOYMENT_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-]{0,62}$"
 _ORDINAL = re.compile(r"0|[1-9][0-9]{0,3}", re.ASCII)
+STICKY_BY_DEFAULT = "header:x-session-id"
+_STICKY_BY = re.compile(r"header:[a-z0-9-]{1,100}|cookie:[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _NAME = re.compile(DEPLOYMENT_NAME_PATTERN.strip("^$"), re.ASCII)
 
 
@@ -54,6 +56,7 @@ class DeploymentSpec:
     has one writer, the scaling handler. Without a scaling group, one is chosen for each
     replica. `weights` are those of replicas by ordinal, where they are not 1. `shares` are the
     percentages of the requests that new revisions get by hand, while they are canaries.
+    `sticky_by` is what the routing `sticky` knows a session by: `header:NAME` or `cookie:NAME`.
     """
 
     deployment_id: DeploymentId
@@ -71,6 +74,7 @@ class DeploymentSpec:
     priority: int = 0
     weights: Mapping[str, int] = field(default_factory=dict)
     shares: Mapping[str, int] = field(default_factory=dict)
+    sticky_by: str = STICKY_BY_DEFAULT
 
     def __post_init__(self) -> None:
         checked_name(self.deployment_id, what="deployment")
@@ -90,6 +94,9 @@ class DeploymentSpec:
         require_kind(self.access, DeploymentAccess, what=what, field="access")
         if self.routing is not None:
             require_kind(self.routing, RoutingPolicy, what=what, field="routing")
+        if not isinstance(self.sticky_by, str) or _STICKY_BY.fullmatch(self.sticky_by) is None:
+            problem = "must be header:NAME, in lower case, or cookie:NAME"
+            raise InvalidSpec(what=what, field="sticky_by", value=self.sticky_by, problem=problem)
         require_kind(self.scaling, ScalingPolicy, what=what, field="scaling")
         require_kind(self.rollout, RolloutPolicy, what=what, field="rollout")
         require_int(self.replicas_min, what=what, field="replicas_min", least=0, most=REPLICAS_MAX)

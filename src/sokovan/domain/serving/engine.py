@@ -134,7 +134,8 @@ class EngineDefinition:
     An empty `command` is the entry point of the image. `upstream_model` is what the engine
     calls the model, which the gateway writes into requests. `checks_secret` says whether the
     engine refuses requests without the secret of its replica. A smoke request for one token
-    goes to `smoke_path`; empty: none.
+    goes to `smoke_path`; empty: none. The engine says at `metrics_path` how many requests it
+    has, in Prometheus's text format; empty: it does not.
     """
 
     command: tuple[str, ...]
@@ -147,6 +148,7 @@ class EngineDefinition:
     streams: bool = True
     checks_secret: bool = True
     smoke_path: str = ""
+    metrics_path: str = ""
 
     def __post_init__(self) -> None:
         what = f"definition of {self.upstream_model}"
@@ -155,9 +157,11 @@ class EngineDefinition:
         require_kind(self.probe, Probe, what=what, field="probe")
         require_kind(self.policy, RoutingPolicy, what=what, field="policy")
         require_int(self.concurrency_max, what=what, field="concurrency_max", least=1, most=CONCURRENCY_MAX)
-        if self.smoke_path and not is_health_path(self.smoke_path):
-            problem = "must begin with / and be a path of at most 256 plain characters"
-            raise InvalidSpec(what=what, field="smoke_path", value=self.smoke_path, problem=problem)
+        for name in ("smoke_path", "metrics_path"):
+            path = getattr(self, name)
+            if path and not is_health_path(path):
+                problem = "must begin with / and be a path of at most 256 plain characters"
+                raise InvalidSpec(what=what, field=name, value=path, problem=problem)
 
 
 def require_model(model: object, mounts: Sequence[str], *, what: str) -> None:

@@ -131,7 +131,8 @@ class EndpointTokenRecord:
 class EndpointObservation:
     """The report of one proxy on one endpoint.
 
-    `smoke_failures` counts the smoke requests that failed in a row.
+    `smoke_failures` counts the smoke requests that failed in a row. `waiting` are the requests
+    in the engine's own queue, those of other proxies too.
     """
 
     healthy: bool | None
@@ -140,6 +141,7 @@ class EndpointObservation:
     stalled: bool = False
     error: str = ""
     smoke_failures: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,9 @@ class WhenFull(StrEnum):
 class RolloutPolicy:
     """How updates of a deployment proceed.
 
-    `steps` are the percentages of a canary; `promote_after_s` promotes without a request.
-    With `analysis` a revision that serves worse than the old one is rolled back.
+    `steps` are the percentages of a canary; with a `share` it stays at that percentage until it
+    is promoted. `promote_after_s` promotes without a request. With `analysis` a revision that
+    serves worse than the old one is rolled back.
     """
 
     strategy: RolloutStrategy = RolloutStrategy.ROLLING
@@ -61,6 +62,7 @@ class RolloutPolicy:
     promote_after_s: int | None = None
     keep_s: int = 600
     analysis: bool = True
+    share: int | None = None
 
     def __post_init__(self) -> None:
         what = "rollout policy"
@@ -75,11 +77,20 @@ class RolloutPolicy:
         if self.promote_after_s is not None:
             require_int(self.promote_after_s, what=what, field="promote_after_s", least=0, most=HOLD_S_MAX)
         require_kind(self.analysis, bool, what=what, field="analysis")
+        self._check_share(what)
         require_tuple(self.steps, int, what=what, field="steps")
         rising = list(self.steps) == sorted(set(self.steps)) and self.steps[-1:] == (WHOLE,)
         if not rising or len(self.steps) > STEPS_MAX or self.steps[0] < 1:
             problem = f"must be at most {STEPS_MAX} rising percentages that end with {WHOLE}"
             raise InvalidSpec(what=what, field="steps", value=self.steps, problem=problem)
+
+    def _check_share(self, what: str) -> None:
+        if self.share is None:
+            return
+        require_int(self.share, what=what, field="share", least=0, most=WHOLE)
+        if self.strategy is not RolloutStrategy.CANARY:
+            problem = f"is that of a canary, and the strategy is {self.strategy.value}"
+            raise InvalidSpec(what=what, field="share", value=self.share, problem=problem)
 
 
 class RolloutAction(StrEnum):
@@ -165,8 +176,8 @@ class RolloutInput:
 
     `surge` and `unavailable` are those in effect; `step` is the index of the canary's step
     and `step_ms` how long it has lasted; `backward` is set while it rolls back, `promoted`
-    once it was promoted. `share` is the percentage that a canary has by hand, instead of its
-    steps. `worse` says why the new revision serves worse than the old one.
+    once it was promoted. `share` is the percentage that a canary has by hand, instead of that of
+    the policy or its steps. `worse` says why the new revision serves worse than the old one.
     """
 
     policy: RolloutPolicy
@@ -231,10 +242,11 @@ def _blue_green(given: RolloutInput) -> RolloutDecision:
 def _canary(given: RolloutInput) -> RolloutDecision:
     """A growing share of requests, each held for a time."""
     policy, desired = given.policy, given.desired
-    if given.share is not None and not given.promoted:
+    share = policy.share if given.share is None else given.share
+    if share is not None and not given.promoted:
         # Old replicas stay, whatever the share is: it may be taken back.
-        wanted = max(1, -(-desired * given.share // WHOLE)) if desired else 0
-        return RolloutDecision(desired, wanted, given.share if given.new.active else 0)
+        wanted = max(1, -(-desired * share // WHOLE)) if desired else 0
+        return RolloutDecision(desired, wanted, share if given.new.active else 0)
     percent = WHOLE if given.promoted else policy.steps[min(given.step, len(policy.steps) - 1)]
     new_wanted = -(-desired * percent // WHOLE)
     reached = given.new.settled >= new_wanted

@@ -29,7 +29,7 @@ class ScalingMetric(StrEnum):
     MANUAL = auto()
     CONCURRENCY = auto()  # requests in flight and queued
     QPS = auto()
-    QUEUE = auto()  # requests that wait for a replica, beyond those in flight
+    QUEUE = auto()  # requests that wait for a replica, or in the queue of its engine
     TTFT_P95 = auto()  # milliseconds to the first byte, for 95 of 100 requests
 
 

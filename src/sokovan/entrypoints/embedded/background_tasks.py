@@ -19,8 +19,9 @@ from sokovan.ports.environment import Clock
 # How long a start waits for the local agent to connect.
 LINK_TIMEOUT_S = 5.0
 POLL_S = 0.02
-# Pauses before a task is started again; one that ran longer than the longest begins anew.
+# Pauses before a task is started again; one that ran for longer than LASTED_S is started at once, and begins anew.
 PAUSE_FIRST_S, PAUSE_MAX_S = 1.0, 60.0
+LASTED_S = 10.0
 
 
 class ComponentEnded(SokovanError):
@@ -72,8 +73,10 @@ async def _repeat(
             await work()
         except Exception as raised:  # noqa: BLE001  # whatever it is, the next run must come
             error = raised
-        if clock.monotonic_ms() - begun_ms > PAUSE_MAX_S * 1000:
+        if clock.monotonic_ms() - begun_ms > LASTED_S * 1000:
+            log(f"{name} has ended: {error!r}; it starts again")
             pause_s = PAUSE_FIRST_S
+            continue
         log(f"{name} has ended: {error!r}; it starts again in {pause_s:g} s")
         await clock.sleep(pause_s)
         pause_s = min(pause_s * 2, PAUSE_MAX_S)

@@ -46,7 +46,7 @@ class GatewayOptions:
     def command(self, descriptor: int) -> list[str]:
         """The command line of the process."""
         # -P: modules in the working directory are not imported.
-        program = [sys.executable, "-P", "-m", "sokovan", "proxy", self.manager]
+        program = [sys.executable, "-P", "-m", "sokovan", "__proxy", self.manager]
         options = ["--token-file", str(self.token_file), "--root", str(self.root), "--workers", str(self.workers)]
         trust = [] if self.authority is None else ["--ca", str(self.authority)]
         return [*program, "--listen", f"fd:{descriptor}", *options, *trust]

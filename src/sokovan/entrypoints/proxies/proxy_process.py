@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -11,12 +12,12 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import httpx2
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
+from sokovan.adapters.process.ports.port_listeners import PortListeners
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
@@ -25,19 +26,24 @@ from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
-from sokovan.proxy.connections.port_listeners import PortListeners
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.control_link import WAIT_S, ControlLink
 from sokovan.proxy.control.key_lookups import KeyLookups
 from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.proxy.proxy_server import ProxyServer
 from sokovan.proxy.routing.choice import Draws
+from sokovan.wire.serving.route_table import KeyEntry
 from sokovan.wire.serving.serving_codec import encode
+
+if TYPE_CHECKING:
+    import httpx2
 
 # Time that requests under way get when the proxy is stopped.
 DRAIN_S = 30.0
 TRY_S = 0.1
 WATCH_S = 5.0
+# Objects after which the garbage collector looks for cycles.
+GARBAGE_MIN = 20_000
 
 
 class ProxyPortTaken(SokovanError):
@@ -115,6 +121,9 @@ def _listener(options: ProxyOptions, *, shared: bool) -> socket.socket:
 
 
 def _run(options: ProxyOptions, listener: socket.socket, log: Callable[[str], None]) -> int:
+    # What was loaded stays, and a request leaves no cycle of references: there is little to collect.
+    gc.freeze()
+    gc.set_threshold(GARBAGE_MIN)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve(options, listener, log))
     return 0
@@ -151,16 +160,18 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
     folder.load_table(server, log)
-    async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(server.run()), tasks.create_task(saver.run())]
         running.append(tasks.create_task(_watch_folder(folder, clock, stopped)))
         if options.manager:
-            client = await stack.enter_async_context(_client(options))
-            link = ControlLink(
-                context, client, folder.identity, clock=clock, apply=server.apply, save_usage=folder.save_usage
-            )
-            context.ask_key = KeyLookups(context, link.key).ask
-            running += [tasks.create_task(link.follow_table()), tasks.create_task(link.send_reports())]
+            manager = _Manager(context, options)
+
+            def linked(client: httpx2.AsyncClient) -> ControlLink:
+                return ControlLink(
+                    context, client, folder.identity, clock=clock, apply=server.apply, save_usage=folder.save_usage
+                )
+
+            running.append(tasks.create_task(manager.follow(linked)))
         await server.listen(listener)
         host, port = listener.getsockname()[:2]
         log(f"the gateway is ready at http://{f'[{host}]' if ':' in host else host}:{port}")
@@ -173,6 +184,29 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         folder.save_usage()
     folder.close()
     listeners.close()
+
+
+class _Manager:
+    """The link to the manager, which is made while the proxy serves already.
+
+    The client takes longer to load than the rest of the proxy; questions about keys wait for it.
+    """
+
+    def __init__(self, context: ProxyContext, options: ProxyOptions) -> None:
+        self._options = options
+        self._link: asyncio.Future[ControlLink] = context.loop.create_future()
+        context.ask_key = KeyLookups(context, self._key).ask
+
+    async def follow(self, linked: Callable[[httpx2.AsyncClient], ControlLink]) -> None:
+        """Load the client, then keep table and reports going until cancelled."""
+        async with await asyncio.to_thread(_client, self._options) as client, asyncio.TaskGroup() as tasks:
+            link = linked(client)
+            self._link.set_result(link)
+            tasks.create_task(link.follow_table())
+            tasks.create_task(link.send_reports())
+
+    async def _key(self, secret: bytes) -> KeyEntry | None:
+        return await (await asyncio.shield(self._link)).key(secret)
 
 
 def _dialler(options: ProxyOptions) -> Dialler:
@@ -216,6 +250,8 @@ async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:
 
 def _client(options: ProxyOptions) -> httpx2.AsyncClient:
     """A client of the manager; an https one is trusted by the cluster's authority, if that is given."""
+    import httpx2  # noqa: PLC0415  # in a thread: it takes a while
+
     verify: bool | ssl.SSLContext = True
     if options.authority is not None and options.manager.startswith("https:"):
         verify = ssl.create_default_context(cafile=options.authority)

@@ -20,6 +20,7 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
+from sokovan.scheduling.engine.evictions.rules import OPTION_MAX
 from sokovan.scheduling.profile import (
     RESERVE_DEPTH_MAX,
     SchedulingProfile,
@@ -159,11 +160,18 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         _DEFAULT.reserve_depth,
     ),
     "ancestor_reclaim_level": (
-        SettingInfo("whole number", "How many queues above a victim's must use more than they deserve, too."),
+        SettingInfo(
+            "whole number",
+            "How many queues above a victim's must use more than they deserve, too.",
+            least=0,
+            most=OPTION_MAX,
+        ),
         _DEFAULT.eviction_options.ancestor_reclaim_level,
     ),
     "evictions_per_cycle": (
-        SettingInfo("whole number", "The most kernels that preempt and reclaim evict in a cycle."),
+        SettingInfo(
+            "whole number", "The most kernels that preempt and reclaim evict in a cycle.", least=0, most=OPTION_MAX
+        ),
         _DEFAULT.eviction_options.evictions_per_cycle,
     ),
     "assumed_checkpoint": (

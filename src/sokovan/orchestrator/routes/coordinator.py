@@ -11,6 +11,7 @@ from sokovan.orchestrator.routes.handlers.provisioning import ProvisioningHandle
 from sokovan.orchestrator.routes.handlers.running import RunningHandler
 from sokovan.orchestrator.routes.handlers.sweep import SweepHandler
 from sokovan.orchestrator.routes.handlers.terminating import TerminatingHandler
+from sokovan.orchestrator.routes.port_ownership import PortOwners
 from sokovan.orchestrator.routes.table_entries import Tickets
 
 LEASE = "routes"
@@ -25,6 +26,7 @@ class RouteCoordinator(ServingCoordinator):
         requests: ReplicaRequests,
         *,
         holder: str,
+        owners: PortOwners,
         tickets: Tickets = lambda _endpoint: "",
     ) -> None:
         super().__init__(LEASE, ROUTES_HINT, dependencies, holder=holder)
@@ -32,7 +34,7 @@ class RouteCoordinator(ServingCoordinator):
 
         define = requests.definition_of
         self.handlers = (
-            HealthHandler(writer),
+            HealthHandler(writer, owners),
             ProvisioningHandler(writer, define, tickets),
             RunningHandler(writer, define, tickets),
             DrainingHandler(writer),

@@ -47,6 +47,7 @@ def route_entry(state: ServingState, deployment: DeploymentRecord, define: Defin
     weights = _weights(state, deployment, routed)
     shares = endpoint_weights(spec, routed)
     current = revisions[deployment.revision].spec
+    kind, _, sticky = spec.sticky_by.partition(":")
     return RouteEntry(
         deployment_id=key,
         name=spec.name,
@@ -69,6 +70,8 @@ def route_entry(state: ServingState, deployment: DeploymentRecord, define: Defin
             queue_wait_ms=current.limits.queue_wait_s * 1000,
             cold_wait_ms=current.limits.cold_wait_s * 1000,
         ),
+        sticky_header=sticky if kind == "header" else "",
+        sticky_cookie=sticky if kind == "cookie" else "",
     )
 
 
@@ -135,6 +138,7 @@ def _endpoint(replica: ReplicaRecord, definition: EngineDefinition, weight: int)
             interval_ms=probe.interval_ms,
             timeout_ms=probe.timeout_ms,
             smoke_path=definition.smoke_path if probe.smoke else "",
+            metrics_path=definition.metrics_path,
         ),
     )
 

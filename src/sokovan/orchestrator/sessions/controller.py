@@ -121,7 +121,7 @@ class SchedulingController:
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)
-            session = await unit.sessions.set_goal(session_id, goal, change)
+            session = await unit.sessions.set_goal(session_id, goal, change, known=before)
             changed = session.version != before.version
             if changed:
                 await unit.audit.append(_entry("session.terminate", session_id, change))
@@ -135,7 +135,7 @@ class SchedulingController:
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _changeable(unit, session_id, caller)
-            session = await unit.sessions.set_goal(session_id, Goal.STOP, change)
+            session = await unit.sessions.set_goal(session_id, Goal.STOP, change, known=before)
             # It may have been placed concurrently; then the error rolls the transaction back.
             if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
                 raise _not_waiting(before)

@@ -188,11 +188,13 @@ class SessionRepository(Protocol):
         step; the sessions and kernels themselves are written once.
         """
 
-    async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
+    async def set_goal(
+        self, session_id: SessionId, goal: Goal, change: Change, *, known: SessionRecord | None = None
+    ) -> SessionRecord:
         """Raise the goal to STOP or FORCE; does nothing if it is already reached.
 
         Pending kernels are withdrawn, live ones are requested to stop. The first cause is
-        kept. Raises ObjectNotFound.
+        kept. A `known` record that is current is not read again. Raises ObjectNotFound.
         """
 
     async def set_goals(self, session_ids: Sequence[SessionId], goal: Goal, change: Change) -> Sequence[SessionRecord]:

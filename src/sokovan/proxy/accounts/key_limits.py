@@ -88,7 +88,7 @@ class KeyAccounts:
         account = self._accounts.get(key.key_id)
         if account is None:
             account = self._accounts[key.key_id] = KeyAccount(KeyLimits())
-        if account.limits != key.limits:
+        if account.limits is not key.limits and account.limits != key.limits:
             account.limits = key.limits
             account.requests = self._bucket(key.limits.requests_per_minute, now_ms)
             account.tokens = self._bucket(key.limits.tokens_per_minute, now_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,8 +14,7 @@ CHARACTERS_PER_TOKEN = 4
 _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCount:
+class TokenCount(NamedTuple):
     """Tokens of one request; `estimated` if the engine did not report them."""
 
     input_tokens: int

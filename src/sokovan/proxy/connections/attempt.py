@@ -88,16 +88,18 @@ class Attempt:
     """
 
     __slots__ = (
-        "_client", "_closed", "_connect", "_context", "_head", "_owner", "_pools", "_whole", "connection", "endpoint",
-        "heard_ms", "progress", "relay", "route", "unread_ms",
+        "_client", "_closed", "_connect", "_context", "_counters", "_head", "_owner", "_pools", "_whole", "connection",
+        "endpoint", "heard_ms", "progress", "relay", "route", "unread_ms",
     )  # fmt: skip
 
-    def __init__(self, context: ProxyContext, pools: UpstreamPools, owner: AttemptOwner, client: ClientSide) -> None:
+    def __init__(
+        self, context: ProxyContext, pools: UpstreamPools, owner: AttemptOwner, client: ClientSide, *, now_ms: int
+    ) -> None:
         self._context, self._pools, self._owner, self._client = context, pools, owner, client
         self.connection: UpstreamConnection | None = None
         self.relay: ResponseRelay | None = None
         self.progress = Progress.CONNECTING
-        self.heard_ms = context.now_ms()
+        self.heard_ms = now_ms
         self.unread_ms = 0
         self._connect: asyncio.Task[None] | None = None
         self._whole = self._closed = False
@@ -183,7 +185,8 @@ class Attempt:
         self._owner.attempt_failed(cause, was_sent=True)
 
     def _connected(self, connection: UpstreamConnection | None, cause: str) -> None:
-        self._connect = None
+        if self._connect is not None:
+            self._connect, self.heard_ms = None, self._context.now_ms()
         if self._closed:
             if connection is not None:
                 connection.abandon()
@@ -194,7 +197,6 @@ class Attempt:
             return
         self.connection = connection
         self.progress = Progress.SENT
-        self.heard_ms = self._context.now_ms()
         message = self._owner.message
         connection.begin(self, message.head.method, message.bytes_for(self.endpoint, peer=self._client.peer))
         if message.streams_up:
@@ -206,6 +208,7 @@ class Attempt:
         """Pass the head on, unless another endpoint is tried instead."""
         endpoint, now_ms = self.endpoint, self._context.now_ms()
         self.heard_ms = endpoint.last_byte_ms = now_ms
+        self._counters = self.route.counters_of(endpoint.entry.revision)
         if head.status == 101 and not self._owner.message.head.websocket:
             self._fail("malformed-response")
             return
@@ -215,14 +218,14 @@ class Attempt:
                 return
         else:
             if head.status >= 500:  # an answer: it counts in the comparison of revisions, and ejects nothing
-                self.route.counters_of(endpoint.entry.revision).failed += 1
+                self._counters.failed += 1
             endpoint.ejection.succeeded(now_ms)
             endpoint.stalled = False
             if head.status == FULL_STATUS and self._owner.message.call is not None:
                 endpoint.said_full(now_ms)
                 if self._owner.tries_elsewhere(full=True):
                     return
-        self.route.counters_of(endpoint.entry.revision).first_byte(now_ms - self._owner.begun_ms)
+        self._counters.first_byte(now_ms - self._owner.begun_ms)
         self._context.counters.answered(head.status)
         if head.status == 101:
             self.progress = Progress.SPLICED
@@ -239,7 +242,10 @@ class Attempt:
         relay = self.relay
         if relay is None or self._closed:
             return
-        self.heard_ms = self.endpoint.last_byte_ms = self._context.now_ms()
+        now_ms = self._context.now_ms()
+        if relay.streams and not self._head:
+            self._counters.gap(now_ms - self.heard_ms)
+        self.heard_ms = self.endpoint.last_byte_ms = now_ms
         out = relay.part(data, ended=ended)
         if self._head:
             out, self._head = self._head + out, b""
@@ -248,7 +254,7 @@ class Attempt:
         if ended:
             self._whole = True
             self.route.served += 1
-            self.route.counters_of(self.endpoint.entry.revision).served += 1
+            self._counters.served += 1
             self._owner.answered(keep_alive=relay.keep_alive)
 
     def upstream_lost(self, cause: str, *, reused: bool) -> None:

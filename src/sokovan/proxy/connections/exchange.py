@@ -77,15 +77,15 @@ class Exchange:
         message = self.message
         head = message.head
         found = destination(self._context, head, local=self._client.local)
-        if isinstance(found, UnknownKey):
+        if isinstance(found, Inference):  # first, since most are
+            self._inference, self.key, message.inference = found, found.key, True
+        elif isinstance(found, UnknownKey):
             self._asks_key = True
             self._client.readable(wanted=False)
             self._context.ask_key(found.secret, self.recheck)
             return
-        if isinstance(found, ProxyRefusal | OwnAnswer):
+        elif isinstance(found, ProxyRefusal | OwnAnswer):
             self._refusal = found
-        elif isinstance(found, Inference):
-            self._inference, self.key, message.inference = found, found.key, True
         else:
             self.key, message.target = found.key, found.target
             self._refusal = self._admit(found.route, 0)
@@ -205,12 +205,13 @@ class Exchange:
         if route.entry.holding or route.removed:
             return False
         context, call = self._context, self.message.call
+        now_ms = context.now_ms()
         affinity = Affinity(self.key_id, self._session(route), call.chain if call else ())
         found = choose(
             route.pools,
             route.entry.policy,
             affinity,
-            now_ms=context.now_ms(),
+            now_ms=now_ms,
             draws=context.draws,
             tried=self._tried,
         )
@@ -220,7 +221,7 @@ class Exchange:
         self._last = found
         self._tries += 1
         self.deadline_ms = 0
-        self.attempt = Attempt(context, self._pools, self, self._client)
+        self.attempt = Attempt(context, self._pools, self, self._client, now_ms=now_ms)
         # An endpoint may close an idle connection as the request comes: one that is not repeatable takes a new one.
         self.attempt.start(route, found, affinity.chain, may_reuse=self.message.repeatable and self._reuses)
         return True
@@ -437,6 +438,8 @@ class Exchange:
         self._context.unleased.discard(self)
         self._context.held_bytes -= self.message.size
         self._settle()
+        # Each refers to the other: without this, both wait for the garbage collector.
+        self.attempt = None
         self._client.ended(keep_alive=keep_alive)
         if route is not None:
             serve_waiting(route)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.token_leases import LeaseTerm
@@ -19,6 +18,9 @@ from sokovan.wire.serving.key_questions import KEYS_PATH, KeyQuestion
 from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer
 from sokovan.wire.serving.route_table import TABLE_PATH, KeyEntry, TableUpdate
 from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, decode_key, decode_update, encode
+
+if TYPE_CHECKING:
+    import httpx2
 
 WAIT_S = 25
 REPORT_EVERY_S = 1.0
@@ -165,6 +167,8 @@ class ControlLink:
         )
 
     async def _call(self, method: str, path: str, **options: object) -> bytes:
+        import httpx2  # noqa: PLC0415  # a proxy serves before its client has loaded
+
         try:
             response = await self._client.request(method, path, **options)  # type: ignore[arg-type]  # options of the client, passed on
         except (httpx2.HTTPError, OSError) as problem:

@@ -33,7 +33,13 @@ METRICS = {
     "first_byte_seconds": ProxyMetric(
         "histogram", ("project", "deployment", "revision"), "Time to the first byte of a response, by deployment."
     ),
+    "stream_gap_seconds": ProxyMetric(
+        "histogram", ("project", "deployment", "revision"), "Time between two parts of a streamed response."
+    ),
     "outstanding": ProxyMetric("gauge", ("project", "deployment", "endpoint"), "Requests at an endpoint."),
+    "engine_waiting": ProxyMetric(
+        "gauge", ("project", "deployment", "endpoint"), "Requests in the queue of an engine, as it says."
+    ),
     "endpoint_requests_total": ProxyMetric(
         "counter", ("project", "deployment", "endpoint"), "Requests that were sent to an endpoint."
     ),
@@ -76,27 +82,37 @@ def _samples(context: ProxyContext) -> Iterator[tuple[str, dict[str, str], float
     yield "table_age_seconds", {}, (now_ms - context.table_ms) / 1000
     yield "manager_silent_seconds", {}, (now_ms - context.manager_seen_ms) / 1000
     for route in context.table.routes.values():
-        yield from _route_samples(route)
+        yield from _route_samples(route, now_ms)
 
 
-def _route_samples(route: RouteState[Any]) -> Iterator[tuple[str, dict[str, str], float]]:
+def _route_samples(route: RouteState[Any], now_ms: int) -> Iterator[tuple[str, dict[str, str], float]]:
     # Names are unique within a project only.
     labels = {"project": route.entry.project, "deployment": route.entry.name}
     yield "in_flight", labels, route.in_flight
     yield "queued", labels, route.queue.length
     for revision, counters in sorted(route.counters.items()):
-        places, total = {**labels, "revision": str(revision)}, 0
-        for bound, count in zip((*FIRST_BYTE_BOUNDS_MS, None), counters.first_byte_counts, strict=True):
-            total += count
-            yield "first_byte_seconds_bucket", {**places, "le": "+Inf" if bound is None else str(bound / 1000)}, total
-        yield "first_byte_seconds_sum", places, counters.first_byte_ms_sum / 1000
-        yield "first_byte_seconds_count", places, total
+        places = {**labels, "revision": str(revision)}
+        yield from _histogram("first_byte_seconds", places, counters.first_byte_counts, counters.first_byte_ms_sum)
+        yield from _histogram("stream_gap_seconds", places, counters.gap_counts, counters.gap_ms_sum)
     for endpoint_id, endpoint in route.endpoints.items():
         place = {**labels, "endpoint": endpoint_id}
         yield "outstanding", place, endpoint.outstanding
+        if endpoint.entry.probe.metrics_path:
+            yield "engine_waiting", place, endpoint.engine.waiting(now_ms)
         yield "endpoint_requests_total", place, endpoint.served
         for cause, count in sorted(endpoint.ejection.causes.items()):
             yield "ejections_total", {**place, "cause": cause}, count
+
+
+def _histogram(
+    name: str, places: dict[str, str], counts: list[int], sum_ms: int
+) -> Iterator[tuple[str, dict[str, str], float]]:
+    total = 0
+    for bound, count in zip((*FIRST_BYTE_BOUNDS_MS, None), counts, strict=True):
+        total += count
+        yield f"{name}_bucket", {**places, "le": "+Inf" if bound is None else str(bound / 1000)}, total
+    yield f"{name}_sum", places, sum_ms / 1000
+    yield f"{name}_count", places, total
 
 
 def _escaped(text: str) -> str:

@@ -11,6 +11,10 @@ SIZE_LINE_MAX = 256
 TRAILERS_MAX = 8 << 10
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[ \t]*;[\t\x20-\x7e]*+)?")
+_PLAIN_SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
+# Sizes of chunks by their text, most of which are those of a chunk before.
+SIZES_KEPT_MAX = 4_096
+_sizes: dict[bytes, int] = {}
 _TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[\t\x20-\x7e\x80-\xff]*+")
 
 
@@ -33,6 +37,11 @@ class ChunkDecoder:
 
     def feed(self, received: bytes) -> list[bytes]:
         """The parts of the body in the next bytes. Raises BadHead."""
+        if not (self._tail or self._left or self._after_data or self._in_trailers):
+            # An engine writes one event at a time: most reads are one chunk.
+            whole = _whole_chunk(received)
+            if whole is not None:
+                return [whole]
         data = self._tail + received if self._tail else received
         self._tail = b""
         pieces: list[bytes] = []
@@ -80,3 +89,19 @@ class ChunkDecoder:
             self.ended = True
         elif self._trailer_bytes > TRAILERS_MAX or _TRAILER.fullmatch(line) is None:
             raise BadHead("a trailer is malformed, or there are too many")
+
+
+def _whole_chunk(data: bytes) -> bytes | None:
+    """The content of data that is one whole chunk without extensions, and not the last."""
+    end = data.find(b"\r\n", 0, 10)
+    digits = data[: max(0, end)]
+    size = _sizes.get(digits)
+    if size is None:
+        if _PLAIN_SIZE.fullmatch(digits) is None:
+            return None
+        if len(_sizes) >= SIZES_KEPT_MAX:
+            _sizes.clear()
+        size = _sizes[digits] = int(digits, 16)
+    if not size or len(data) != end + size + 4 or not data.endswith(b"\r\n"):
+        return None
+    return data[end + 2 : -2]

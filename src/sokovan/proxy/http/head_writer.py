@@ -34,19 +34,20 @@ def upstream_head(
 ) -> bytes:
     """The head of the request to an endpoint; the body is chunked if `length` is None."""
     drop = _NOT_UPSTREAM | head.dropped if head.dropped else _NOT_UPSTREAM
-    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (head.method, target, host)]
-    lines += [b"%b: %b" % field for field in head.fields if field[0] not in drop]
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (head.method, target, host)]
+    lines += [line for name, _, line in head.fields if name not in drop]
     if secret:
-        lines.append(b"authorization: Bearer " + secret)
+        lines.append(b"authorization: Bearer %b\r\n" % secret)
     if client:
-        lines.append(b"x-forwarded-for: " + client)
+        lines.append(b"x-forwarded-for: %b\r\n" % client)
     if head.websocket:
-        lines.append(b"connection: Upgrade\r\nupgrade: websocket")
+        lines.append(b"connection: Upgrade\r\nupgrade: websocket\r\n")
     elif length is None:
-        lines.append(b"transfer-encoding: chunked")
+        lines.append(b"transfer-encoding: chunked\r\n")
     elif length or head.method not in _BODILESS_METHODS:
-        lines.append(b"content-length: %d" % length)
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+        lines.append(b"content-length: %d\r\n" % length)
+    lines.append(b"\r\n")
+    return b"".join(lines)
 
 
 _BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
@@ -59,7 +60,7 @@ def client_head(response: ResponseHead, *, minor: int, length: int | None, keep_
     """
     drop = _HOP_BY_HOP | response.dropped if response.dropped else _HOP_BY_HOP
     lines = [status_line(response.status)]
-    lines += [b"%b: %b\r\n" % field for field in response.fields if field[0] not in drop]
+    lines += [line for name, _, line in response.fields if name not in drop]
     if length is not None:
         if response.status not in {204, 304}:
             lines.append(b"content-length: %d\r\n" % length)
@@ -72,7 +73,7 @@ def client_head(response: ResponseHead, *, minor: int, length: int | None, keep_
 def upgrade_head(response: ResponseHead) -> bytes:
     """The head of 101, after which bytes are spliced."""
     drop = _HOP_BY_HOP | response.dropped
-    lines = [b"%b: %b\r\n" % field for field in response.fields if field[0] not in drop]
+    lines = [line for name, _, line in response.fields if name not in drop]
     return b"".join([status_line(101), *lines, b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"])
 
 

@@ -16,19 +16,25 @@ FIELDS_MAX = 100
 LENGTH_DIGITS_MAX = 15
 END_OF_HEAD = b"\r\n\r\n"
 
-Fields: TypeAlias = list[tuple[bytes, bytes]]
+# Name in lower case, value, and the line as it is written.
+HeadField: TypeAlias = tuple[bytes, bytes, bytes]
+Fields: TypeAlias = list[HeadField]
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) (/[!\"$-~]*+) HTTP/1\.([01])")
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: ([\t\x20-\x7e\x80-\xff]*+))?")
-_FIELDS = re.compile(rb"(?:" + _TOKEN + rb":[\t\x20-\x7e\x80-\xff]*+\r\n)*+")
-_FIELD = re.compile(rb"([^:]++):([^\r]*+)\r\n")
+_FIELD = re.compile(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*+)")
 _HOST = re.compile(rb"[0-9A-Za-z.\-_:\[\]]{1,255}")
 _BODILESS = frozenset({204, 304})
 # A head has at most one of each.
 _SINGLE = (b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"authorization", b"x-api-key")
 _NONE: frozenset[bytes] = frozenset()
 _EMPTY = frozenset({b""})
+_COMMON_OPTIONS = {value: frozenset({value.lower()}) for value in (b"keep-alive", b"Keep-Alive", b"close")}
+# Most lines of a head are those of the head before: each is parsed once. Long ones are not kept, nor credentials.
+LINES_KEPT_MAX, LINE_KEPT_BYTES_MAX = 4_096, 512
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"proxy-authorization", b"cookie", b"set-cookie"})
+_lines_kept: dict[bytes, HeadField] = {}
 
 
 class BadHead(Exception):
@@ -153,26 +159,41 @@ def read_response_head(block: bytes, *, method: bytes) -> ResponseHead:
 
 def _read(block: bytes) -> tuple[bytes, Fields, dict[bytes, bytes]]:
     """First line, all fields, and the fields by name."""
-    line, _, rest = block.partition(b"\r\n")
-    if _FIELDS.fullmatch(rest) is None:
-        raise BadHead("a line of the head is not NAME: VALUE")
-    fields = [(name.lower(), value.strip(b" \t")) for name, value in _FIELD.findall(rest)]
-    if len(fields) > FIELDS_MAX:
-        raise BadHead(f"the head has {len(fields)} fields, the limit is {FIELDS_MAX}", status=431)
-    known = dict(fields)
+    line, *lines = block.split(b"\r\n")
+    if not lines or lines.pop():
+        raise BadHead("the head has no end")
+    if len(lines) > FIELDS_MAX:
+        raise BadHead(f"the head has {len(lines)} fields, the limit is {FIELDS_MAX}", status=431)
+    kept = _lines_kept.get
+    fields = [kept(one) or _field(one) for one in lines]
+    known = {name: value for name, value, _ in fields}
     if len(known) < len(fields):
         _join_repeated(fields, known)
     return line, fields, known
 
 
+def _field(line: bytes) -> HeadField:
+    """The field in a line, without its end. Raises BadHead."""
+    match = _FIELD.fullmatch(line)
+    if match is None:
+        raise BadHead("a line of the head is not NAME: VALUE")
+    name, value = match[1].lower(), match[2].strip(b" \t")
+    field = name, value, b"%b: %b\r\n" % (name, value)
+    if len(line) <= LINE_KEPT_BYTES_MAX and name not in _CREDENTIALS:
+        if len(_lines_kept) >= LINES_KEPT_MAX:
+            _lines_kept.clear()
+        _lines_kept[line] = field
+    return field
+
+
 def _join_repeated(fields: Fields, known: dict[bytes, bytes]) -> None:
     """Refuse fields of which a head has one, and join the Connection fields."""
-    names = [name for name, _ in fields]
+    names = [name for name, _, _ in fields]
     for name in _SINGLE:
         if name in known and names.count(name) > 1:
             raise BadHead(f"a message has one {name.decode()} field")
     if b"connection" in known:
-        known[b"connection"] = b",".join(value for name, value in fields if name == b"connection")
+        known[b"connection"] = b",".join(value for name, value, _ in fields if name == b"connection")
 
 
 def _body_framing(known: dict[bytes, bytes], *, later: bool) -> tuple[int | None, bool]:
@@ -199,4 +220,7 @@ def _connection_options(known: dict[bytes, bytes]) -> frozenset[bytes]:
     value = known.get(b"connection")
     if value is None:
         return _NONE
+    common = _COMMON_OPTIONS.get(value)
+    if common is not None:
+        return common
     return frozenset(item.strip(b" \t").lower() for item in value.split(b",")) - _EMPTY

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import gcd
+from typing import NamedTuple
 from zlib import crc32
 
 from sokovan.proxy.routing.endpoint_state import EndpointState
@@ -58,8 +59,7 @@ class RevisionPool:
     holders: dict[int, EndpointState] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Affinity:
+class Affinity(NamedTuple):
     """The parts of a request that bind it: its key, its session, its prompt's chain."""
 
     key_id: str = ""
@@ -77,6 +77,9 @@ def choose(
     tried: Collection[EndpointState] = (),
 ) -> EndpointState | None:
     """The endpoint for a request; None if none is free. `tried` ones are not taken."""
+    if len(pools) == 1:
+        [pool] = pools
+        return _in_pool(pool, policy, affinity, now_ms=now_ms, draws=draws, tried=tried) if pool.weight else None
     first = _drawn_pool(pools, affinity.key_id, draws)
     for pool in pools if first is None else (first, *(pool for pool in pools if pool is not first)):
         if pool.weight:
@@ -88,8 +91,6 @@ def choose(
 
 def _drawn_pool(pools: Sequence[RevisionPool], key_id: str, draws: Draws) -> RevisionPool | None:
     """The pool by weight. A key stays on its side while the weights stay."""
-    if len(pools) == 1:
-        return pools[0]
     total = sum(pool.weight for pool in pools)
     if not total:
         return None

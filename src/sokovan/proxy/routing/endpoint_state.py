@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
 from sokovan.proxy.routing.ejection import Ejection
+from sokovan.proxy.routing.engine_counts import EngineLoad
 from sokovan.proxy.routing.prefixes import PromptPrefixes
 from sokovan.wire.serving.proxy_reports import EndpointReport, ReportedHealth
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -13,11 +14,10 @@ from sokovan.wire.serving.route_table import EndpointEntry
 # No byte for this long on two requests, though the probe answers, is a stall.
 STALL_MS = 60_000
 STALLED_REQUESTS = 2
-# The engine's own count of its requests is used while it is younger than this.
-SAMPLE_AGE_MAX_MS = 2_000
 # An engine that said that it is full gets no more than it has for this long, or nothing if it has nothing.
 FULL_MS, RESTS_MS = 10_000, 1_000
 HEALTH_POLICY = HealthPolicy()
+_UNHEALTHY = Health.UNHEALTHY
 _NOT_SERVING = frozenset({"WARMING", "UNHEALTHY"})
 _REPORTED: dict[Health, ReportedHealth] = {
     Health.UNKNOWN: "unknown", Health.HEALTHY: "healthy", Health.UNHEALTHY: "unhealthy",
@@ -25,12 +25,15 @@ _REPORTED: dict[Health, ReportedHealth] = {
 
 
 class EndpointState:
-    """One endpoint; `outstanding` counts requests from before they are sent."""
+    """One endpoint; `outstanding` counts requests from before they are sent.
+
+    `engine` is its load as the engine says.
+    """
 
     __slots__ = (
-        "address", "concurrency_max", "ejection", "entry", "full_at", "full_until_ms", "hash", "health",
-        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "sample", "sample_ms", "secret",
-        "served", "smoke_failures", "smoked", "stalled",
+        "address", "concurrency_max", "ejection", "engine", "entry", "full_at", "full_until_ms", "hash", "health",
+        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "secret", "served", "smoke_failures",
+        "smoked", "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
@@ -39,8 +42,7 @@ class EndpointState:
         self.prefixes = PromptPrefixes()
         self.outstanding = 0
         self.served = 0
-        self.sample = 0
-        self.sample_ms = -SAMPLE_AGE_MAX_MS
+        self.engine = EngineLoad()
         self.full_at = self.full_until_ms = 0
         self.last_byte_ms = 0
         self.last_error = ""
@@ -77,7 +79,12 @@ class EndpointState:
     def free(self, now_ms: int) -> bool:
         """Whether it may get one more request."""
         places = self.concurrency_max if now_ms >= self.full_until_ms else self.full_at
-        return self.outstanding < places and self.alive(now_ms)
+        return (  # `alive` without a call: every endpoint is asked for every request
+            self.outstanding < places
+            and self.entry.state == "ACTIVE"
+            and now_ms >= self.ejection.until_ms
+            and self.health.verdict is not _UNHEALTHY
+        )
 
     def said_full(self, now_ms: int) -> None:
         """Take note that the engine takes no more than the other requests that it has."""
@@ -89,22 +96,20 @@ class EndpointState:
         self.full_at, self.full_until_ms = 0, now_ms + RESTS_MS
 
     def load(self, now_ms: int) -> int:
-        """Its requests: the engine's count if recent and higher, else the proxy's."""
-        if now_ms - self.sample_ms < SAMPLE_AGE_MAX_MS and self.sample > self.outstanding:
-            return self.sample
-        return self.outstanding
+        """Its requests: the proxy's, and those of others if the engine has said so lately."""
+        return self.outstanding + self.engine.others(now_ms)
 
     def owns(self, listeners: frozenset[int] | None) -> bool:
         """Whether the sockets that listen at its port are those of its kernel.
 
-        They are noted while the manager says that its kernel runs and does not serve yet. Later,
-        one of them must still be there: else another program may have taken the port. For one on
-        another machine, its agent looks at that.
+        They are noted until the manager says that it serves, which asks its agent first. Later,
+        none but these may be there: another program may have taken the port, or share it. For
+        one on another machine, its agent looks at that.
         """
         if listeners is None or self.entry.agent:
             return True
-        if self.listeners and self.entry.state not in _NOT_SERVING and not self.listeners & listeners:
-            return False
+        if self.listeners and self.entry.state not in _NOT_SERVING:
+            return bool(listeners) and listeners <= self.listeners
         self.listeners = listeners or self.listeners
         return True
 
@@ -139,4 +144,5 @@ class EndpointState:
             ejected=self.ejection.active(now_ms),
             last_error=self.last_error[:2000],
             smoke_failures=self.smoke_failures,
+            waiting=self.engine.waiting(now_ms),
         )

@@ -27,6 +27,13 @@ class RevisionCounters:
     failed: int = 0
     first_byte_ms_sum: int = 0
     first_byte_counts: list[int] = field(default_factory=lambda: [0] * (len(FIRST_BYTE_BOUNDS_MS) + 1))
+    gap_ms_sum: int = 0
+    gap_counts: list[int] = field(default_factory=lambda: [0] * (len(FIRST_BYTE_BOUNDS_MS) + 1))
+
+    def gap(self, of_ms: int) -> None:
+        """Count the time between two parts of a stream."""
+        self.gap_ms_sum += of_ms
+        self.gap_counts[bisect_left(FIRST_BYTE_BOUNDS_MS, of_ms)] += 1
 
     def first_byte(self, after_ms: int) -> None:
         """Count the time to the first byte of a response."""
@@ -95,6 +102,8 @@ class RouteState(Generic[W]):
 
     def pool_of(self, endpoint: EndpointState) -> RevisionPool:
         """The pool of an endpoint that was chosen."""
+        if len(self.pools) == 1:
+            return self.pools[0]
         return next(pool for pool in self.pools if pool.revision == endpoint.entry.revision)
 
     def counters_of(self, revision: int) -> RevisionCounters:

@@ -90,6 +90,7 @@ _ROLLOUT = {
         {"type": "array", "items": _COUNT},
         "percentages of a canary, rising to 100",
     ),
+    "share": Field("share", fields.number, _COUNT, "percentage at which a canary stays until it is promoted"),
     "holdS": Field("hold_s", fields.number, _COUNT, "seconds of each step of a canary"),
     "promoteAfterS": Field("promote_after_s", fields.number, _COUNT, "seconds until a promotion without a request"),
     "analysis": Field(
@@ -125,6 +126,7 @@ DEPLOYMENT_FIELDS: Mapping[str, Field] = {
     "scaling": _part(ScalingBody, _SCALING, "how the number follows demand", wire="scaling", what="scaling"),
     "rollout": _part(RolloutBody, _ROLLOUT, "how updates proceed", wire="rollout", what="a rollout"),
     "routing": Field("routing", *chosen("least-load", "prefix", "sticky", "round-robin"), "how a replica is chosen"),
+    "stickyBy": Field("sticky_by", fields.text, _TEXT, "how sticky knows a session: header:NAME or cookie:NAME"),
     **{name: SESSION_FIELDS[name] for name in ("scalingGroup", "queue", "group", "priority")},
 }
 

@@ -89,9 +89,9 @@ class ScalingBody(StrictBody):
 class RolloutBody(StrictBody):
     """How updates proceed.
 
-    `steps` are the percentages of a canary. `promote_after_s` promotes without a request.
-    With `analysis` a revision with more failures or later first bytes than the old one is
-    rolled back.
+    `steps` are the percentages of a canary; with a `share` it stays at that one until it is
+    promoted. `promote_after_s` promotes without a request. With `analysis` a revision with more
+    failures or later first bytes than the old one is rolled back.
     """
 
     strategy: RolloutStrategy = "rolling"
@@ -103,6 +103,7 @@ class RolloutBody(StrictBody):
     promote_after_s: int | None = None
     keep_s: int = 600
     analysis: bool = True
+    share: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,8 @@ class DeploymentBody(StrictBody):
     """A request for a deployment.
 
     It answers to `model_names`, by default to its own name. The number of replicas is between
-    the two bounds; without a scaling metric it is the lower one.
+    the two bounds; without a scaling metric it is the lower one. `sticky_by` is what the routing
+    `sticky` knows a session by: `header:NAME` or `cookie:NAME`.
     """
 
     name: str
@@ -122,6 +124,7 @@ class DeploymentBody(StrictBody):
     scaling: ScalingBody = field(default_factory=ScalingBody)
     rollout: RolloutBody = field(default_factory=RolloutBody)
     routing: RoutingPolicy | None = None
+    sticky_by: str = "header:x-session-id"
     scaling_group: str | None = None
     queue: str | None = None
     group: str | None = None
@@ -372,7 +375,8 @@ class EngineView:
 
     `{port}` stands for the port that is leased at the start. The secret of a replica is not
     shown. `model` is the engine's own name of the model. A request for one token goes to
-    `smoke_path` before a replica serves; empty: none.
+    `smoke_path` before a replica serves; empty: none. The engine's load is read at
+    `metrics_path`; empty: it is not known.
     """
 
     engine: str
@@ -385,3 +389,4 @@ class EngineView:
     routing: str
     checks_secret: bool
     smoke_path: str = ""
+    metrics_path: str = ""

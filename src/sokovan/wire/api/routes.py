@@ -14,13 +14,14 @@ class RouteBody(StrictBody):
 
     `weights` are those of replicas by number; a replica that is not named has weight 1. `shares`
     are percentages of the requests by revision; that of a canary which is not named follows its
-    steps.
+    steps. The routing `sticky` knows a session by `sticky_by`: `header:NAME` or `cookie:NAME`.
     """
 
     weights: dict[str, int] | None = None
     shares: dict[str, int] | None = None
     model_names: list[str] | None = None
     routing: RoutingPolicy | None = None
+    sticky_by: str | None = None
     access: DeploymentAccess | None = None
 
 
@@ -28,7 +29,8 @@ class RouteBody(StrictBody):
 class RouteEndpointView:
     """The endpoint of one replica, and the reports of proxies on it.
 
-    `weight` is the one in effect. `healthy` is None while no proxy has checked it.
+    `weight` is the one in effect. `healthy` is None while no proxy has checked it. Of the
+    requests that are `outstanding`, `waiting` are in the engine's own queue.
     """
 
     replica: int
@@ -41,6 +43,7 @@ class RouteEndpointView:
     outstanding: int = 0
     served: int = 0
     error: str = ""
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,8 @@ class RouteView:
 
     `table_version` is that of the table with its entry; `proxies` report, and `acknowledged`
     of them use that table. With `holding` requests wait for a replica to start; `refusal` says
-    why they do not. `shares` are those that were set, in percent by revision.
+    why they do not. `shares` are those that were set, in percent by revision. `sticky_by` is what
+    the routing `sticky` knows a session by.
     """
 
     deployment: str
@@ -76,6 +80,7 @@ class RouteView:
     endpoints: list[RouteEndpointView] = field(default_factory=list)
     url: str = ""
     shares: dict[str, int] = field(default_factory=dict)
+    sticky_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `stalled`: requests are outstanding and no byte has come for a minute, though the probe
     answers. `ejected`: the proxy sends it nothing for the time being. `smoke_failures` counts
-    the smoke requests that failed in a row.
+    the smoke requests that failed in a row. `waiting` are the requests in the engine's own
+    queue, those of other proxies too.
     """
 
     endpoint_id: Identifier
@@ -40,6 +41,7 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ejected: bool = False
     last_error: Sentence = ""
     smoke_failures: Count = 0
+    waiting: Count = 0
 
 
 class RevisionReport(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -44,7 +44,8 @@ class ProbeTerms(Struct, frozen=True, omit_defaults=True):
 
     An empty path means a TCP connection. An endpoint that is not yet ACTIVE is checked every
     `warming_ms`, others every `interval_ms`. With a `smoke_path`, one that is not ACTIVE also
-    answers a request for one token there before it is reported as healthy.
+    answers a request for one token there before it is reported as healthy. At `metrics_path`
+    an engine says how many requests it has.
     """
 
     path: Annotated[str, Meta(max_length=1024, pattern=r"^(/[!-~]*)?\Z")] = ""
@@ -52,6 +53,7 @@ class ProbeTerms(Struct, frozen=True, omit_defaults=True):
     interval_ms: Milliseconds = 5_000
     timeout_ms: Milliseconds = 5_000
     smoke_path: Annotated[str, Meta(max_length=1024, pattern=r"^(/[!-~]*)?\Z")] = ""
+    metrics_path: Annotated[str, Meta(max_length=1024, pattern=r"^(/[!-~]*)?\Z")] = ""
 
 
 class EndpointEntry(Struct, frozen=True, omit_defaults=True):

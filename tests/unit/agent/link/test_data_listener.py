@@ -13,7 +13,7 @@ import pytest
 
 from sokovan.adapters.local.certificates import CertificateAuthority, new_key, signing_request
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.port_connection import PortConnection
+from sokovan.adapters.process.ports.port_connection import PortConnection
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.process.threads import Threads
 from sokovan.agent.link import data_listener

@@ -22,12 +22,14 @@ async def seen(cluster: ServedCluster) -> RouteView:
 
 def test_only_what_is_given_changes() -> None:
     assert route_changes(RouteBody()) == {}
-    body = RouteBody(weights={"0": 0, "1": 1}, shares={"2": 30}, model_names=["a"], routing="sticky", access="public")
+    others = {"model_names": ["a"], "routing": "sticky", "sticky_by": "cookie:sid", "access": "public"}
+    body = RouteBody(weights={"0": 0, "1": 1}, shares={"2": 30}, **others)  # type: ignore[arg-type]  # of several types
     assert route_changes(body) == {
         "weights": {"0": 0, "1": 1},
         "shares": {"2": 30},
         "model_names": ("a",),
         "routing": RoutingPolicy.STICKY,
+        "sticky_by": "cookie:sid",
         "access": DeploymentAccess.PUBLIC,
     }
 

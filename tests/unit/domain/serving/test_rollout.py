@@ -116,6 +116,19 @@ def test_a_share_by_hand_holds_a_canary_until_it_is_promoted() -> None:
     assert decided(side(4), side(4), policy=policy, share=30, promoted=True, desired=4).old == 0
 
 
+def test_the_share_of_a_policy_holds_a_canary_unless_another_is_set_by_hand() -> None:
+    policy = RolloutPolicy(strategy=RolloutStrategy.CANARY, share=10)
+    assert decided(side(4), side(1), policy=policy, step_ms=600_000, desired=4) == RolloutDecision(4, 1, 10)
+    assert decided(side(4), side(1), policy=policy, share=30, desired=4) == RolloutDecision(4, 2, 30)
+    assert decided(side(4), side(4), policy=policy, promoted=True, desired=4).old == 0
+
+
+@pytest.mark.parametrize("fields", [{"share": 101}, {"share": -1}, {"strategy": RolloutStrategy.ROLLING, "share": 5}])
+def test_a_share_is_a_percentage_of_a_canary(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpec, match="share"):
+        RolloutPolicy(**{"strategy": RolloutStrategy.CANARY, **fields})
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -63,7 +63,7 @@ def test_a_group_is_read_with_all_that_can_be_said_of_it() -> None:
         ({"agent_selector": 1}, "agent_selector: 1 must be a string"),
         ({"queue_polcy": "capacity"}, "queue_polcy: is not known; did you mean queue_policy?"),
         ({"office_hours": [9, 17]}, "office_hours: is not known; known are actions, agent_selector,"),
-        ({"ancestor_reclaim_level": -2}, "ancestor_reclaim_level: -2 must be a whole number, 0 or more"),
+        ({"ancestor_reclaim_level": -2}, "ancestor_reclaim_level: -2 must be a whole number, 0 to 1000000000"),
         ({"selector": "legacy"}, "selector: is set as agent_selector"),
         ({"sequencer": "drf"}, "sequencer: is set as `scheduler`, next to scheduler_opts"),
         ({"agent_selector": "best"}, "agent_selector: there is no selector 'best'; known are concentrated,"),

@@ -22,6 +22,19 @@ async def test_an_entry_says_who_may_use_it_and_how_much() -> None:
         assert entry_of(entry_text(entry)) == entry
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "header", "cookie"), [({}, "x-session-id", ""), ({"sticky_by": "cookie:sid"}, "", "sid")]
+)
+async def test_an_entry_says_what_a_session_is_known_by(given: dict[str, str], header: str, cookie: str) -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(**given)
+        await cluster.converge()
+        await cluster.proxy.report()
+        entry = cluster.proxy.entries["d-chat"]
+        assert (entry.sticky_header, entry.sticky_cookie) == (header, cookie)
+
+
 async def test_replicas_get_requests_by_their_weights() -> None:
     async with ServedCluster.serve() as cluster:
         record = await cluster.deploy(replicas=3, weights={"0": 0, "2": 5})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from sokovan.proxy.control.proxy_metrics import METRICS, PREFIX, exposition
 from tests.unit.proxy.running_proxy import (
+    SeenRequest,
     body_of,
     call,
     endpoint_of,
@@ -40,6 +43,28 @@ async def test_every_metric_is_exposed_and_parses() -> None:
     assert ejection.labels["cause"] == "refused"
     assert ejection.labels["deployment"] == 'we"ird'
     assert families[f"{PREFIX}first_byte_seconds"].type == "histogram"
+
+
+async def test_the_time_between_two_parts_of_a_stream_is_counted() -> None:
+    more = asyncio.Event()
+
+    async def answer(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n")
+        await more.wait()
+        writer.write(b"data: 2\n\n")
+        writer.close()
+
+    async with engines(answer) as (engine,), proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy:
+        reader, writer = await proxy.connect()
+        writer.write(call(body=b'{"model":"chat","stream":true}'))
+        await reader.readuntil(b"data: 1")
+        more.set()
+        await reader.readuntil(b"data: 2")
+        writer.transport.abort()
+        await proxy.until(lambda: not proxy.context.exchanges)
+        [line] = [one for one in exposition(proxy.context).splitlines() if b"stream_gap_seconds_count" in one]
+
+        assert int(line.rpartition(b" ")[2]) >= 1
 
 
 async def test_deployments_of_one_name_in_two_projects_have_series_of_their_own() -> None:

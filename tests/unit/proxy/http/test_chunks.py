@@ -30,6 +30,16 @@ def test_a_body_is_the_same_however_it_is_cut(cuts: list[int]) -> None:
     assert rest == b"GET / next"
 
 
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=5))
+def test_chunks_that_come_one_by_one_are_passed_on_one_by_one(parts: list[bytes]) -> None:
+    decoder = ChunkDecoder()
+    for part in parts:
+        assert decoder.feed(b"%x\r\n%b\r\n" % (len(part), part)) == [part]
+    assert not decoder.ended
+    assert decoder.feed(b"0\r\n\r\nGET") == []
+    assert (decoder.ended, decoder.rest) == (True, b"GET")
+
+
 @pytest.mark.parametrize(
     "body",
     [

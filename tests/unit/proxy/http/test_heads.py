@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.proxy.http.heads import BadHead, read_request_head, read_response_head
+from sokovan.proxy.http import heads
+from sokovan.proxy.http.heads import (
+    LINE_KEPT_BYTES_MAX,
+    LINES_KEPT_MAX,
+    BadHead,
+    read_request_head,
+    read_response_head,
+)
 
 GOOD = b"POST /v1/x HTTP/1.1\r\nHost: a\r\n"
 # Requests that hide another one in themselves, as they are known from attacks on proxies.
@@ -79,7 +86,11 @@ def test_a_head_has_names_in_lower_case_and_values_without_margins() -> None:
     head = read_request_head(b"POST /v1/x?y=1 HTTP/1.1\r\nHost: a:80\r\nX-Y: \t z w \r\nContent-Length: 12\r\n")
 
     assert (head.method, head.target, head.length) == (b"POST", b"/v1/x?y=1", 12)
-    assert head.fields == [(b"host", b"a:80"), (b"x-y", b"z w"), (b"content-length", b"12")]
+    assert head.fields == [
+        (b"host", b"a:80", b"host: a:80\r\n"),
+        (b"x-y", b"z w", b"x-y: z w\r\n"),
+        (b"content-length", b"12", b"content-length: 12\r\n"),
+    ]
     assert head.keep_alive
     assert head.field(b"x-y") == b"z w"
     assert not head.field(b"absent")
@@ -103,6 +114,16 @@ def test_fields_that_concern_the_connection_are_named() -> None:
     head = read_request_head(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: X-Foo, close\r\nX-Foo: 1\r\n")
 
     assert head.dropped == {b"x-foo", b"close"}
+
+
+def test_lines_that_are_kept_are_bounded_and_never_credentials() -> None:
+    long = b"x" * LINE_KEPT_BYTES_MAX
+    for number in range(LINES_KEPT_MAX + 5):
+        read_request_head(b"GET / HTTP/1.1\r\nHost: a\r\nX: %d\r\nAuthorization: Bearer %d\r\n" % (number, number))
+    read_request_head(b"GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: b\r\nCookie: c\r\nLong: %b\r\n" % long)
+    kept = heads._lines_kept
+    assert 0 < len(kept) <= LINES_KEPT_MAX
+    assert {name for name, _, _ in kept.values()} == {b"host", b"x"}
 
 
 def test_too_many_fields_are_refused_with_431() -> None:
@@ -186,7 +207,11 @@ def test_what_is_accepted_means_the_same_to_another_parser(lines: list[bytes], m
     other.parser.feed_data(block + b"\r\n")
 
     assert other.whole
-    assert (other.parser.get_method(), other.url, other.fields) == (head.method, head.target, head.fields)
+    assert (other.parser.get_method(), other.url, other.fields) == (
+        head.method,
+        head.target,
+        [one[:2] for one in head.fields],
+    )
     assert other.keep_alive is head.keep_alive
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sokovan.domain.serving.health import Health, HealthCounter
 from sokovan.proxy.routing.choice import Affinity, Draws, RevisionPool, choose, sent
 from sokovan.proxy.routing.endpoint_state import EndpointState
+from sokovan.proxy.routing.engine_counts import EngineCounts
 from sokovan.proxy.routing.prefixes import prefix_chain
 from tests.unit.proxy.routing.states import endpoint, pool
 
@@ -57,10 +58,10 @@ def test_an_endpoint_that_was_tried_is_not_tried_again() -> None:
 
 def test_a_recent_count_of_the_engine_is_believed_and_an_old_one_ignored() -> None:
     first, second = endpoint(1), endpoint(2, outstanding=1)
-    first.sample, first.sample_ms = 7, 500
+    first.engine.sampled(500, EngineCounts(4, 3), own=0)
     assert chosen(pool(first, second)) == "k002.1"
 
-    first.sample_ms = -1_500
+    first.engine.sampled(-1_500, EngineCounts(4, 3), own=0)
     assert chosen(pool(first, second)) == "k001.1", "an old count never counts as full"
 
 

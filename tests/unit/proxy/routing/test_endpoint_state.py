@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from sokovan.proxy.routing.endpoint_state import FULL_MS, RESTS_MS
+from sokovan.proxy.routing.engine_counts import EngineCounts
 from sokovan.wire.serving.route_table import ProbeTerms
 from tests.unit.proxy.routing.states import endpoint
 
@@ -24,6 +25,18 @@ def test_three_failed_probes_take_an_endpoint_out_and_two_bring_it_back() -> Non
     assert not state.alive(6)
     state.probed(6, ok=True)
     assert state.alive(7)
+
+
+def test_the_engine_tells_of_the_requests_of_others_and_of_its_queue_for_two_seconds() -> None:
+    state = endpoint(1, outstanding=3)
+    state.engine.sampled(0, EngineCounts(4, 2), own=3)
+    state.outstanding = 1
+    assert state.load(1_999) == 4, "three of others, and one that is left of its own"
+    assert state.report(1_999).waiting == 2
+    assert (state.load(2_000), state.report(2_000).waiting) == (1, 0)
+
+    state.engine.sampled(3_000, EngineCounts(0, 0), own=1)
+    assert state.load(3_000) == 1, "its own count from before it sends is never too high"
 
 
 def test_flapping_probes_change_no_verdict() -> None:
@@ -71,10 +84,11 @@ def test_an_endpoint_that_is_not_active_is_healthy_only_after_a_smoke_request() 
 def test_a_port_belongs_to_its_first_listeners_once_the_endpoint_serves() -> None:
     state = endpoint(1, state="WARMING")
     assert state.owns(frozenset({1}))
-    assert state.owns(frozenset({2})), "an engine may begin to listen again while it starts"
+    assert state.owns(frozenset({2, 3})), "an engine may begin to listen again while it starts"
     state.replace(replace(state.entry, state="ACTIVE"), concurrency_max=1)
-    assert state.owns(frozenset({2, 3})), "several processes may share the port"
-    assert state.owns(frozenset({3}))
+    assert state.owns(frozenset({3})), "one of several processes may end"
+    assert state.owns(frozenset({2, 3})), "and come back"
+    assert not state.owns(frozenset({2, 4})), "another program shares the port"
     assert not state.owns(frozenset({4}))
     assert not state.owns(frozenset())
     assert state.owns(None), "not known"

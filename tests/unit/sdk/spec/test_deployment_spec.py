@@ -41,8 +41,9 @@ maxReplicas: 8
 scaling: {{metric: qps, target: 20, stableS: 30, panicS: 3, panicHoldS: 20, downS: 100, idleS: 50}}
 rollout:
   {{strategy: canary, surge: 2, unavailable: 1, whenFull: wait, steps: [10, 100], holdS: 5, promoteAfterS: 9, keepS: 7,
-   analysis: false}}
+   analysis: false, share: 20}}
 routing: sticky
+stickyBy: cookie:sid
 scalingGroup: big
 queue: serving
 group: nlp
@@ -90,9 +91,10 @@ def test_every_key_reaches_the_request() -> None:
             ),
             rollout=RolloutBody(
                 strategy="canary", surge=2, unavailable=1, when_full="wait", steps=[10, 100], hold_s=5,
-                promote_after_s=9, keep_s=7, analysis=False,
+                promote_after_s=9, keep_s=7, analysis=False, share=20,
             ),
             routing="sticky",
+            sticky_by="cookie:sid",
             scaling_group="big",
             queue="serving",
             group="nlp",

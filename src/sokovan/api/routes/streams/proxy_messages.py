@@ -182,6 +182,7 @@ def _record(report: ProxyReport) -> ProxyRecord:
                 stalled=one.stalled,
                 error=one.last_error,
                 smoke_failures=one.smoke_failures,
+                waiting=one.waiting,
             )
             for one in report.endpoints
         },

@@ -86,6 +86,7 @@ def _share_lines(found: WhatIfView) -> list[str]:
     return [
         f"queue {one.queue} deserves {text(one.slot, one.after)} {one.slot} instead of {text(one.slot, one.before)}"
         for one in found.shares
+        if text(one.slot, one.after) != text(one.slot, one.before)
     ]
 
 

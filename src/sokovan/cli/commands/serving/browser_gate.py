@@ -73,6 +73,11 @@ class BrowserGate:
                 continue
             if name == "origin":
                 lines.append(f"Origin: http://{self._inside}")
+            elif name == "referer":
+                # Programs compare it with their own name; one of another page is not passed on.
+                origin = f"http://{self._host}/"
+                if value.lower().startswith(origin):
+                    lines.append(f"Referer: http://{self._inside}/{value[len(origin) :]}")
             elif name == "cookie":
                 kept = [crumb for crumb in value.split(";") if crumb.strip().partition("=")[0] != COOKIE]
                 lines += [f"Cookie: {';'.join(kept).strip()}"] if kept else []

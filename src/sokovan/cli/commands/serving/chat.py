@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # The token of one chat: it is revoked at the end, and expires if that fails.
 TOKEN_S = 600
 REPLY_LIMIT_S = 600.0
+MESSAGE_MAX = 2_000
+_WITHOUT_CONTROL = {number: "\ufffd" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"}
 
 
 class ModelRefused(ClientProblem):
@@ -71,7 +73,7 @@ def chat(
             raise ModelRefused("this server has no gateway", hint="start one with sokovan up or sokovan proxy")
         with _token(client, view) as token:
             for text in _answer(view.url, token, {"model": model or view.models[0], **body}):
-                print_bytes(text.encode(errors="replace"))
+                print_bytes(_shown(text).encode(errors="replace"))
                 flush_output()
     print_data("")
     return OK
@@ -117,15 +119,32 @@ def _parts(response: HTTPResponse) -> Iterator[str]:
         content = line.strip().removeprefix(b"data:").strip()
         if not line.startswith(b"data:") or content == b"[DONE]":
             continue
-        event = json.loads(content)
-        if "error" in event:
-            raise ModelRefused(str(event["error"].get("message", "the answer broke off")))
-        for choice in event.get("choices", ()):
-            yield choice.get("delta", {}).get("content") or ""
+        try:
+            event = json.loads(content)
+            if "error" in event:
+                raise ModelRefused(_message(event) or "the answer broke off")
+            yield "".join(choice.get("delta", {}).get("content") or "" for choice in event.get("choices", ()))
+        except (ValueError, TypeError, AttributeError):
+            raise ModelRefused(f"the engine sent something else than a part of an answer: {content[:80]!r}") from None
 
 
 def _problem(response: HTTPResponse) -> str:
+    answers = f"the gateway answers with status {response.status}"
     try:
-        return str(json.loads(response.read())["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the gateway answers with status {response.status}"
+        message = _message(json.loads(response.read()))
+    except ValueError:
+        return answers
+    return message or answers
+
+
+def _message(content: Any) -> str:
+    """The message of an error; engines differ in its form."""
+    if not isinstance(content, dict):
+        return ""
+    error = content.get("error", content.get("detail", ""))
+    return str(error.get("message", "") if isinstance(error, dict) else error)[:MESSAGE_MAX]
+
+
+def _shown(text: str) -> str:
+    """The text without control characters: an answer must not command the terminal."""
+    return text.translate(_WITHOUT_CONTROL)

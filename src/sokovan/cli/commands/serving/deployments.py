@@ -32,7 +32,7 @@ from sokovan.cli.output import print_data, print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import show_all, show_one
 from sokovan.sdk.errors import ApiProblem, InvalidSetting
-from sokovan.wire.api.deployments import RolloutBody, RolloutStrategy, ScaleBody, ScalingBody, ScalingMetric, WhenFull
+from sokovan.wire.api.deployments import RolloutBody, RolloutStrategy, ScaleBody, ScalingMetric, WhenFull
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -132,8 +132,9 @@ def scale(
     if (target is not None or metric is not None) and max_replicas is None:
         raise InvalidSetting("--target and --metric need --max", hint="add --max N, the most replicas")
     chosen: ScalingMetric = "manual" if max_replicas is None else metric or "concurrency"
-    scaling = ScalingBody(metric=chosen, target=target)
     with server.client() as client:
+        before = client.deployments.get(name)
+        scaling = replace(before.scaling, metric=chosen, target=target)
         body = ScaleBody(replicas_min=replicas, replicas_max=max_replicas, scaling=scaling)
         view = client.deployments.scale(name, body)
     bounds = f"{replicas}" if max_replicas is None else f"{replicas} to {max_replicas}"
@@ -151,6 +152,7 @@ class RolloutFlags:
     unavailable: Annotated[int | None, Parameter(name="--max-unavailable", help="Replicas below it.")] = None
     when_full: Annotated[WhenFull | None, Parameter(help="Without room for more.")] = None
     hold_s: Annotated[int | None, Parameter(name="--hold-seconds", help="Time of each step of a canary.")] = None
+    share: Annotated[int | None, Parameter(help="Percentage at which a canary stays until promoted.")] = None
     analysis: Annotated[
         bool | None, Parameter(negative="--no-analysis", help="Roll back if requests fail more, or take longer.")
     ] = None
@@ -159,10 +161,12 @@ class RolloutFlags:
     def body(self, policy: RolloutBody) -> RolloutBody:
         """The policy of the deployment with these flags."""
         given = {name: getattr(self, name) for name in _ROLLOUT_FLAGS}
+        if (self.strategy or "canary") != "canary":
+            policy = replace(policy, share=None)  # the share is that of a canary
         return replace(policy, **{name: value for name, value in given.items() if value is not None})
 
 
-_ROLLOUT_FLAGS = ("strategy", "surge", "unavailable", "when_full", "hold_s", "analysis")
+_ROLLOUT_FLAGS = ("strategy", "surge", "unavailable", "when_full", "hold_s", "share", "analysis")
 NO_ROLLOUT = RolloutFlags()
 
 
@@ -376,6 +380,7 @@ def plan(
         *((f"env {name}", value) for name, value in sorted(view.environment.items())),
         ("checked at", view.probe.path or "a connection"),
         ("first request at", view.smoke_path or "none"),
+        ("load read at", view.metrics_path or "nowhere"),
         ("model", view.model),
         ("image", view.image or "host"),
         ("concurrency", str(view.concurrency_max)),

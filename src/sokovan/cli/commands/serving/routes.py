@@ -23,7 +23,9 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.deployments import DeploymentAccess, RoutingPolicy
 from sokovan.wire.api.routes import RouteBody, RouteEndpointView, RouteView
 
-ENDPOINT_HEADINGS = ("REPLICA", "REVISION", "STATE", "HEALTHY", "WEIGHT", "WHERE", "RUNNING", "SERVED", "NOTE")
+ENDPOINT_HEADINGS = (
+    "REPLICA", "REVISION", "STATE", "HEALTHY", "WEIGHT", "WHERE", "RUNNING", "WAITING", "SERVED", "NOTE",
+)  # fmt: skip
 
 
 def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
@@ -73,7 +75,7 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
         ("models", ", ".join(view.models)),
         ("url", view.url or formatting.NONE),
         ("access", view.access),
-        ("routing", view.routing or formatting.NONE),
+        ("routing", f"sticky, by {view.sticky_by}" if view.routing == "sticky" else view.routing or formatting.NONE),
         ("revisions", shares or formatting.NONE),
         ("requests", "wait for a replica" if view.holding else "are sent to replicas"),
         *([("refused", view.refusal)] if view.refusal else []),
@@ -89,7 +91,7 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitFlags:
-    """How requests are divided: weights of replicas, shares of canaries."""
+    """How requests are divided: weights of replicas, shares of canaries, the policy."""
 
     weights: Annotated[
         tuple[str, ...],
@@ -99,6 +101,10 @@ class SplitFlags:
         tuple[str, ...],
         Parameter(name="--share", negative=(), help="Percentage for a canary: REVISION=PERCENT. Repeatable."),
     ] = ()
+    routing: Annotated[RoutingPolicy | None, Parameter(help="Policy.")] = None
+    sticky_by: Annotated[str | None, Parameter(help="What sticky knows a session by: header:NAME or cookie:NAME.")] = (
+        None
+    )
 
     def numbers(self) -> tuple[dict[str, int], dict[str, int | None]]:
         """Weights by replica, and percentages by revision; None for `auto`."""
@@ -119,7 +125,6 @@ def set_route(
     *,
     split: SplitFlags = NO_SPLIT,
     model_names: Annotated[tuple[str, ...], Parameter(name="--model-name", negative=())] = (),
-    routing: RoutingPolicy | None = None,
     access: DeploymentAccess | None = None,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
@@ -136,6 +141,7 @@ def set_route(
       sokovan route set qwen --share 2=30
       sokovan route set qwen --share 2=auto
       sokovan route set qwen --model-name qwen --model-name qwen-latest
+      sokovan route set qwen --routing sticky --sticky-by cookie:sid
 
     Parameters
     ----------
@@ -143,13 +149,11 @@ def set_route(
         Deployment name or ID, or a unique prefix of one.
     model_names
         Model name that it answers to. Repeatable.
-    routing
-        Policy.
     access
         Whose keys may use it.
     """
     given, parts = split.numbers()
-    if not given and not parts and not model_names and routing is None and access is None:
+    if not given and not parts and not model_names and split.routing is split.sticky_by is access is None:
         raise InvalidSetting("nothing to set", hint="give --weight, --share, --model-name, --routing or --access")
     with server.client() as client:
         before = client.deployments.routes.get(name) if given or parts else None
@@ -157,7 +161,8 @@ def set_route(
             weights={**before.weights, **given} if before is not None and given else None,
             shares=_with_shares(before.shares, parts) if before is not None and parts else None,
             model_names=list(model_names) or None,
-            routing=routing,
+            routing=split.routing,
+            sticky_by=split.sticky_by,
             access=access,
         )
         view = client.deployments.routes.set(name, body)
@@ -179,7 +184,8 @@ def _row(one: RouteEndpointView) -> tuple[str, ...]:
         healthy,
         str(one.weight),
         f"{one.agent}:{one.port}",
-        str(one.outstanding),
+        str(max(0, one.outstanding - one.waiting)),
+        str(one.waiting),
         str(one.served),
         one.error or "",
     )

@@ -16,6 +16,8 @@ from sokovan.domain.serving.engine import EngineDefinition, EngineRequest, Probe
 LOOPBACK = "127.0.0.1"
 # The path of smoke requests; an engine that serves embeddings only says that it has none, which is an answer too.
 CHAT = "/v1/chat/completions"
+# Where most engines say how many requests they have.
+METRICS = "/metrics"
 
 
 class DefinitionGenerator(ABC):

@@ -34,6 +34,7 @@ class NimGenerator(DefinitionGenerator):
             ),
             probe=probe_of(request, "/v1/health/ready"),
             smoke_path=CHAT,
+            metrics_path="/v1/metrics",
             upstream_model=request.served_name,
             concurrency_max=request.concurrency_max or 256,
             checks_secret=False,

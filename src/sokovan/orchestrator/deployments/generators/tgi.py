@@ -6,6 +6,7 @@ from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
     CHAT,
     LOOPBACK,
+    METRICS,
     DefinitionGenerator,
     parallel,
     probe_of,
@@ -33,6 +34,7 @@ class TgiGenerator(DefinitionGenerator):
             environment=variables(request, API_KEY=request.secret),
             probe=probe_of(request, "/health"),
             smoke_path=CHAT,
+            metrics_path=METRICS,
             upstream_model=request.model,
             concurrency_max=request.concurrency_max or 128,
         )

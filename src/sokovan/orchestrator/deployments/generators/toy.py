@@ -6,6 +6,7 @@ from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
     CHAT,
     LOOPBACK,
+    METRICS,
     DefinitionGenerator,
     probe_of,
     variables,
@@ -35,6 +36,7 @@ class ToyGenerator(DefinitionGenerator):
             environment=variables(request, TOY_API_KEY=request.secret),
             probe=probe_of(request, "/health"),
             smoke_path=CHAT,
+            metrics_path=METRICS,
             upstream_model=request.served_name,
             concurrency_max=request.concurrency_max or 64,
         )

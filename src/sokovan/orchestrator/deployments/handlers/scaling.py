@@ -125,9 +125,10 @@ class ScalingHandler:
             serving = sum(one.status is ReplicaStatus.ACTIVE for one in state.replicas_of(key))
             return max(late_ms * serving, min(waiting + new, 1))
         if metric is ScalingMetric.QUEUE and deployment.replicas_desired:
-            queued = sum(one.queued for one in reports)
+            queued, in_engines = sum(one.queued for one in reports), _waiting_in_engines(state, key)
             concurrency = state.revisions[key, deployment.revision].spec.concurrency_max
-            return max(deployment.spec.scaling.queue_demand(waiting - queued, queued, concurrency), min(new, 1))
+            running = max(0, waiting - queued - in_engines)
+            return max(deployment.spec.scaling.queue_demand(running, queued + in_engines, concurrency), min(new, 1))
         if metric is not ScalingMetric.QPS or not deployment.replicas_desired:
             return max(waiting, min(new, 1))
         passed_ms = SAMPLE_MS if since_ms is None else max(1, state.now_ms - since_ms)
@@ -140,3 +141,9 @@ class ScalingHandler:
         self._first_bytes[key] = counts
         # A proxy that restarts counts from zero.
         return percentile_ms([max(0, now - past) for now, past in zip(counts, before, strict=True)], 95)
+
+
+def _waiting_in_engines(state: ServingState, key: DeploymentId) -> int:
+    """The requests in the queues of engines; each proxy reports all that an engine has."""
+    reports = (state.reports_on(one) for one in state.replicas_of(key))
+    return sum(max((report.waiting for report in some), default=0) for some in reports)

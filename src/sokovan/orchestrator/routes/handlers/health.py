@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
 from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
 from sokovan.domain.serving.records import EndpointObservation, ReplicaRecord, RouteRecord
@@ -9,38 +11,79 @@ from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
 from sokovan.orchestrator.deployments.replica_targets import active
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
+from sokovan.orchestrator.routes.port_ownership import PortOwners
 from sokovan.ports.storage import UnitOfWork
 
 CHECKS_PASSED, CHECKS_FAILED, STALLED = "checks-passed", "checks-failed", "stalled"
 ALL_UNHEALTHY = "no-healthy-endpoint"
+PORT_TAKEN = "port-taken"
+# An engine may begin to listen again while it starts, so one answer of its agent is not enough.
+REFUSALS_MAX = 3
 
 
 class HealthHandler:
     """A replica is healthy if any proxy that reported lately says so.
 
-    Proxies count successes and failures; without a proxy nothing changes.
+    Proxies count successes and failures; without a proxy nothing changes. Before a replica
+    serves, its agent must confirm that its kernel, and no other process, listens at its port;
+    agents with a data listener look at that for each connection.
     """
 
     name = "health"
 
-    def __init__(self, writer: ServingWriter) -> None:
-        self._writer = writer
+    def __init__(self, writer: ServingWriter, owners: PortOwners) -> None:
+        self._writer, self._owners = writer, owners
+        self._refusals: dict[str, int] = {}
 
     async def handle(self, cycle: ServingState) -> bool:
         """Apply all verdicts."""
         replicas = [one for some in cycle.replicas.values() for one in some]
+        moves = [(one, move) for one in replicas if (move := health_move(one, cycle.reports_on(one))) is not None]
+        problems = await self._problems(cycle, moves)
 
-        async def judge(replica: ReplicaRecord) -> bool:
-            move = health_move(replica, cycle.reports_on(replica))
-            return move is not None and await apply(self._writer, replica, move)
+        async def judge(pair: tuple[ReplicaRecord, ReplicaMove]) -> bool:
+            move = self._confirmed(*pair, problems)
+            return move is not None and await apply(self._writer, pair[0], move)
 
-        moved = await self._writer.each(self.name, replicas, judge)
+        moved = await self._writer.each(self.name, moves, judge)
         if moved:
             return True
         return await self._writer.each(self.name, cycle.routes.values(), lambda one: self._route(cycle, one))
 
     def clear(self) -> None:
-        """Nothing is kept."""
+        """Forget what agents refused."""
+        self._refusals.clear()
+
+    async def _problems(
+        self, cycle: ServingState, moves: list[tuple[ReplicaRecord, ReplicaMove]]
+    ) -> Mapping[str, str | None]:
+        """For endpoints that would serve now and are asked about: the answers of their agents.
+
+        None stands for an agent that did not answer.
+        """
+        asked = [
+            one.endpoint
+            for one, move in moves
+            if move.trigger is ReplicaTrigger.CHECKS_PASSED
+            and one.endpoint is not None
+            and one.endpoint.agent_id not in cycle.data_addresses
+        ]
+        answers = await self._owners(asked) if asked else {}
+        found = {one.endpoint_id: answers.get(one.endpoint_id) for one in asked}
+        self._refusals = {name: self._refusals.get(name, 0) + 1 for name, problem in found.items() if problem}
+        return found
+
+    def _confirmed(
+        self, replica: ReplicaRecord, move: ReplicaMove, problems: Mapping[str, str | None]
+    ) -> ReplicaMove | None:
+        """The transition, if the agent has confirmed it; the end of a replica without its port."""
+        name = "" if replica.endpoint is None else replica.endpoint.endpoint_id
+        problem = problems.get(name, "")
+        if move.trigger is not ReplicaTrigger.CHECKS_PASSED or problem == "":
+            return move
+        if problem and replica.status is ReplicaStatus.WARMING and self._refusals[name] >= REFUSALS_MAX:
+            return ReplicaMove(ReplicaTrigger.STARTUP_EXPIRED, PORT_TAKEN, problem)
+        return None
 
     async def _route(self, state: ServingState, route: RouteRecord) -> bool:
         """RUNNING and ERROR follow whether any endpoint serves, if any is desired."""

@@ -29,6 +29,8 @@ CONSOLIDATE = "consolidate"
 # The loss of a set is compared in whole slot minutes.
 LOSS_PER_MINUTE = 60_000_000
 
+# The most of every option: beyond any cluster, and in milliseconds far below the end of 64 bits.
+OPTION_MAX = 1_000_000_000
 Row = list[int]
 
 
@@ -56,8 +58,8 @@ class EvictionOptions:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                problem = "must be a whole number, 0 or more"
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= OPTION_MAX:
+                problem = f"must be a whole number, 0 to {OPTION_MAX}"
                 raise InvalidSpec(what="profile", field=one.name, value=value, problem=problem)
 
 

@@ -50,7 +50,8 @@ class Block(NamedTuple):
 def blocks_of(snapshot: SystemSnapshot, depth: int) -> int:
     """How many blocks a cycle may need; 0 without time limits and bookings."""
     if snapshot.bookings or any(session.booking for session in snapshot.sessions):
-        return depth + 2 * min(len(snapshot.bookings), BOOKINGS_MAX)
+        # At least one: a session whose booking is gone waits, also where nothing else is held.
+        return max(1, depth + 2 * min(len(snapshot.bookings), BOOKINGS_MAX))
     return depth if any(session.time_limit_ms is not None for session in snapshot.sessions) else 0
 
 

@@ -13,6 +13,7 @@ from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, HeldSlot, KernelMove, SessionRecord, SessionResult
 from sokovan.domain.session import SessionType
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.sessions import session_history
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
@@ -28,8 +29,16 @@ async def move_together(
 
 
 async def with_goal(cluster: StoredCluster, name: str, goal: Goal, change: Change) -> SessionRecord:
-    """Raise the goal of a session, with a cause."""
-    return await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId(name), goal, change))
+    """Raise the goal of a session that is known, with a cause."""
+
+    async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionRecord]:
+        before = await unit.sessions.get(SessionId(name))
+        after = await unit.sessions.set_goal(SessionId(name), goal, change, known=before)
+        return after, await unit.sessions.get(SessionId(name))
+
+    after, stored = await cluster.store.run(work)
+    expect(after == stored, f"{after} is the record of a session whose goal was raised, {stored} is stored")
+    return after
 
 
 async def placed(

@@ -19,8 +19,9 @@ async def test_a_route_is_listed_shown_and_set(api: ApiHarness) -> None:
     body = {"weights": {"0": 5}, "model_names": ["routed", "other"], "routing": "sticky", "access": "project"}
     view = (await api.call("POST", path, json=body, user=NORTH)).json()
     assert (view["weights"], view["models"], view["routing"]) == ({"0": 5}, ["routed", "other"], "sticky")
-    again = (await api.call("POST", path, json={"weights": {}}, user=NORTH)).json()
+    again = (await api.call("POST", path, json={"weights": {}, "sticky_by": "cookie:sid"}, user=NORTH)).json()
     assert (again["weights"], again["access"], again["shares"]) == ({}, "project", {})
+    assert (view["sticky_by"], again["sticky_by"]) == ("header:x-session-id", "cookie:sid")
     assert (await api.call("POST", path, json={"shares": {"2": 30}}, user=NORTH)).status_code == 409
     assert "routed" in [one["name"] for one in (await api.get("/routes", user=NORTH)).json()["items"]]
     assert (await api.get("/routes", user=SOUTH)).json()["items"] == []
@@ -33,6 +34,8 @@ async def test_a_route_is_listed_shown_and_set(api: ApiHarness) -> None:
         ({"weights": {"0": -1}}, "weights/0"),
         ({"weights": {"0": 101}}, "weights/0"),
         ({"shares": {"2": 101}}, "shares/2"),
+        ({"sticky_by": "cookie:a b"}, "sticky_by"),
+        ({"sticky_by": "header:X-Upper"}, "sticky_by"),
         ({"weight": 3}, "weight"),
     ],
 )

@@ -54,6 +54,17 @@ def test_with_the_cookie_a_request_goes_on_without_it() -> None:
     assert answer.head.endswith(b"\r\n\r\n")
 
 
+def test_a_program_sees_its_own_name_as_the_page_that_a_request_comes_from() -> None:
+    cookie = "Cookie: sokovan-open=the-cookie"
+    own = gate().decide(head("/files/a.png", cookie, f"Referer: http://{HOST}/lab?a=1"), 0)
+    other = gate().decide(head("/files/a.png", cookie, "Referer: https://other.example/"), 0)
+
+    assert isinstance(own, Passed)
+    assert b"Referer: http://localhost:4000/lab?a=1\r\n" in own.head
+    assert isinstance(other, Passed)
+    assert b"referer" not in other.head.lower()
+
+
 def test_an_upgrade_is_passed_on_with_the_origin_that_the_program_expects() -> None:
     fields = ("Cookie: sokovan-open=the-cookie", f"Origin: http://{HOST}", "Upgrade: websocket", "Connection: Upgrade")
     answer = gate().decide(head("/api/kernels", *fields), 0)

@@ -16,6 +16,7 @@ from sokovan.wire.api.deployments import (
     RevisionBody,
     RevisionView,
     RolloutView,
+    ScalingBody,
 )
 from sokovan.wire.api.sessions import HistoryLine
 from tests.unit.cli.canned_server import CannedServer, Sokovan
@@ -57,18 +58,19 @@ def test_a_deployment_is_shown_with_its_replicas(server: CannedServer, sokovan: 
 
 @pytest.mark.slow
 def test_the_number_of_replicas_is_fixed_or_follows_demand(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET deployments/qwen", replace(DEPLOYMENT, scaling=ScalingBody(metric="qps", target=5, down_s=60)))
     server.says("POST deployments/qwen/scale", READY)
     assert sokovan("deployment", "scale", "qwen", "3") == (0, "", "qwen scales to 3 replicas\n")
     assert sokovan("deployment", "scale", "qwen", "0", "--max", "8", "--target", "32")[0] == 0
-    assert [body for _, body in server.asked] == [
-        {"replicas_min": 3, "scaling": {}},
-        {"replicas_min": 0, "replicas_max": 8, "scaling": {"metric": "concurrency", "target": 32}},
+    assert [body for what, body in server.asked if what.startswith("POST")] == [
+        {"replicas_min": 3, "scaling": {"down_s": 60}},
+        {"replicas_min": 0, "replicas_max": 8, "scaling": {"metric": "concurrency", "target": 32, "down_s": 60}},
     ]
     assert sokovan("deployment", "scale", "qwen", "3", "--target", "32")[0] == 2
     assert sokovan("deployment", "scale", "qwen", "3", "--metric", "qps")[0] == 2
     timed = ("--max", "8", "--metric", "ttft_p95", "--target", "800")
     assert sokovan("deployment", "scale", "qwen", "1", *timed)[0] == 0
-    assert server.asked[-1][1]["scaling"] == {"metric": "ttft_p95", "target": 800}
+    assert server.asked[-1][1]["scaling"] == {"metric": "ttft_p95", "target": 800, "down_s": 60}
 
 
 @pytest.mark.slow
@@ -77,7 +79,7 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer
     server.says("POST deployments/d-1/update", replace(DEPLOYMENT, rollout=ROLLOUT))
     changed = replace(READY, revision=replace(READY.revision, number=4))
     server.says("GET deployments/d-1", replace(DEPLOYMENT, rollout=ROLLOUT), changed)
-    words = ("--env", "A=b", "--strategy", "canary", "--no-analysis", "--", "--tokens", "9")
+    words = ("--env", "A=b", "--strategy", "canary", "--share", "10", "--no-analysis", "--", "--tokens", "9")
     status, _, err = sokovan("deployment", "update", "qwen", *words)
     assert status == 0
     assert "qwen  RUNNING  1/2 replicas  revision 3 → 4 progressing" in err
@@ -88,7 +90,7 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(server: CannedServer
             "arguments": ["--tokens", "9"],
             "environment": {"A": "b"},
         },
-        "rollout": {"strategy": "canary", "analysis": False},
+        "rollout": {"strategy": "canary", "share": 10, "analysis": False},
     }
 
 

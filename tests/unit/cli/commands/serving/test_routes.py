@@ -15,7 +15,7 @@ def test_routes_are_listed_and_shown_with_their_endpoints(server: CannedServer, 
     assert sokovan("route", "ls")[1].splitlines()[1].split() == ["qwen", "RUNNING", "1", "prefix", "private", "qwen"]
     out = sokovan("route", "show", "qwen")[1]
     assert "version 0, used by 0 of 0 proxies" in out
-    assert out.splitlines()[-1].split() == ["0", "1", "ACTIVE", "yes", "2", "a1:20001", "0", "0"]
+    assert out.splitlines()[-1].split() == ["0", "1", "ACTIVE", "yes", "2", "a1:20001", "0", "0", "0"]
 
 
 def test_a_weight_is_set_beside_those_that_were(server: CannedServer, sokovan: Sokovan) -> None:

@@ -63,6 +63,24 @@ async def test_the_number_follows_the_requests_that_wait() -> None:
         assert (await cluster.deployment()).replicas_desired == 3
 
 
+async def test_requests_in_the_queues_of_engines_wait_too() -> None:
+    async with ServedCluster.serve() as cluster:
+        scaling = ScalingPolicy(metric=ScalingMetric.QUEUE, target=4)
+        await cluster.deploy(replicas_min=1, replicas_max=4, scaling=scaling, revision=revision_of(concurrency_max=32))
+        await cluster.converge()
+        cluster.proxy.demand = {"d-chat": RouteDemand(in_flight=9)}
+        await cluster.serve_for(60, step_s=5)
+        assert (await cluster.deployment()).replicas_desired == 1
+        cluster.proxy.waiting = lambda endpoint: 8 if endpoint == first_of(cluster) else 0
+        await cluster.serve_for(90, step_s=5)
+        assert (await cluster.deployment()).replicas_desired == 3
+
+
+def first_of(cluster: ServedCluster) -> str:
+    """The endpoint that was there first."""
+    return min(one.endpoint_id for one in cluster.proxy.entries["d-chat"].endpoints)
+
+
 async def test_samples_of_a_silent_proxy_are_dropped() -> None:
     async with ServedCluster.serve() as cluster:
         scaling = ScalingPolicy(metric=ScalingMetric.CONCURRENCY, target=2)

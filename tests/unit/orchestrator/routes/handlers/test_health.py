@@ -7,6 +7,7 @@ import pytest
 from sokovan.domain.ids import DeploymentId, ReplicaId
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
 from sokovan.domain.serving.records import EndpointObservation, ReplicaRecord
+from sokovan.domain.serving.replica import Endpoint
 from sokovan.orchestrator.routes.handlers.health import health_move
 from sokovan.testing.served_cluster import ServedCluster
 
@@ -80,3 +81,37 @@ async def test_without_a_proxy_nothing_changes() -> None:
         cluster.proxy.alive = False
         await cluster.serve_for(60, step_s=20)
         assert await cluster.statuses() == ["active"]
+
+
+@pytest.mark.slow
+async def test_a_replica_serves_once_its_agent_says_that_the_port_is_its_own() -> None:
+    async with ServedCluster.serve() as cluster:
+        cluster.port_problem = lambda _endpoint: None
+        await cluster.deploy()
+        await cluster.serve_for(60, step_s=5)
+        assert await cluster.statuses() == ["warming"], "an agent that does not answer has confirmed nothing"
+        cluster.port_problem = lambda _endpoint: ""
+        await cluster.converge()
+        assert await cluster.statuses() == ["active"]
+        cluster.port_problem = lambda _endpoint: "another process listens there"
+        await cluster.converge()
+        assert await cluster.statuses() == ["active"], "one that serves is watched by its proxies"
+
+
+@pytest.mark.slow
+async def test_a_replica_whose_port_another_process_has_is_replaced() -> None:
+    async with ServedCluster.serve() as cluster:
+        asked: list[str] = []
+
+        def problem(endpoint: Endpoint) -> str:
+            asked.append(endpoint.endpoint_id)
+            return "another process listens there" if endpoint.endpoint_id == asked[0] else ""
+
+        cluster.port_problem = problem
+        await cluster.deploy()
+        await cluster.serve_for(60, step_s=5)
+        assert asked.count(asked[0]) == 3, "an engine may begin to listen a moment later"
+        assert await cluster.statuses() == ["active"]
+        failures = await cluster.store.read(lambda unit: unit.replicas.failures(since_ms=0))
+        ((failed,),) = failures.values()
+        assert (failed.reason_code, failed.reason) == ("port-taken", "another process listens there")

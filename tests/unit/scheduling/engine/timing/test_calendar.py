@@ -7,7 +7,9 @@ from typing import Any
 from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.scheduling.engine.timing.calendar import blocks_of, seconds
+from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.evictions.takers import cluster, runs
@@ -25,6 +27,12 @@ def test_without_limits_and_bookings_nothing_is_held() -> None:
     assert blocks_of(cluster(session("s")), 8) == 0
     assert blocks_of(cluster(session("s", time_limit_ms=1)), 8) == 8
     assert blocks_of(cluster(session("s", booking="demo")), 8) == 8
+
+
+def test_a_session_whose_booking_is_gone_waits_also_if_nothing_is_held_for_others() -> None:
+    plan = schedule(cluster(session("s", booking="gone")), SchedulingProfile(reserve_depth=0))
+    assert plan.placements == ()
+    assert verdict_of(plan, "s").code is Code.BOOKED
 
 
 def test_times_are_told_in_seconds_rounded_up() -> None:

@@ -226,26 +226,21 @@ class SqlSessions:
         await transitions.write()
         return await transitions.records(current.values())
 
-    async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
+    async def set_goal(
+        self, session_id: SessionId, goal: Goal, change: Change, *, known: SessionRecord | None = None
+    ) -> SessionRecord:
         """See the port."""
-        await self._set_goals([await self._locked(session_id)], goal, change)
-        return await self.get(session_id)
+        session = await self._locked(session_id, known)
+        transitions = Transitions(self._transaction, change)
+        await _set_goals(transitions, [session], goal)
+        return (await transitions.records([session]))[0]
 
     async def set_goals(self, session_ids: Sequence[SessionId], goal: Goal, change: Change) -> Sequence[SessionRecord]:
         """See the port."""
         locked = await lock_sessions(self._transaction, session_ids) if session_ids else {}
-        changed = await self._set_goals(locked.values(), goal, change)
+        changed = await _set_goals(Transitions(self._transaction, change), locked.values(), goal)
         chosen = chosen_by_id(self._transaction.postgresql)
         return await read_records(self._transaction, chosen, bound_ids(self._transaction, changed)) if changed else []
-
-    async def _set_goals(self, locked: Iterable[SessionRow], goal: Goal, change: Change) -> list[SessionId]:
-        transitions = Transitions(self._transaction, change)
-        changed = [one for one in locked if goal > one.goal and one.status not in SESSION.terminal]
-        for session in changed:
-            _stop(transitions, session, goal)
-        if changed:
-            await transitions.write()
-        return [one.session_id for one in changed]
 
     async def release(self, session_id: SessionId, gates: Collection[str], change: Change) -> SessionRecord:
         """See the port."""
@@ -297,8 +292,11 @@ class SqlSessions:
         """See the port."""
         return await changed_sessions(self._transaction, since)
 
-    async def _locked(self, session_id: SessionId) -> SessionRow:
-        states = await lock_sessions(self._transaction, [session_id])
+    async def _locked(self, session_id: SessionId, known: SessionRecord | None = None) -> SessionRow:
+        """A locked session; of one that is `known`, the kernels that have not ended."""
+        records = None if known is None else {session_id: known}
+        wanted = [] if known is None else [one.kernel_id for one in known.kernels if one.status not in KERNEL.terminal]
+        states = await lock_sessions(self._transaction, [session_id], known=records, wanted=frozenset(wanted))
         if session_id not in states:
             raise ObjectNotFound(what="session", name=session_id)
         return states[session_id]
@@ -353,6 +351,16 @@ def _ended_by_user(session: SessionRow, goal: Goal, change: Change) -> bool:
     return goal is Goal.STOP and ended_by_user(
         SessionType(session.row.session_type), session.status, codes, by=change.by
     )
+
+
+async def _set_goals(transitions: Transitions, locked: Iterable[SessionRow], goal: Goal) -> list[SessionId]:
+    """Raise the goal of locked sessions; returns those that changed."""
+    changed = [one for one in locked if goal > one.goal and one.status not in SESSION.terminal]
+    for session in changed:
+        _stop(transitions, session, goal)
+    if changed:
+        await transitions.write()
+    return [one.session_id for one in changed]
 
 
 def _stop(transitions: Transitions, session: SessionRow, goal: Goal) -> None:

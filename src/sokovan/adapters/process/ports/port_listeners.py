@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Callable
 
 _SOCK_DIAG = 4
 _DIAG_BY_FAMILY = 20
@@ -30,11 +31,18 @@ class PortListeners:
         self._works = True
 
     def at(self, port: int) -> frozenset[int] | None:
-        """The numbers of the sockets that listen at a port; None if that is not known."""
+        """The numbers of the sockets that get connections to a port; None: not known."""
+        return self._asked(lambda: self._found(port, socket.AF_INET) or self._found(port, socket.AF_INET6))
+
+    def every(self, port: int) -> frozenset[int] | None:
+        """The numbers of all sockets that listen at a port; None: not known."""
+        return self._asked(lambda: self._found(port, socket.AF_INET) | self._found(port, socket.AF_INET6))
+
+    def _asked(self, question: Callable[[], set[int]]) -> frozenset[int] | None:
         if not self._works:
             return None
         try:
-            return frozenset(self._found(port, socket.AF_INET) or self._found(port, socket.AF_INET6))
+            return frozenset(question())
         except (OSError, AttributeError, struct.error):
             self._works = False
             self.close()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sokovan.proxy.connections.port_listeners import PortListeners
+from sokovan.adapters.process.ports.port_listeners import PortListeners
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="netlink is Linux's")
 

@@ -1,4 +1,4 @@
-"""Ports of kernels: which sockets listen on them. The contract suite has the connections."""
+"""Connections to ports of kernels; the contract suite has more of them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,33 @@ from contextlib import closing, nullcontext, suppress
 
 import pytest
 
-from sokovan.adapters.process import port_connection
-from sokovan.adapters.process.port_connection import PortConnection, sockets_at
+from sokovan.adapters.process.ports import port_connection
+from sokovan.adapters.process.ports.kernel_listeners import KnownListeners, sockets_of
+from sokovan.adapters.process.ports.port_connection import PortConnection
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.process.threads import Threads
 
 
-def test_the_sockets_that_listen_on_a_port_are_found_and_connections_are_not() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+async def test_a_connection_whose_port_is_known_looks_at_no_process_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, known, looked = Threads(), KnownListeners(), list[int]()
+    shim = look_up(os.getppid())
+
+    def noted(pid: int) -> set[int]:
+        looked.append(pid)
+        return sockets_of(pid)
+
+    monkeypatch.setattr(port_connection, "sockets_of", noted)
+    with socket.create_server(("127.0.0.1", 0)) as listener, closing(threads):
         port = listener.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            assert sockets_at(port) == {f"socket:[{os.fstat(listener.fileno()).st_ino}]"}
-            assert sockets_at(client.getsockname()[1]) == set()
-    assert sockets_at(port) == set()
 
+        async def connected() -> bool:
+            """Whether processes were looked at for a connection."""
+            looked.clear()
+            async with PortConnection(port, lambda: shim, threads=threads, presence=nullcontext(), known=known):
+                listener.accept()[0].close()
+            return bool(looked)
 
-def test_a_listener_on_ipv6_counts_too() -> None:
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
-        assert len(sockets_at(listener.getsockname()[1])) == 1
+        assert [await connected(), await connected()] == [True, False]
 
 
 async def test_a_reset_is_told_from_an_end_in_order_and_a_deaf_program_does_not_keep_the_connection(

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Self
 
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.layout import KernelLayout
 from sokovan.adapters.process.observer import Observer
-from sokovan.adapters.process.shim.processes import Process, descendants, read_text
+from sokovan.adapters.process.ports.kernel_listeners import KnownListeners, sockets_at, sockets_of
+from sokovan.adapters.process.shim.processes import Process, descendants
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelExecution, RuntimeFailure
@@ -26,7 +27,6 @@ READ_BYTES = 65536
 CONNECT_S = 5.0
 CLOSE_S = 5.0
 LOOPBACK = "127.0.0.1"
-_LISTENS = "0A"  # the state in /proc/net/tcp
 
 
 class PortConnection:
@@ -42,8 +42,9 @@ class PortConnection:
         *,
         threads: Threads,
         presence: AbstractContextManager[None],
+        known: KnownListeners | None = None,
     ) -> None:
-        self._port, self._shim = port, shim
+        self._port, self._shim, self._known = port, shim, known or KnownListeners()
         self._threads, self._presence = threads, presence
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._ended = asyncio.Event()
@@ -75,9 +76,13 @@ class PortConnection:
         listening = sockets_at(self._port)
         if not listening:
             raise _nothing_listens(self._port)
+        if self._known.are_of(shim, self._port, listening):
+            return
+        left = set(listening)
         for process in descendants(shim.pid):
-            listening -= _sockets_of(process.pid)
-            if not listening:
+            left -= sockets_of(process.pid)
+            if not left:
+                self._known.note(shim, self._port, listening)
                 return
         raise RuntimeFailure(
             f"port {self._port} is used by a process outside the kernel", hint="request another port with --port NAME"
@@ -132,29 +137,6 @@ class PortConnection:
         return int(self._was_reset)
 
 
-def sockets_at(port: int) -> set[str]:
-    """The sockets that listen on a port of this machine, by inode."""
-    found = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in read_text(table).splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
-                found.add(f"socket:[{fields[9]}]")
-    return found
-
-
-def _sockets_of(pid: int) -> set[str]:
-    """The open sockets of a process; empty if they may not be read."""
-    found = set()
-    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                target = os.readlink(entry.path)  # noqa: PTH115  # there may be thousands
-                if target.startswith("socket:"):
-                    found.add(target)
-    return found
-
-
 def _nothing_listens(port: int) -> RuntimeFailure:
     return RuntimeFailure(
         f"nothing in the kernel listens on port {port}",
@@ -169,6 +151,10 @@ class ProcessStreams:
     _observer: Observer
     _threads: Threads
 
+    @cached_property
+    def _known(self) -> KnownListeners:
+        return KnownListeners()
+
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         """Run a further command inside a running kernel."""
         folder = self._layout.folder(kernel_id, attempt)
@@ -179,4 +165,6 @@ class ProcessStreams:
         """Connect to a port that a running kernel listens on."""
         name = self._layout.folder(kernel_id, attempt).name
         presence = self._observer.command(name)
-        return PortConnection(port, lambda: self._observer.shim(name), threads=self._threads, presence=presence)
+        return PortConnection(
+            port, lambda: self._observer.shim(name), threads=self._threads, presence=presence, known=self._known
+        )

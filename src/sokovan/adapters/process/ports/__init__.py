@@ -1,0 +1,1 @@
+"""Ports of kernels: who listens there, and connections to them."""
