@@ -34,6 +34,7 @@ CONSTRAINTS = Theme(
     nominated=True, selectors=SELECTORS, actions=ACTIONS,
 )  # fmt: skip
 WIDE_CONSTRAINTS = Theme(constrained=True, kernels=45, sessions=3, selectors=SELECTORS, elastic=True, tiers=1)
+TIME = Theme(timed=True, owners=2, busy=True, running=True, elastic=True, agents=5, sessions=9)
 LOANS = Theme(loans=True, kernels=1, queues=3, policies=BOTH, running=True, agents=4, sessions=10)
 EVERYTHING = Theme(
     busy=True, releasing=True, picky=True, mixed=True, elastic=True, groups=True, partitions=True, running=True,
@@ -139,6 +140,14 @@ def test_affinity_holds_among_many_equal_kernels(snapshot: SystemSnapshot, profi
 
 @given(clusters(WIDE), profiles(WIDE))
 def test_many_equal_kernels_go_where_they_would_go_one_by_one(
+    snapshot: SystemSnapshot, profile: SchedulingProfile
+) -> None:
+    check(snapshot, profile)
+
+
+@pytest.mark.slow
+@given(clusters(TIME), profiles(TIME))
+def test_bookings_are_kept_free_and_room_is_held_from_the_earliest_time_on(
     snapshot: SystemSnapshot, profile: SchedulingProfile
 ) -> None:
     check(snapshot, profile)

@@ -42,6 +42,7 @@ class Queues:
         self._used: list[tuple[str, KernelWorkload]] = []
         self._requested: list[tuple[str, KernelWorkload]] = []
         self.lending = False
+        self.ended: frozenset[str] = frozenset()  # kernels that no longer count, at a later time
         self._limit: dict[str, Amounts] = {}
         self._deserved: dict[str, Amounts] = {}
 
@@ -148,7 +149,7 @@ class Queues:
         return all(used[slot] >= self._deserved[name][slot] for slot in self._slots)
 
     def _used_by(self, name: str) -> Amounts:
-        return self._sum(name, self._used)
+        return self._sum(name, [one for one in self._used if str(one[1].kernel_id) not in self.ended])
 
     def _sum(self, name: str, counted: Iterable[tuple[str, KernelWorkload]]) -> Amounts:
         """The sum of the requests of a queue and of those below it."""

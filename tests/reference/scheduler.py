@@ -322,18 +322,26 @@ class Cycle:
                 waiting.remove(best)
                 self._hold_in_time(best)
 
+    def _lacks_only_room(self, pending: WaitingSession) -> bool:
+        """Whether room is the reason, or a queue that may use all that the cluster has."""
+        reason = pending.reason
+        if reason is None or reason.code not in {None, Code.QUEUE_LIMIT, Code.QUEUE_OVER_SHARE}:
+            return False
+        contended = any(self._queues.contended(pending.queue, kernel) for kernel in pending.waiting)
+        return reason.code is None or not contended
+
     def _hold_in_time(self, pending: WaitingSession) -> None:
         """Hold room for a session that lacks nothing else, from the first time at which it fits whole."""
         timetable = self._timetable
-        if pending.reason is None or pending.reason.code is not None or not timetable.may_hold(pending):
+        if not self._lacks_only_room(pending) or not timetable.may_hold(pending):
             return
         for at_ms, there in timetable.later(pending.session):
             saved = self._cluster.copy()
             self._cluster.restore(there)
-            timetable.trial = True
+            timetable.trial, self._queues.ended = True, timetable.ended_by(at_ms)
             attempt = PlacementAttempt(pending, self._cycle, pending.waiting, may_reserve=True)
             fits = attempt.take()
-            timetable.trial = False
+            timetable.trial, self._queues.ended = False, frozenset()
             self._cluster.restore(saved)
             if fits:
                 timetable.hold(pending, [*attempt.placed, *attempt.reserved], at_ms)

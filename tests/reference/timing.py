@@ -115,6 +115,10 @@ class Timetable:
                 _add(free, kernel, 1)
         return free
 
+    def ended_by(self, at_ms: int) -> frozenset[str]:
+        """The kernels that have ended by a time."""
+        return frozenset(str(kernel.kernel_id) for _, ends_ms, kernel in self._ends if ends_ms <= at_ms)
+
     def may_hold(self, pending: WaitingSession) -> bool:
         """Whether a session that lacks room is the first of its queue."""
         if len(self.holds) >= self._depth or pending.placed or pending.reserved or pending.ready():

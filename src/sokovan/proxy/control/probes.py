@@ -10,7 +10,7 @@ from typing import Any
 from sokovan.proxy.connections.exchange import serve_waiting
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.smoke_requests import FOREIGN_LISTENER, smoke
-from sokovan.proxy.endpoint_connections import Dialler
+from sokovan.proxy.endpoint_connections import NOT_HERE, Dialler
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.route_state import RouteState
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -65,6 +65,8 @@ class Probes:
         if not error and endpoint.smoke_due:
             error = await smoke(entry, owned=self._owned(endpoint), dialler=self._context.dialler)
             endpoint.smoke_answered(error)
+        if NOT_HERE in error and endpoint.last_error != error:
+            self._context.log(f"{route.entry.name} is not served here: {NOT_HERE}")
         now_ms = self._context.now_ms()
         endpoint.probed(now_ms, ok=not error, error=error)
         self._next_ms[entry.endpoint_id] = now_ms + _pause_ms(endpoint, now_ms)

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from sokovan.proxy.control.probes import probe
+from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.wire.serving.route_table import ProbeTerms
 from tests.unit.proxy.running_proxy import (
     SeenRequest,
@@ -48,6 +49,19 @@ async def test_an_endpoint_that_fails_three_probes_is_out_until_two_succeed() ->
         await proxy.until(lambda: state.report(0).health == "healthy")
 
         assert status_of(await proxy.send(call())) == 200
+
+
+async def test_a_replica_that_a_proxy_elsewhere_cannot_reach_is_logged_once_with_the_setting_that_helps() -> None:
+    async with (
+        engines(json_answer()) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine, probe=FAST)))) as proxy,
+    ):
+        lines: list[str] = []
+        proxy.context.log, proxy.context.dialler = lines.append, Dialler(near=False)
+        state = proxy.context.table.routes["deployment-1"].endpoints["k1.1"]
+        await proxy.until(lambda: state.report(0).health == "unhealthy")
+        assert len(lines) == 1
+        assert "agent.data_listen=HOST:PORT" in lines[0]
 
 
 @pytest.mark.slow
