@@ -303,7 +303,7 @@ export interface SessionPage {
   next: string | null;
 }
 
-/** One session as a list shows it, about a fifth of its view. */
+/** One session as a list shows it, about a quarter of its view. */
 export interface SessionRowView {
   id: string;
   name: string;

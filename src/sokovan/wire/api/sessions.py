@@ -384,7 +384,7 @@ class SessionPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRowView:
-    """One session as a list shows it, about a fifth of its view.
+    """One session as a list shows it, about a quarter of its view.
 
     `slots` are those of all kernels.
     """
