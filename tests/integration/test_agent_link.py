@@ -162,12 +162,14 @@ async def test_an_agent_that_is_killed_finds_its_kernels_again_and_keeps_its_pro
     async with agent_process(root, manager) as process:
         await comes_true(lambda: AGENT in manager.states)
         await agents.create_kernel(AGENT, 1, launch("k1"))
-        await agents.create_kernel(AGENT, 1, launch("k2", "sh", "-c", "sleep 0.5; exit 3"))
+        ends = f"while [ ! -e '{root}/go' ]; do sleep 0.02; done; exit 3"
+        await agents.create_kernel(AGENT, 1, launch("k2", "sh", "-c", ends))
         assert (await agents.stop_kernel(AGENT, 1, KernelId("k3"), 1, grace_s=1.0)).gone
         await comes_true(lambda: len(TinyRuntime(root).processes()) == 2)
         before = TinyRuntime(root).processes()
         process.kill()
         await process.wait()
+    (root / "go").touch()
     await comes_true(lambda: not agents.connected(AGENT))
     async with agent_process(root, manager):
         await comes_true(lambda: manager.agents.incarnation(AGENT) == 2)
