@@ -34,5 +34,5 @@ async def test_everything_else_must_be_given() -> None:
     required = {one.name for one in fields(ApiDependencies)} - {"plugins", "leases"}
     assert required == {
         *("store", "controller", "hints", "events", "agents", "gateway", "clock", "ids", "telemetry", "metrics"),
-        *("uploads", "files", "settings", "deployments", "routes", "gateway_url", "joining", "disconnect"),
+        *("uploads", "files", "settings", "deployments", "routes", "gateway_url", "joining", "disconnect", "models"),
     }

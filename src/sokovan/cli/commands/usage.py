@@ -68,7 +68,8 @@ class HistoryOptions:
     last: Annotated[str | None, Parameter(help="Show what was held over this time: 24h, 7d.")] = None
     step: Annotated[str | None, Parameter(help="With --last: length of a step, such as 1h.")] = None
     by: Annotated[
-        Literal["all", "queue", "user", "group", "scaling_group"], Parameter(help="With --last: divide it by this.")
+        Literal["all", "queue", "user", "group", "scaling_group"],
+        Parameter(show_choices=False, help="With --last: by queue, user, group or scaling_group."),
     ] = "all"
     slot: Annotated[str | None, Parameter(help="With --last: only this slot, such as cuda.device.")] = None
 

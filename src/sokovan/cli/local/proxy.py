@@ -46,8 +46,7 @@ def proxy(
     root
         Folder for routes and usage; default: in the user's data folder.
     ca
-        File with the cluster's authority, for a manager with https and replicas
-        on other machines.
+        File with the authority of the cluster, for a manager with https.
     """
     from sokovan.entrypoints.proxies.proxy_process import ProxyOptions, run_proxy  # noqa: PLC0415  # the proxy loads only here
 

@@ -31,11 +31,11 @@ def what_if(
     scaling_group: str | None = None,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
-    """Show what changes of the cluster would do, without making them.
+    """Show what changes of the cluster would do.
 
     Compares the next scheduling cycle as it is with one after the changes: how
-    many sessions start, wait and evict, and whose verdict differs. For
-    administrators.
+    many sessions start, wait and evict, and whose verdict differs. Nothing is
+    changed. For administrators.
 
     For example:
       sokovan what-if --drain gpu-7

@@ -105,7 +105,9 @@ def ps(
     selection: SessionSelection = ALIVE,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
-    count_by: Literal["status", "queue", "user", "group", "scaling_group"] | None = None,
+    count_by: Annotated[
+        Literal["status", "queue", "user", "group", "scaling_group"] | None, Parameter(show_choices=False)
+    ] = None,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """List sessions.
@@ -131,7 +133,7 @@ def ps(
     until
         Watch until every listed session has reached this state.
     count_by
-        Count the sessions by this property instead of listing them.
+        Count by status, queue, user, group or scaling_group.
     """
     fmt, query = output.format(), selection.query()
     target = checked_state(until) if until is not None else None
