@@ -273,6 +273,10 @@ def test_an_eviction_is_withdrawn_if_its_taker_is_gone_before_the_notice(server:
         gone = server.python(SLEEPS, type="batch", priority=5, resources=whole)
         server.reaches(low, "terminating")
         server.end(gone)
+        # A cycle that has decided about a later session knows of the end of this one.
+        later = server.python("pass", type="batch", resources=whole)
+        until(lambda: server.session(later)["reason"], what="a cycle has seen both")
+        server.end(later)
     spared = server.reaches(low, "running")
     assert (spared["attempt"], spared["evictions"]) == (1, [])
     history = server.cli("session", "history", low).stdout

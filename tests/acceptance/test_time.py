@@ -182,3 +182,10 @@ def test_what_a_queue_lends_comes_back_within_its_time_and_the_borrower_waits_ag
     assert milliseconds(receipt["ends_by"]) - milliseconds(receipt["at"]) <= 20_000
     waiting = fleet.reaches("guest", "pending")
     assert (waiting["loan"], fleet.session("own")["status"]) == ("", "running")
+    # Another test of this module may follow, in whatever order.
+    fleet.end_all()
+    for queue in ("lender", "borrower"):
+        done = fleet.cli("queue", "rm", queue, "--yes")
+        assert done.returncode == 0, done.stderr
+    options = ("--option", "actions=null", "--option", "queue_policy=null")
+    assert fleet.cli("scaling-group", "set", "default", *options).returncode == 0
