@@ -75,6 +75,10 @@ class HistoryOptions:
 
 
 NOW = HistoryOptions()
+DAY_S = 86_400
+# From ten seconds to thirty days; --last is divided into at most so many.
+ROUND_STEPS_S = (10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, DAY_S, 7 * DAY_S, 30 * DAY_S)
+STEPS_SHOWN = 24
 
 
 def usage(*, scaling_group: str | None = None, over: HistoryOptions = NOW, output: OutputOptions = TABLE_OUTPUT) -> int:
@@ -105,8 +109,9 @@ def usage(*, scaling_group: str | None = None, over: HistoryOptions = NOW, outpu
 
 def _over_time(over: HistoryOptions, last: str, scaling_group: str | None, output: OutputOptions) -> int:
     now = datetime.fromtimestamp(SystemEnvironment().wall_s(), UTC)
-    since = _time_text(now - timedelta(seconds=seconds(last, what="--last")))
-    step = None if over.step is None else int(seconds(over.step, what="--step"))
+    length = seconds(last, what="--last")
+    since = _time_text(now - timedelta(seconds=length))
+    step = _readable_step(length) if over.step is None else int(seconds(over.step, what="--step"))
     columns: list[Column[UsagePoint]] = [
         Column("from", lambda point: point.at if output.utc else _local_text(point.at)),
         Column("slot", lambda point: point.slot),
@@ -118,6 +123,11 @@ def _over_time(over: HistoryOptions, last: str, scaling_group: str | None, outpu
         found = client.usage.history(over.by, since=since, step=step, slot=over.slot, scaling_group=scaling_group)
     show_all(_points(found), columns, output.format(), name=lambda point: point.at)
     return OK
+
+
+def _readable_step(length: float) -> int:
+    """The shortest round step with which a table has few lines."""
+    return next((step for step in ROUND_STEPS_S if length / step <= STEPS_SHOWN), ROUND_STEPS_S[-1])
 
 
 def _points(found: UsageHistoryView) -> Iterator[UsagePoint]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 ADA = {
@@ -30,10 +32,12 @@ def test_usage_of_one_scaling_group_is_requested(server: CannedServer, sokovan: 
     assert json.loads(sokovan("usage", "--scaling-group", "gpu", "--json")[1])[0]["share"] == 144_120
 
 
+HISTORY = {"since": "2026-01-01T12:00:00.000Z", "until": "2026-01-01T14:00:00.000Z", "step_s": 3600, "by": "queue"}
+
+
 def test_usage_over_time_has_a_line_for_each_step(server: CannedServer, sokovan: Sokovan) -> None:
     series = [{"name": "research", "slot": "cuda.device", "used": [3, 4]}]
-    found = {"since": "2026-01-01T12:00:00.000Z", "until": "2026-01-01T14:00:00.000Z", "step_s": 3600, "by": "queue"}
-    server.says("GET usage/history", {**found, "items": series})
+    server.says("GET usage/history", {**HISTORY, "items": series})
     words = ["usage", "--last", "2h", "--step", "1h", "--by", "queue", "--slot", "cuda.device"]
     head, *lines = sokovan(*words, "--utc")[1].splitlines()
     assert head.split() == ["FROM", "QUEUE", "SLOT", "USED"]
@@ -44,6 +48,17 @@ def test_usage_over_time_has_a_line_for_each_step(server: CannedServer, sokovan:
     assert "step=3600" in server.lines[0]
     assert "by=queue" in server.lines[0]
     assert json.loads(sokovan(*words, "--json")[1])[1]["used"] == 4
+
+
+@pytest.mark.parametrize(
+    ("last", "step_s"), [("1m", 10), ("1h", 300), ("24h", 3_600), ("7d", 43_200), ("90d", 604_800)]
+)
+def test_usage_over_time_has_few_lines_unless_a_step_is_given(
+    server: CannedServer, sokovan: Sokovan, last: str, step_s: int
+) -> None:
+    server.says("GET usage/history", {**HISTORY, "step_s": step_s, "items": []})
+    assert sokovan("usage", "--last", last)[0] == 0
+    assert f"step={step_s}&" in f"{server.lines[0]}&"
 
 
 def test_steps_of_usage_need_a_time(server: CannedServer, sokovan: Sokovan) -> None:
