@@ -16,6 +16,11 @@ def or_none(value: object) -> str:
     return NONE if value is None else str(value)
 
 
+def utc_text(moment: datetime, timespec: str = "seconds") -> str:
+    """A time as the API reads and writes it."""
+    return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
 def age(then: str | None, *, now_s: float, utc: bool = False) -> str:
     """The age of a timestamp in one or two units; with `utc` the timestamp itself."""
     if then is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sokovan.api.errors import ModelFailed
+from sokovan.wire.serving.chat_events import ChatFailed, MalformedChat, refusal_of, text_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -17,7 +17,6 @@ READ_S = 600.0
 # The longest line of an answer, and the longest text of a refusal.
 LINE_MAX = 1 << 20
 REFUSAL_MAX = 1 << 16
-_END = "[DONE]"
 
 
 class ModelClient:
@@ -47,8 +46,7 @@ class ModelClient:
                 if response.status_code != 200:
                     raise ModelFailed(await _refusal(response))
                 async for line in _lines(response):
-                    for text in _texts(line):
-                        yield text
+                    yield _text(line)
         except (httpx2.HTTPError, OSError) as error:
             raise ModelFailed(f"the gateway does not answer: {str(error) or type(error).__name__}") from error
 
@@ -64,18 +62,14 @@ async def _lines(response: httpx2.Response) -> AsyncIterator[str]:
             yield line
 
 
-def _texts(line: str) -> list[str]:
-    """The parts of the answer in a line of the stream. Raises ModelFailed."""
-    content = line.removeprefix("data:").strip()
-    if not line.startswith("data:") or content == _END:
-        return []
+def _text(line: str) -> str:
+    """The part of the answer in a line of the stream. Raises ModelFailed."""
     try:
-        event = json.loads(content)
-        if "error" in event:
-            raise ModelFailed(str(event["error"].get("message", "the answer broke off")))
-        return [choice["delta"].get("content") or "" for choice in event.get("choices", ())]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelFailed("the answer is not that of a chat") from error
+        return text_of(line.encode())
+    except ChatFailed as error:
+        raise ModelFailed(str(error)) from None
+    except MalformedChat:
+        raise ModelFailed("the answer is not that of a chat") from None
 
 
 async def _refusal(response: httpx2.Response) -> str:
@@ -84,7 +78,4 @@ async def _refusal(response: httpx2.Response) -> str:
         content += piece
         if len(content) > REFUSAL_MAX:
             break
-    try:
-        return str(json.loads(content)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the gateway answers with status {response.status_code}"
+    return refusal_of(content, response.status_code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from sokovan.cli import formatting
@@ -72,3 +74,9 @@ def test_how_long_something_took() -> None:
     assert formatting.between("2030-01-01T00:00:00Z", "2030-01-01T00:00:01.250Z") == ", 1.2 s"
     assert formatting.between("2030-01-01T00:00:00Z", "2030-01-01T01:00:00Z") == ", 1h"
     assert formatting.between(None, "2030-01-01T00:00:00Z") == ""
+
+
+def test_a_time_is_written_as_the_api_reads_it() -> None:
+    moment = datetime.fromisoformat("2026-01-31T18:00:00.250+01:00")
+    assert formatting.utc_text(moment) == "2026-01-31T17:00:00Z"
+    assert formatting.utc_text(moment, "milliseconds") == "2026-01-31T17:00:00.250Z"

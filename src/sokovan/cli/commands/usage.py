@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.formatting import NONE, age, amount, duration
+from sokovan.cli.formatting import NONE, age, amount, duration, utc_text
 from sokovan.cli.rendering import Column, show_all
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
@@ -110,7 +110,7 @@ def usage(*, scaling_group: str | None = None, over: HistoryOptions = NOW, outpu
 def _over_time(over: HistoryOptions, last: str, scaling_group: str | None, output: OutputOptions) -> int:
     now = datetime.fromtimestamp(SystemEnvironment().wall_s(), UTC)
     length = seconds(last, what="--last")
-    since = _time_text(now - timedelta(seconds=length))
+    since = utc_text(now - timedelta(seconds=length))
     step = _readable_step(length) if over.step is None else int(seconds(over.step, what="--step"))
     columns: list[Column[UsagePoint]] = [
         Column("from", lambda point: point.at if output.utc else _local_text(point.at)),
@@ -134,13 +134,9 @@ def _points(found: UsageHistoryView) -> Iterator[UsagePoint]:
     """Step by step, all names and slots of each."""
     begin = datetime.fromisoformat(found.since)
     for step in range(max((len(series.used) for series in found.items), default=0)):
-        at = _time_text(begin + timedelta(seconds=step * found.step_s))
+        at = utc_text(begin + timedelta(seconds=step * found.step_s))
         for series in found.items:
             yield UsagePoint(at=at, name=series.name, slot=series.slot, used=series.used[step])
-
-
-def _time_text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _local_text(text: str) -> str:

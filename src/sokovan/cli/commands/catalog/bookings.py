@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -21,6 +21,7 @@ from sokovan.cli.commands.options import (
     Yes,
 )
 from sokovan.cli.exit_codes import OK
+from sokovan.cli.formatting import utc_text
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import InvalidSetting
@@ -50,7 +51,7 @@ class Period:
             problem = f"--from {self.begins[:60]!r} is not a time"
             raise InvalidSetting(problem, hint="use 2030-01-31T18:00:00Z") from None
         length = timedelta(seconds=seconds(self.lasts or "", what="--for"))
-        return (start + length).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return utc_text(start + length, "milliseconds")
 
 
 @Parameter(name="*")

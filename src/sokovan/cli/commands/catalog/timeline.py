@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.formatting import NONE, duration
+from sokovan.cli.formatting import NONE, duration, utc_text
 from sokovan.cli.output import print_status
 from sokovan.cli.rendering import Column, show_all
 from sokovan.sdk.core.durations import seconds
@@ -52,9 +52,10 @@ def timeline(
     now_s = SystemEnvironment().wall_s()
     from_s = now_s - seconds(last, what="--last")
     since = datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s)
-    text = since.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     with output.client() as client:
-        rows = list(client.sessions.rows(since=text, queue=queue, user=user, limit=limit + 1))
+        rows = list(
+            client.sessions.rows(since=utc_text(since, "milliseconds"), queue=queue, user=user, limit=limit + 1)
+        )
     columns: list[Column[SessionRowView]] = [
         Column("name", lambda row: row.name),
         Column("state", lambda row: row.status.upper()),

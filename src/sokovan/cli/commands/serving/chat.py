@@ -12,10 +12,12 @@ from urllib.parse import urlsplit
 
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.exit_codes import OK
+from sokovan.cli.formatting import utc_text
 from sokovan.cli.output import flush_output, print_bytes, print_data
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 from sokovan.wire.api.deployments import EndpointTokenBody
+from sokovan.wire.serving.chat_events import ChatFailed, MalformedChat, refusal_of, text_of
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 # The token of one chat: it is revoked at the end, and expires if that fails.
 TOKEN_S = 600
 REPLY_LIMIT_S = 600.0
-MESSAGE_MAX = 2_000
 _WITHOUT_CONTROL = {number: "\ufffd" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"}
 
 
@@ -82,7 +83,7 @@ def chat(
 @contextmanager
 def _token(client: Client, view: DeploymentView) -> Iterator[str]:
     now = datetime.fromtimestamp(SystemEnvironment().wall_s(), UTC)
-    expires = (now + timedelta(seconds=TOKEN_S)).isoformat(timespec="seconds").replace("+00:00", "Z")
+    expires = utc_text(now + timedelta(seconds=TOKEN_S))
     created = client.deployments.tokens.create(view.id, EndpointTokenBody(name="chat", expires_at=expires))
     try:
         yield created.token
@@ -96,7 +97,7 @@ def _answer(url: str, token: str, body: Mapping[str, Any]) -> Iterator[str]:
         with closing(_connection(url)) as connection:
             response = _sent(connection, url, token, body)
             if response.status != 200:
-                raise ModelRefused(_problem(response))
+                raise ModelRefused(refusal_of(response.read(), response.status))
             yield from _parts(response)
     except (OSError, HTTPException) as error:
         raise ModelRefused(f"the gateway {url} does not answer: {error}") from error
@@ -116,33 +117,12 @@ def _sent(connection: HTTPConnection, url: str, token: str, body: Mapping[str, A
 
 def _parts(response: HTTPResponse) -> Iterator[str]:
     for line in response:
-        content = line.strip().removeprefix(b"data:").strip()
-        if not line.startswith(b"data:") or content == b"[DONE]":
-            continue
         try:
-            event = json.loads(content)
-            if "error" in event:
-                raise ModelRefused(_message(event) or "the answer broke off")
-            yield "".join(choice.get("delta", {}).get("content") or "" for choice in event.get("choices", ()))
-        except (ValueError, TypeError, AttributeError):
-            raise ModelRefused(f"the engine sent something else than a part of an answer: {content[:80]!r}") from None
-
-
-def _problem(response: HTTPResponse) -> str:
-    answers = f"the gateway answers with status {response.status}"
-    try:
-        message = _message(json.loads(response.read()))
-    except ValueError:
-        return answers
-    return message or answers
-
-
-def _message(content: Any) -> str:
-    """The message of an error; engines differ in its form."""
-    if not isinstance(content, dict):
-        return ""
-    error = content.get("error", content.get("detail", ""))
-    return str(error.get("message", "") if isinstance(error, dict) else error)[:MESSAGE_MAX]
+            yield text_of(line)
+        except ChatFailed as error:
+            raise ModelRefused(str(error)) from None
+        except MalformedChat:
+            raise ModelRefused(f"the engine sent something else than a part of an answer: {line[:80]!r}") from None
 
 
 def _shown(text: str) -> str:
