@@ -30,6 +30,8 @@ _DISK_FULL = frozenset({"53100"})
 _SQLITE_FULL = ("database or disk is full", "disk I/O error")
 # A full disk makes SQLite roll back the transaction, including its savepoints.
 _SQLITE_TRY_AGAIN = ("database is locked", "database table is locked", "no such savepoint", *_SQLITE_FULL)
+# The name of managers' connections at PostgreSQL.
+MANAGER_APPLICATION = "sokovan"
 # The `synchronous` level for writes that need not be durable; the file stays consistent.
 RELAXED_SYNCHRONOUS = "NORMAL"
 
@@ -52,6 +54,8 @@ class DatabaseSettings:
     synchronous: str = "FULL"
     # Refuse all writes: a missing file is not created, and an existing one keeps its journal mode.
     read_only: bool = False
+    # PostgreSQL only: the name of the connections.
+    application: str = MANAGER_APPLICATION
 
 
 class WriterQueue:
@@ -287,7 +291,7 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
             "timeout": 5,
             "command_timeout": settings.statement_timeout_s,
             "server_settings": {
-                "application_name": "sokovan",
+                "application_name": settings.application,
                 **({"default_transaction_read_only": "on"} if settings.read_only else {}),
                 "statement_timeout": milliseconds,
                 "idle_in_transaction_session_timeout": milliseconds,
