@@ -159,8 +159,8 @@ def test_an_engine_that_is_full_gets_calls_one_by_one_and_a_client_that_hangs_up
     url = f"{told['url']}/chat/completions"
     ask = partial(httpx2.post, url, json=body, headers=headers, timeout=LIMIT_S, trust_env=False)
     with ThreadPoolExecutor(8) as threads:
-        statuses = [one.result().status_code for one in [threads.submit(ask) for _ in range(8)]]
-    assert statuses == [200] * 8
+        answers = [one.result() for one in [threads.submit(ask) for _ in range(8)]]
+    assert [one.text for one in answers if one.status_code != 200] == []
 
     def used() -> int:
         [token] = [one for one in server.cli_json("token", "ls", "narrow") if one["id"] == made["id"]]
