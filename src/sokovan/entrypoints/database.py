@@ -13,7 +13,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.database import Database, DatabaseSettings, UnknownDatabase
+from sokovan.adapters.sql.connections.address import UnknownDatabase
+from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.domain.errors import InvalidInput, SokovanError, StoreUnavailable
 from sokovan.entrypoints.embedded.data_folder import data_home
 from sokovan.entrypoints.settings.component_options import DATA_FOLDER_STORE

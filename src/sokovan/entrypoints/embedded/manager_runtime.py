@@ -20,7 +20,6 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
-from sokovan.adapters.sql.postgresql.silent_clients import SilentClients
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.gateway_switch import GatewaySwitch
@@ -203,8 +202,8 @@ def _coordinators(
     """The coordinators of this manager; at least the publisher of events."""
     always: tuple[Coordinator, ...] = (publisher,)
     if store.database.is_postgresql:
-        clients = SilentClients(Database(replace(options.database, pool_size=1), clock=options.store_clock))
-        always = (publisher, SilenceEnder(clients, options.telemetry, options.log))
+        looking = Database(replace(options.database, pool_size=1), clock=options.store_clock)
+        always = (publisher, SilenceEnder(looking, options.telemetry, options.log))
     if not options.coordinates:
         return always
     serving = serving_coordinators(

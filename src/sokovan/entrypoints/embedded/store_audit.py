@@ -1,10 +1,11 @@
-"""Watches over the store while the server runs: its invariants, and transactions of managers that hang."""
+"""Checks the store while the server runs, and ends transactions that hang."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sokovan.adapters.sql.postgresql.silent_clients import Silence, SilentClients
+from sokovan.adapters.sql.connections.silent_clients import SilentClients
+from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.orchestrator.periodic_tasks import TaskSpec
 from sokovan.ports.environment import Telemetry
@@ -50,24 +51,28 @@ class StoreAuditor:
 
 
 class SilenceEnder:
-    """Ends transactions of managers that hang while others wait; without a lease, which may be what they wait for."""
+    """Ends transactions of managers that hang while others wait for their locks.
 
-    def __init__(self, clients: SilentClients, telemetry: Telemetry, log: Callable[[str], None]) -> None:
-        self._clients, self._telemetry, self._log = clients, telemetry, log
-        self._found: dict[Silence, int] = {}
+    Without a lease, which may be what they wait for. `database` has one connection, for
+    this alone.
+    """
+
+    def __init__(self, database: Database, telemetry: Telemetry, log: Callable[[str], None]) -> None:
+        self._database, self._telemetry, self._log = database, telemetry, log
+        self._clients = SilentClients(database.reading)
 
     def tasks(self) -> Sequence[TaskSpec]:
         """Looks at short intervals."""
         return (TaskSpec("silent-transactions", self.look, long_cycle_s=LOOK_S),)
 
     async def look(self) -> bool:
-        """Look once; returns False, because there is never more to do at once. Raises StoreUnavailable."""
-        self._found, ended = await self._clients.look(self._found)
+        """Look once; returns False: there is never more to do at once."""
+        ended = await self._clients.look()
         if ended:
             self._telemetry.count("silent_transactions_ended_total", ended)
             self._log(f"ended {ended} transactions of a manager that hangs: it was silent, and others waited for it")
         return False
 
     async def close(self) -> None:
-        """Close the connection for looks."""
-        await self._clients.close()
+        """Close the connection."""
+        await self._database.close()

@@ -11,7 +11,6 @@ from sqlalchemy.exc import DBAPIError
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.postgresql.silent_clients import SilentClients
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.entrypoints.embedded.store_audit import FIRST_AFTER_S, SilenceEnder, StoreAuditor
 from sokovan.testing.stored_cluster import StoredCluster
@@ -63,7 +62,7 @@ async def test_a_transaction_that_hangs_is_ended_counted_and_logged(postgres_url
     async with StoredCluster.open(postgres_url) as hanging, StoredCluster.open(postgres_url) as other:
         own = Database(DatabaseSettings(postgres_url, pool_size=1), clock=SystemClock())
         telemetry, logged = PrometheusTelemetry(), list[str]()
-        ender = SilenceEnder(SilentClients(own), telemetry, logged.append)
+        ender = SilenceEnder(own, telemetry, logged.append)
         (task,) = ender.tasks()
         async with hanging.store.database.writing() as connection:
             await connection.execute(lock)

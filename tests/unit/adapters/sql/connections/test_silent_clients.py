@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,8 +13,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql.connections.address import MANAGER_APPLICATION
+from sokovan.adapters.sql.connections.silent_clients import LOOKS, SilentClients
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.postgresql.silent_clients import LOOKS, Silence, SilentClients
 from sokovan.domain.errors import StoreUnavailable
 
 LIMIT_S = 120
@@ -21,9 +23,9 @@ LOCK = sa.text("UPDATE held SET value = value + 1")
 
 
 @asynccontextmanager
-async def opened(url: str, **settings: str) -> AsyncIterator[Database]:
+async def opened(url: str, application: str = MANAGER_APPLICATION) -> AsyncIterator[Database]:
     """The database of a manager."""
-    database = Database(DatabaseSettings(url, **settings), clock=SystemClock())  # type: ignore[arg-type]
+    database = Database(DatabaseSettings(url, application=application), clock=SystemClock())
     try:
         yield database
     finally:
@@ -42,7 +44,8 @@ async def a_row(database: Database) -> AsyncIterator[None]:
 
 async def prepare(connection: AsyncConnection) -> None:
     """Send a statement and not yet its execution: PostgreSQL now waits for the client, without any limit."""
-    await (await connection.get_raw_connection()).driver_connection.prepare("SELECT value FROM held")  # type: ignore[union-attr]
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    await driver.prepare("SELECT value FROM held")
 
 
 async def waits(database: Database) -> asyncio.Task[None]:
@@ -68,11 +71,7 @@ async def scalar(database: Database, statement: sa.TextClause) -> int:
 
 async def looked(clients: SilentClients, times: int) -> list[int]:
     """How many transactions each look ended."""
-    found, ended = dict[Silence, int](), list[int]()
-    for _ in range(times):
-        found, count = await clients.look(found)
-        ended.append(count)
-    return ended
+    return [await clients.look() for _ in range(times)]
 
 
 @pytest.mark.slow
@@ -86,7 +85,7 @@ async def test_a_silent_transaction_that_others_wait_for_is_ended_by_the_third_l
             if prepared:
                 await prepare(connection)
             task = await waits(other)
-            assert await looked(SilentClients(other), LOOKS) == [0] * (LOOKS - 1) + [1]
+            assert await looked(SilentClients(other.reading), LOOKS) == [0] * (LOOKS - 1) + [1]
             await asyncio.wait_for(task, LIMIT_S)
             with pytest.raises(DBAPIError):
                 await connection.execute(LOCK)
@@ -98,17 +97,16 @@ async def test_a_transaction_that_goes_on_between_two_looks_is_left_alone(postgr
     async with opened(postgres_url) as slow, opened(postgres_url) as other, a_row(other):
         async with slow.writing() as connection:
             await connection.execute(LOCK)
-            task, clients, found = await waits(other), SilentClients(other), dict[Silence, int]()
+            task, clients = await waits(other), SilentClients(other.reading)
             for _ in range(2 * LOOKS):
-                found, ended = await clients.look(found)
-                assert (list(found.values()), ended) == ([1], 0)
+                assert await clients.look() == 0
                 await connection.execute(LOCK)
             await connection.commit()
         await asyncio.wait_for(task, LIMIT_S)
 
 
 @pytest.mark.slow
-async def test_silence_is_allowed_where_nobody_waits_and_to_commands(postgres_url: str) -> None:
+async def test_silence_is_allowed_to_commands_and_until_somebody_waits(postgres_url: str) -> None:
     async with (
         opened(postgres_url) as quiet,
         opened(postgres_url, application="sokovan-command") as command,
@@ -117,17 +115,23 @@ async def test_silence_is_allowed_where_nobody_waits_and_to_commands(postgres_ur
     ):
         async with quiet.writing() as connection:
             await connection.execute(LOCK)
-            assert await looked(SilentClients(other), 2 * LOOKS) == [0] * 2 * LOOKS
+            clients = SilentClients(other.reading)
+            assert await looked(clients, 2 * LOOKS) == [0] * 2 * LOOKS
+            # It was silent for long already when somebody comes to wait.
+            task = await waits(other)
+            assert await clients.look() == 1
+            await asyncio.wait_for(task, LIMIT_S)
+            with pytest.raises(DBAPIError):
+                await connection.execute(LOCK)
         async with command.writing() as connection:
             await connection.execute(LOCK)
             task = await waits(other)
-            assert await looked(SilentClients(other), 2 * LOOKS) == [0] * 2 * LOOKS
+            assert await looked(SilentClients(other.reading), 2 * LOOKS) == [0] * 2 * LOOKS
             await connection.commit()
         await asyncio.wait_for(task, LIMIT_S)
 
 
 async def test_a_database_that_is_away_is_said_to_be() -> None:
-    clients = SilentClients(Database(DatabaseSettings("postgresql://u@127.0.0.1:1/d"), clock=SystemClock()))
-    with pytest.raises(StoreUnavailable):
-        await clients.look({})
-    await clients.close()
+    async with opened("postgresql://u@127.0.0.1:1/d") as database:
+        with pytest.raises(StoreUnavailable):
+            await SilentClients(database.reading).look()
