@@ -311,7 +311,7 @@ def test_a_role_decides_what_a_manager_runs(cluster: TwoManagers, machines: tupl
     assert second.cli("status").returncode == 0
     probes = second.cli_json("status")["probes"]
     key = {"Authorization": f"Bearer {(second.data / 'token').read_text(encoding='ascii').strip()}"}
-    with httpx2.Client(base_url=probes, headers=key, trust_env=False) as client:
+    with httpx2.Client(base_url=probes, headers=key, trust_env=False, timeout=60) as client:
         until(lambda: client.get("/readyz").status_code == 200, what="it leads and is ready")
         assert "sokovan_" in client.get("/metrics").text
         assert client.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 401

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 NAME = "five"
 SMALL = ("--cpus", "0.2", "--mem", "128MiB")
-LIMIT_S = 120
+LIMIT_S = 240
 HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 
 
@@ -139,7 +139,7 @@ def test_an_update_to_replicas_that_answer_no_request_is_rolled_back_and_says_wh
 def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str, Any]]) -> None:
     _, told = served
     ask: dict[str, Any] = {"model": NAME, "messages": [{"role": "user", "content": "hello"}]}
-    http = httpx2.Client(trust_env=False)
+    http = httpx2.Client(trust_env=False, timeout=LIMIT_S)
     with openai.OpenAI(base_url=told["url"], api_key=told["key"], http_client=http) as client:
         whole = client.chat.completions.create(**ask)
         parts = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**ask, stream=True)]
