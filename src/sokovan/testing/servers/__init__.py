@@ -5,8 +5,16 @@ with the process that started it.
 """
 
 from sokovan.testing.servers.etcd import EtcdServer
-from sokovan.testing.servers.postgres import PostgresServer
+from sokovan.testing.servers.postgres import PostgresServer, StandbyServer
 from sokovan.testing.servers.process import LocalServer, ServerFailed, server_or_environment
 from sokovan.testing.servers.valkey import ValkeyServer
 
-__all__ = ["EtcdServer", "LocalServer", "PostgresServer", "ServerFailed", "ValkeyServer", "server_or_environment"]
+__all__ = [
+    "EtcdServer",
+    "LocalServer",
+    "PostgresServer",
+    "ServerFailed",
+    "StandbyServer",
+    "ValkeyServer",
+    "server_or_environment",
+]

@@ -135,6 +135,26 @@ class PostgresServer(LocalServer):
         )
 
 
+class StandbyServer(PostgresServer):
+    """A standby that streams from a running primary, and refuses writes until promoted."""
+
+    def __init__(self, primary: PostgresServer) -> None:
+        super().__init__()
+        self._primary, self._password = primary, primary._password
+
+    def promote(self) -> None:
+        """Make it the primary, and wait until it is."""
+        self.execute("SELECT pg_promote()")
+
+    def _make_data(self, password: Path) -> None:
+        del password  # that of the primary
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", f"--pgdata={self.folder / 'pgdata'}"]
+        command = [str(self.programs / "pg_basebackup"), *options, f"--dbname={self._primary.url}"]
+        done = self._ran(command, account=self._account)
+        if done.returncode != 0:
+            raise ServerFailed(f"pg_basebackup failed:\n{done.stderr.decode(errors='replace')}")
+
+
 def reachable_by_others(path: Path) -> bool:
     """Whether an unprivileged user can access `path`."""
     return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.resolve().parents))
