@@ -220,6 +220,9 @@ class ApiServerSettings:
     )
     streams_max: int = kind.whole(1000, "Streams (logs, watches, commands) open at once.", least=1, most=COUNT_MAX)
     streams_per_user_max: int = kind.whole(100, "Streams of one user open at once.", least=1, most=COUNT_MAX)
+    commands_per_agent_max: int = kind.whole(
+        64, "Commands and connections of one user in kernels of one agent at once.", least=1, most=COUNT_MAX
+    )
     stream_queue_max: int = kind.whole(1000, "Events that wait for a slow reader of a stream.", least=1, most=COUNT_MAX)
     stream_idle_s: int = kind.whole(15, "Interval of keep-alives on a stream.", least=1, most=3600)
     stream_lifetime_s: int = kind.whole(DAY_S, "Time after which a stream ends.", least=1, most=YEAR_S)
