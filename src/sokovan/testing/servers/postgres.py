@@ -136,7 +136,7 @@ class PostgresServer(LocalServer):
 
 
 class StandbyServer(PostgresServer):
-    """A standby that streams from a running primary, and refuses writes until promoted."""
+    """A standby that streams from a running primary, until it is promoted."""
 
     def __init__(self, primary: PostgresServer) -> None:
         super().__init__()
