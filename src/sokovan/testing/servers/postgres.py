@@ -98,7 +98,10 @@ class PostgresServer(LocalServer):
         return int(first) if len(rest) >= 7 and rest[6].strip() == "ready" else None
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
-        """Create an empty database, or a copy of one that nobody is connected to; returns its URL."""
+        """Create an empty database, or a copy of another; returns its URL.
+
+        The other one may have no connections then.
+        """
         self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{quote(name)}"))
 
