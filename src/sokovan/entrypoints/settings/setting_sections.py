@@ -47,7 +47,7 @@ class SchedulerSettings:
     dry_runs_max: int = kind.whole(2, "Dry runs (plan, why) that run at once.", least=1, most=1000)
     dry_runs_waiting_max: int = kind.whole(32, "Dry runs that wait for these.", least=0, most=100_000)
     dry_runs_per_user_max: int = kind.whole(8, "Dry runs of one user, running or waiting.", least=1, most=100_000)
-    dry_run_timeout_s: int = kind.whole(10, "Time limit of a dry run, with the wait.", least=1, most=3600)
+    dry_run_timeout_s: int = kind.whole(10, "How long a dry run waits for its turn.", least=1, most=3600)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Settings that are valid alone but contradict each other."""
