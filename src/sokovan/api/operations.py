@@ -18,8 +18,6 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from sokovan.api.access.authentication import PRINCIPAL
-from sokovan.api.access.read_turns import ReadTurns
 from sokovan.api.errors import Forbidden
 from sokovan.api.problems import MEDIA_TYPE
 from sokovan.api.request_bodies import JSON_MEDIA, field_problems, read_body
@@ -40,6 +38,8 @@ _READS = frozenset({"GET", "HEAD"})
 
 Denied: TypeAlias = Callable[[Request, SokovanError], Awaitable[None]]
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+# Calls a handler when it is its user's turn.
+InTurn: TypeAlias = Callable[[Request, Handler], Coroutine[Any, Any, Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +100,19 @@ class OperationRoute(Route):
     For all routes that would take a fifth of the start of a server.
     """
 
-    def __init__(self, operation: ApiOperation, *, denied: Denied, turns: ReadTurns) -> None:
+    def __init__(self, operation: ApiOperation, *, denied: Denied, in_turn: InTurn) -> None:
         super().__init__(operation.path, operation.endpoint, name=operation.name)
-        self.operation, self._denied, self._turns = operation, denied, turns
+        self.operation, self._denied, self._in_turn = operation, denied, in_turn
         self.methods = {operation.method}  # without HEAD, as FastAPI's routes
 
     @cached_property
     def served(self) -> ServedRoute:
         """The route that answers requests."""
-        return ServedRoute(self.operation, denied=self._denied, turns=self._turns)
+        return ServedRoute(self.operation, denied=self._denied, in_turn=self._in_turn)
 
     def described(self) -> ServedRoute:
         """The same route with the types of its responses."""
-        return ServedRoute(self.operation, denied=self._denied, turns=self._turns, described=True)
+        return ServedRoute(self.operation, denied=self._denied, in_turn=self._in_turn, described=True)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Like those of FastAPI, with the route: measurements and the audit log name it."""
@@ -134,8 +134,8 @@ class ServedRoute(APIRoute):
     them and no request does; their schemas would take most of the start of a server.
     """
 
-    def __init__(self, operation: ApiOperation, *, denied: Denied, turns: ReadTurns, described: bool = False) -> None:
-        self.operation, self._denied, self._turns = operation, denied, turns
+    def __init__(self, operation: ApiOperation, *, denied: Denied, in_turn: InTurn, described: bool = False) -> None:
+        self.operation, self._denied, self._in_turn = operation, denied, in_turn
         text = (operation.endpoint.__doc__ or "").strip()
         is_json = operation.answer is not None and operation.media == JSON_MEDIA
         super().__init__(
@@ -155,7 +155,7 @@ class ServedRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """FastAPI's handler, called after the request was read."""
         inner = super().get_route_handler()
-        operation, denied, turns = self.operation, self._denied, self._turns
+        operation, denied, in_turn = self.operation, self._denied, self._in_turn
         known = frozenset(name for parameter in self.dependant.query_params for name in _names_of(parameter))
 
         async def handle(request: Request) -> Response:
@@ -163,11 +163,7 @@ class ServedRoute(APIRoute):
                 _require_known(request, known)
                 if operation.body is not None:
                     request.scope[BODY] = await read_body(request, operation.body)
-                principal = request.scope.get(PRINCIPAL)
-                if principal is None or not operation.takes_turns:
-                    return await inner(request)
-                async with turns.taken(principal.user):
-                    return await inner(request)
+                return await (in_turn(request, inner) if operation.takes_turns else inner(request))
             except RequestValidationError as error:
                 raise InvalidRequest(field_problems(error.errors())) from None
             except (Forbidden, ObjectNotFound) as error:

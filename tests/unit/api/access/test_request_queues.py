@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sokovan.api.access.read_turns import WAITING_MAX, ReadTurns
+from sokovan.api.access.request_queues import WAITING_MAX, ReadTurns
 from sokovan.api.errors import TooManyRequests
 
 

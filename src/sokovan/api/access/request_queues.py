@@ -1,4 +1,4 @@
-"""Takes the reads of each user in turn, so that one user's do not delay all others.
+"""Takes the reads of each user in turn, so that none delays all others.
 
 A long list takes as long as hundreds of small requests. Of one user, a few reads run at a
 time and the rest wait in order; a read of another user does not wait for them.
@@ -11,7 +11,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.access.authentication import PRINCIPAL
 from sokovan.api.errors import TooManyRequests
+from sokovan.api.operations import Handler
 
 # Reads of one user that wait; more are refused.
 WAITING_MAX = 500
@@ -32,6 +37,14 @@ class ReadTurns:
     def __init__(self, *, at_once: int) -> None:
         self._at_once = at_once
         self._users: dict[str, _Turns] = {}
+
+    async def __call__(self, request: Request, read: Handler) -> Response:
+        """The response to a read, in the turn of its user. Raises TooManyRequests."""
+        principal = request.scope.get(PRINCIPAL)
+        if principal is None:
+            return await read(request)
+        async with self.taken(principal.user):
+            return await read(request)
 
     @asynccontextmanager
     async def taken(self, user: str) -> AsyncIterator[None]:
