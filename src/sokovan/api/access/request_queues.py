@@ -7,7 +7,7 @@ time and the rest wait in order; a read of another user does not wait for them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,6 @@ from starlette.responses import Response
 
 from sokovan.api.access.authentication import PRINCIPAL
 from sokovan.api.errors import TooManyRequests
-from sokovan.api.operations import Handler
 
 # Reads of one user that wait; more are refused.
 WAITING_MAX = 500
@@ -38,7 +37,7 @@ class ReadTurns:
         self._at_once = at_once
         self._users: dict[str, _Turns] = {}
 
-    async def __call__(self, request: Request, read: Handler) -> Response:
+    async def __call__(self, request: Request, read: Callable[[Request], Awaitable[Response]]) -> Response:
         """The response to a read, in the turn of its user. Raises TooManyRequests."""
         principal = request.scope.get(PRINCIPAL)
         if principal is None:
