@@ -97,9 +97,12 @@ class PostgresServer(LocalServer):
             return None
         return int(first) if len(rest) >= 7 and rest[6].strip() == "ready" else None
 
-    def create_database(self, name: str) -> str:
-        """Create an empty database; returns its URL."""
-        self.execute(f'CREATE DATABASE "{name}"')
+    def create_database(self, name: str, *, template: str = "template1") -> str:
+        """Create an empty database, or a copy of another; returns its URL.
+
+        The other one may have no connections then.
+        """
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{quote(name)}"))
 
     def drop_database(self, name: str) -> None:
