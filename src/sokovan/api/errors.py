@@ -17,7 +17,7 @@ SokovanError
 └── Conflict
     ├── AmbiguousName     a prefix of more than one name
     ├── ArrayNamed        the name of an array, where one session is required
-    └── ReplicaNamed      a replica of a deployment, which nobody submits
+    └── ReplicaNamed      a replica of a deployment, which no request submits
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ _CHOICES = ("ends_with", "on_agent_lost", "preemption", "on_preempt")
 def session_spec_view(spec: SessionSpec, *, now_ms: int, is_owner: bool) -> SessionSpecView:
     """The request that submits a session again.
 
-    Times that have passed are left out. Variables are shown to the owner only, and secret ones
-    to nobody; they are named.
+    Times that have passed are left out. Variables are shown to the owner only, and of secret
+    ones only the names.
     """
     runs = SpecSummary.of(spec).runs
     hidden = [] if is_owner else sorted({name for run in runs for name in run.kernel.environment})
