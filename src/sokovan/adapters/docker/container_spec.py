@@ -20,7 +20,6 @@ RUNTIME_LABEL = "sokovan.runtime"
 KERNEL_LABEL = "sokovan.kernel"
 ATTEMPT_LABEL = "sokovan.attempt"
 SESSION_LABEL = "sokovan.session"
-INCARNATION_LABEL = "sokovan.incarnation"
 
 _NANO_PER_MILLICORE = 1_000_000
 # What the engine keeps of a kernel's output until it is copied.
@@ -55,12 +54,11 @@ class ContainerFolders:
 class ContainerPolicy:
     """What the operator decides for all containers of an agent.
 
-    `cpus` is the number of CPUs of the engine's machine, `incarnation` that of the agent.
+    `cpus` is the number of CPUs of the engine's machine.
     """
 
     read_only_root: bool = True
     cpus: int = 0
-    incarnation: str = ""
 
 
 def container_name(marks: Mapping[str, str], kernel_id: str, attempt: int) -> str:
@@ -91,7 +89,6 @@ def container_body(
             KERNEL_LABEL: launch.kernel_id,
             ATTEMPT_LABEL: str(launch.attempt),
             SESSION_LABEL: launch.session_id,
-            INCARNATION_LABEL: policy.incarnation,
         },
         "HostConfig": {
             "Mounts": [bind.entry() for bind in folders.binds],

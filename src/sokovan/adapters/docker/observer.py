@@ -149,7 +149,10 @@ class ContainerObserver:
         if not await self.copies.drained(name) and self.clock.now_ms() - finished_ms < DRAIN_MAX_MS:
             return self.records.state(name) or state
         code = int(about["State"].get("ExitCode") or 0)
-        return self._ended(name, exit_code=code, reason=_reason(about, code, state), ended_ms=finished_ms)
+        ended = self._ended(name, exit_code=code, reason=_reason(about, code, state), ended_ms=finished_ms)
+        # Its log and its end are kept in its folder; what cannot be removed now is when it is forgotten.
+        await remains_of(self.engine, str(state["container"]))
+        return ended
 
     def _ended(self, name: str, *, exit_code: int, reason: str, ended_ms: int | None = None) -> Record:
         """Record the end of a kernel, unless it is recorded: no other step lies between reading and writing."""

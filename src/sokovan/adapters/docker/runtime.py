@@ -10,7 +10,7 @@ from typing import Any
 
 from sokovan.adapters.docker.confinement import ContainerConfinement, probed
 from sokovan.adapters.docker.container_spec import RUNTIME_LABEL, ContainerPolicy
-from sokovan.adapters.docker.engine.client import EngineClient, EngineRefusal, EngineUnavailable
+from sokovan.adapters.docker.engine.client import EngineClient
 from sokovan.adapters.docker.engine.events import EngineEvents
 from sokovan.adapters.docker.engine.images import EngineImages
 from sokovan.adapters.docker.starter import ContainerStarter, container_of, remains_of, runtime_mark, traces_of
@@ -83,10 +83,7 @@ class DockerRuntime(ContainerStreams):
 
     async def create(self, launch: CreateKernel) -> str:
         """Start a kernel, once per (kernel, attempt), and return its traces."""
-        try:
-            confinement = await self.confinement()
-        except (EngineUnavailable, EngineRefusal) as problem:
-            raise RuntimeFailure(problem.message, hint=problem.hint) from problem
+        confinement = await self.confinement()
         starter = ContainerStarter(self._engine, self._layout, self._images, confinement, self._hidden, self._clock)
         if launch.upload:
             await self._uploads.prepare(launch.session_id, launch.upload)

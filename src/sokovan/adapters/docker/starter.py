@@ -75,7 +75,7 @@ class ContainerStarter:
                     await self._start_locked(launch, name, traces)
             finally:
                 os.close(lock)
-        except (OSError, EngineRefusal, EngineUnavailable) as error:
+        except OSError as error:
             raise RuntimeFailure(f"kernel {launch.kernel_id} cannot be started: {error}") from error
         return traces
 

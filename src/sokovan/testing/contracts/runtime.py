@@ -24,7 +24,7 @@ from sokovan.testing.contracts import Subject, expect
 from sokovan.wire.frames import CreateKernel
 
 GRACE_S = 20.0
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 LOG_BYTES_MAX = 64 << 10
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = """

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from sokovan.domain.errors import SokovanError
+from sokovan.ports.runtime import RuntimeFailure
 
-CONNECT_S = 10.0
+CONNECT_S = 60.0
 # An engine that removes or starts containers on a slow disk may take long.
 ANSWER_S = 120.0
 READ_BYTES = 1 << 16
@@ -33,14 +33,14 @@ FAILED = 400
 SCHEME = "unix://"
 
 
-class EngineUnavailable(SokovanError):
+class EngineUnavailable(RuntimeFailure):
     """The container engine does not answer."""
 
     code = "engine-unavailable"
     hint = "start Docker or Podman (`podman system service`), or name its socket with --engine; see `sokovan doctor`"
 
 
-class EngineRefusal(SokovanError):
+class EngineRefusal(RuntimeFailure):
     """The container engine refused a request."""
 
     code = "engine-refusal"
