@@ -30,7 +30,7 @@ class AgentRuntime(KernelRuntime, Protocol):
 
 
 class KernelIsolation(Protocol):
-    """What isolates the kernels of an agent."""
+    """The isolation of the kernels of an agent."""
 
     def in_words(self) -> str:
         """A description for people."""
@@ -55,7 +55,7 @@ class RuntimeOptions:
 
 
 class BuiltRuntime(NamedTuple):
-    """A runtime, what isolates its kernels, how it is watched, and the limits of its disk space."""
+    """A runtime, with its isolation, its observation and its disk limits."""
 
     runtime: AgentRuntime
     isolation: KernelIsolation
@@ -66,7 +66,10 @@ class BuiltRuntime(NamedTuple):
 async def built_runtime(
     options: RuntimeOptions, clock: Clock, uploads: UploadFolders, *, log: Callable[[str], None]
 ) -> BuiltRuntime:
-    """Build the runtime of an agent. Raises RuntimeFailure, and EngineUnavailable without an engine."""
+    """Build the runtime of an agent.
+
+    Raises RuntimeFailure, and EngineUnavailable without an engine.
+    """
     if options.runtime == DOCKER_RUNTIME:
         return await _containers(options, clock, uploads, log)
     runtime = ProcessRuntime(options.root, clock, hidden=options.hidden, uploads=uploads)
@@ -78,10 +81,10 @@ async def built_runtime(
 async def _containers(
     options: RuntimeOptions, clock: Clock, uploads: UploadFolders, log: Callable[[str], None]
 ) -> BuiltRuntime:
-    from sokovan.adapters.docker.container_spec import ContainerPolicy  # noqa: PLC0415  # an agent of processes needs none of it
-    from sokovan.adapters.docker.engine.client import EngineClient  # noqa: PLC0415  # as above
-    from sokovan.adapters.docker.engine.sockets import engine_socket  # noqa: PLC0415  # as above
-    from sokovan.adapters.docker.runtime import DockerRuntime  # noqa: PLC0415  # as above
+    from sokovan.adapters.docker.container_spec import ContainerPolicy  # noqa: PLC0415  # only for containers
+    from sokovan.adapters.docker.engine.client import EngineClient  # noqa: PLC0415  # only for containers
+    from sokovan.adapters.docker.engine.sockets import engine_socket  # noqa: PLC0415  # only for containers
+    from sokovan.adapters.docker.runtime import DockerRuntime  # noqa: PLC0415  # only for containers
 
     engine = EngineClient(engine_socket(options.engine, os.environ))
     policy = ContainerPolicy(read_only_root=options.read_only_root)

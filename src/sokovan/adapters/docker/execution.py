@@ -164,7 +164,7 @@ class ContainerExecution:
         return KILLED
 
     async def _drained(self) -> None:
-        """Wait for the end: read what nobody reads, or until the reader has seen the end."""
+        """Wait until the reader has seen the end, or the process is gone."""
         while not self._ended.is_set():
             if self._is_gone():
                 return

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.process.layout import LAUNCH, KernelLayout, opened
-from sokovan.adapters.process.shim.main import STATE
+from sokovan.adapters.process.shim.log_ring import read_from
+from sokovan.adapters.process.shim.main import LOG, STATE
 from sokovan.adapters.process.shim.notices import read_checkpoint
 from sokovan.adapters.process.shim.state_files import read_record, write_record
 from sokovan.domain.ids import KernelId
@@ -44,6 +45,15 @@ class KernelRecords:
         with contextlib.suppress(OSError), opened(self.layout.kernels / name) as folder:
             found = read_checkpoint(folder)
         return None if found is None else Checkpoint(min(found["at_ms"], now_ms), found["step"], found["done"])
+
+    def log(self, name: str, offset: int, limit: int) -> tuple[int, bytes, int]:
+        """Output from `offset` on: where it begins, the bytes, and the end of all output."""
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            opened(self.layout.kernels / name / LOG) as log,
+        ):
+            return read_from(log, offset, limit)
+        return offset, b"", 0
 
     def sessions(self) -> set[str]:
         """The sessions that have a kernel here."""

@@ -17,7 +17,10 @@ LOG_BYTES_MAX = 64 << 20
 
 @dataclass(slots=True)
 class LogCopies:
-    """Copies output in the background; a copy that fails is begun again at the next observation."""
+    """Copies output in the background.
+
+    A copy that fails is begun again at the next observation.
+    """
 
     engine: EngineClient
     layout: KernelLayout
@@ -32,7 +35,7 @@ class LogCopies:
             self._tasks[name] = asyncio.ensure_future(_copied(copy))
 
     async def drained(self, name: str) -> bool:
-        """Wait a while for the rest of an ended container's output; whether all of it was copied."""
+        """Wait a while for the last output; whether all of it was copied."""
         task = self._tasks.get(name)
         if task is None:
             return False
@@ -52,7 +55,7 @@ class LogCopies:
 
 
 async def _copied(copy: LogCopy) -> bool:
-    """Whether everything was copied; also if the container is gone, so that nothing is left to copy."""
+    """Whether everything was copied, or the container is gone."""
     try:
         await copy.run()
     except EngineRefusal as problem:

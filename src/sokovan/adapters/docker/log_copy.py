@@ -66,7 +66,7 @@ class FrameReader:
 
 
 def timed(piece: bytes) -> tuple[str, bytes]:
-    """The time of a piece of output, as seconds with nine digits, and the output itself."""
+    """The time of a piece of output, in seconds with nine digits, and its text."""
     stamp, _, output = piece.partition(b" ")
     found = _TIME.fullmatch(stamp)
     if found is None:

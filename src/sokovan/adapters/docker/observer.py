@@ -1,4 +1,4 @@
-"""Determines the state of kernels from their folders and the containers of the engine."""
+"""Determines the state of kernels from their folders and containers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sokovan.adapters.docker.container_spec import ATTEMPT_LABEL, KERNEL_LABEL, RUNTIME_LABEL
+from sokovan.adapters.docker.container_traces import container_of, remains_of, runtime_mark, started_state, traces_of
 from sokovan.adapters.docker.engine.client import NOT_FOUND, EngineClient, EngineRefusal, path_of
 from sokovan.adapters.docker.kernel_records import KernelRecords, Record, observation_of
 from sokovan.adapters.docker.log_copies import LogCopies
 from sokovan.adapters.docker.log_copy import timed
-from sokovan.adapters.docker.starter import container_of, remains_of, runtime_mark, started_state, traces_of
 from sokovan.adapters.docker.stopper import ContainerStopper
 from sokovan.adapters.process.idle_times import IdleTimes
 from sokovan.adapters.process.layout import folder_name, locked_if_free
@@ -33,7 +33,10 @@ _SIGNALS = range(129, 193)
 
 @dataclass(slots=True)
 class ContainerObserver:
-    """Observes kernels; EXITED is a proof: the container's first process has ended, and with it all others."""
+    """Observes kernels; EXITED is a proof that nothing of the kernel runs.
+
+    The first process of a container has ended, and with it all others.
+    """
 
     engine: EngineClient
     records: KernelRecords
@@ -45,7 +48,10 @@ class ContainerObserver:
     _over: dict[str, Observation] = field(default_factory=dict)
 
     async def all(self) -> list[Observation]:
-        """Every kernel that was not forgotten, by id and attempt. Raises EngineUnavailable."""
+        """Every kernel that was not forgotten, by id and attempt.
+
+        Raises EngineUnavailable.
+        """
         containers = await self._listed()
         await asyncio.to_thread(self._tidy)
         names = self.records.layout.names()
@@ -155,7 +161,10 @@ class ContainerObserver:
         return ended
 
     def _ended(self, name: str, *, exit_code: int, reason: str, ended_ms: int | None = None) -> Record:
-        """Record the end of a kernel, unless it is recorded: no other step lies between reading and writing."""
+        """Record the end of a kernel, unless it is recorded.
+
+        No other step lies between reading and writing.
+        """
         state = self.records.state(name) or {}
         if "ended_ms" in state:
             return state
@@ -166,7 +175,7 @@ class ContainerObserver:
         return ended
 
     async def _about(self, container: str) -> Mapping[str, Any] | None:
-        """What the engine says about a container; None if it has none of this name."""
+        """The engine's description of a container; None if it has none."""
         try:
             found: Mapping[str, Any] = await self.engine.call("GET", path_of("containers", container, "json"))
         except EngineRefusal as problem:

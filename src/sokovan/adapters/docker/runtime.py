@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.docker.confinement import ContainerConfinement, probed
 from sokovan.adapters.docker.container_spec import RUNTIME_LABEL, ContainerPolicy
+from sokovan.adapters.docker.container_traces import container_of, remains_of, runtime_mark, traces_of
 from sokovan.adapters.docker.engine.client import EngineClient
 from sokovan.adapters.docker.engine.events import EngineEvents
 from sokovan.adapters.docker.engine.images import EngineImages
-from sokovan.adapters.docker.starter import ContainerStarter, container_of, remains_of, runtime_mark, traces_of
+from sokovan.adapters.docker.starter import ContainerStarter
 from sokovan.adapters.docker.streams import ContainerStreams
 from sokovan.adapters.process.isolation.accounts import Accounts
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
-from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
+from sokovan.adapters.process.layout import KernelLayout, folder_name
 from sokovan.adapters.process.runtime import COLLECT_EVERY_MS, TOMBSTONE_AGE_MS
-from sokovan.adapters.process.shim.log_ring import read_from
-from sokovan.adapters.process.shim.main import LOG
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import LogPart, Observation, RuntimeFailure
@@ -63,7 +61,7 @@ class DockerRuntime(ContainerStreams):
         self._events = EngineEvents(engine, f"{RUNTIME_LABEL}={runtime_mark(layout.root)}", clock)
 
     async def confinement(self) -> ContainerConfinement:
-        """The isolation of containers on this machine, asked once. Raises EngineUnavailable."""
+        """The isolation of containers on this machine, asked for once."""
         if self._confinement is None:
             accounts = Accounts(self._layout.root, self.accounts) if self.accounts else None
             self._confinement = await probed(self._engine, self._policy, accounts)
@@ -110,7 +108,10 @@ class DockerRuntime(ContainerStreams):
         await self._stopper.stop(name, 0.0, reason=reason)
 
     async def observe(self) -> Sequence[Observation]:
-        """Every kernel of this machine that was not forgotten, by id. Raises EngineUnavailable."""
+        """Every kernel of this machine that was not forgotten, by id.
+
+        Raises EngineUnavailable.
+        """
         return await self._observer.all()
 
     async def changes(self) -> None:
@@ -144,16 +145,8 @@ class DockerRuntime(ContainerStreams):
         state = self._records.state(name)
         if state is None or self._layout.is_forgotten(name):
             raise RuntimeFailure(f"no kernel is kept in {name}", hint="it never ran here, or was forgotten")
-        return await asyncio.to_thread(self._read_log, name, max(0, offset), max(0, limit), ended="ended_ms" in state)
-
-    def _read_log(self, name: str, offset: int, limit: int, *, ended: bool) -> LogPart:
-        at, piece, total = offset, b"", 0
-        with (
-            contextlib.suppress(FileNotFoundError, NotADirectoryError),
-            opened(self._layout.kernels / name / LOG) as log,
-        ):
-            at, piece, total = read_from(log, offset, limit)
-        return LogPart(at, piece, end=ended and at + len(piece) >= total)
+        at, piece, total = await asyncio.to_thread(self._records.log, name, max(0, offset), max(0, limit))
+        return LogPart(at, piece, end="ended_ms" in state and at + len(piece) >= total)
 
     def close(self) -> None:
         """Stop following containers; they keep running."""

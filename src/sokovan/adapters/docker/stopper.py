@@ -30,9 +30,10 @@ class ContainerStopper:
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def stop(self, name: str, grace_s: float, *, notice: str = "", reason: str = "") -> None:
-        """Stop a kernel by the name of its folder; one that is unknown or has ended is left alone.
+        """Stop a kernel by the name of its folder.
 
-        `reason` is why the agent does it by itself, and that of the kernel's end.
+        One that is unknown or has ended is left alone. `reason` is why the agent does it by
+        itself, and that of the kernel's end.
         """
         state = self.records.state(name)
         if state is None or "ended_ms" in state:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from sokovan.adapters.docker.container_traces import container_of, remains_of, traces_of
 from sokovan.adapters.docker.engine.client import EngineClient
 from sokovan.adapters.docker.execution import ContainerExecution
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.log_copies import LogCopies
 from sokovan.adapters.docker.observer import ContainerObserver
-from sokovan.adapters.docker.starter import container_of, remains_of, traces_of
 from sokovan.adapters.docker.stopper import ContainerStopper
 from sokovan.adapters.process.idle_times import IdleTimes
 from sokovan.adapters.process.layout import KernelLayout, folder_name
@@ -58,7 +58,10 @@ class ContainerStreams:
         )
 
     async def end_remains(self, kernel_id: KernelId, attempt: int, traces: str) -> str:
-        """Remove the container of a kernel whose files are gone; an empty text proves that nothing runs."""
+        """Remove the container of a kernel whose files are gone.
+
+        An empty text proves that nothing of it runs.
+        """
         known = traces or traces_of(self._layout.root, kernel_id, attempt)
         return await remains_of(self._engine, container_of(known))
 

@@ -1,34 +1,51 @@
-"""The folders of a kernel on this machine, as its container sees them: at their own paths."""
+"""The folders of a kernel, which its container sees at their own paths."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from sokovan.adapters.docker.container_spec import Bind, ContainerFolders
 from sokovan.adapters.process.isolation.accounts import hand_over
 from sokovan.adapters.process.launch.environment import environment_of, marks_of
-from sokovan.adapters.process.launch.launch_plan import folder_of
+from sokovan.adapters.process.launch.launch_plan import folder_of, record_of
 from sokovan.adapters.process.launch.output_folders import OutputFolders
+from sokovan.adapters.process.launch.starter import KernelTombstoned
 from sokovan.adapters.process.launch.work_files import (
     require_not_hidden,
     require_targets,
     require_workdir,
     write_files,
 )
-from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout, opened
+from sokovan.adapters.process.layout import (
+    LAUNCH,
+    PRIVATE,
+    TEMPORARY,
+    WORK,
+    KernelLayout,
+    folder_name,
+    open_lock,
+    opened,
+)
 from sokovan.adapters.process.shim.notices import make_folder
+from sokovan.adapters.process.shim.state_files import write_record
 from sokovan.domain.ids import KernelId
+from sokovan.ports.environment import Clock
 from sokovan.wire.frames import CreateKernel
 
+PAUSE_S = 0.02
 IN_CONTAINER = "/tmp"  # noqa: S108  # the path inside a container
 
 
 def prepared_folders(
     launch: CreateKernel, layout: KernelLayout, name: str, *, hidden: Sequence[Path], account: int | None
 ) -> ContainerFolders:
-    """Fill the folders of a kernel, and give them to its account. Raises RuntimeFailure, OSError."""
+    """Fill the folders of a kernel, and give them to its account.
+
+    Raises RuntimeFailure, OSError.
+    """
     place = Path(os.path.realpath(layout.kernels / name))
     work = place / WORK
     OutputFolders(layout).prepare(launch, name)
@@ -66,3 +83,37 @@ def _binds(launch: CreateKernel, work: Path, folder: str, output: str) -> tuple[
         Bind(str(work.parent / TEMPORARY), IN_CONTAINER),
         *(Bind(mount.source, mount.target, mount.read_only) for mount in launch.mounts),
     )
+
+
+async def locked_folder(launch: CreateKernel, layout: KernelLayout, clock: Clock, *, confinement: str) -> int:
+    """The lock of a kernel's folder, which is created if missing.
+
+    Raises KernelTombstoned for a kernel that was forgotten, OSError.
+    """
+    name = folder_name(KernelId(launch.kernel_id), launch.attempt)
+    while True:
+        if layout.is_forgotten(name):
+            raise KernelTombstoned(f"attempt {launch.attempt} of kernel {launch.kernel_id} ran here and was forgotten")
+        try:
+            return open_lock(layout.kernels / name, wait=False)
+        except BlockingIOError:
+            await clock.sleep(PAUSE_S)
+        except FileNotFoundError:
+            _create_folder(launch, layout, name, confinement)
+
+
+def _create_folder(launch: CreateKernel, layout: KernelLayout, name: str, confinement: str) -> None:
+    """Create the folder with the record of the launch, complete or not at all."""
+    record = record_of(launch, layout.kernels / name, confinement=confinement, groups={})
+    fresh = layout.fresh(name)
+    fresh.mkdir(mode=PRIVATE)
+    try:
+        for below in (WORK, TEMPORARY):
+            (fresh / below).mkdir(mode=PRIVATE)
+        with opened(fresh) as folder:
+            write_record(folder, LAUNCH, {**record, "log_bytes_max": launch.log_bytes_max})
+        fresh.rename(layout.kernels / name)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not (layout.kernels / name).exists():
+            raise

@@ -1,4 +1,4 @@
-"""Real servers for tests, installed from wheels, without root or containers; Docker Engine is the exception.
+"""Real servers for tests, installed from wheels; Docker Engine from a package.
 
 Each listens on a free loopback port, keeps its data in a temporary folder, and ends
 with the process that started it.

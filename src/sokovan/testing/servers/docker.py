@@ -1,4 +1,4 @@
-"""A Docker Engine for tests, from the system's packages, with an image made of this interpreter."""
+"""A Docker Engine for tests, with an image made of this interpreter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _SocketConnection(http.client.HTTPConnection):
 
 
 class DockerServer(LocalServer):
-    """A Docker Engine with its data, its containers and its socket in a temporary folder.
+    """A Docker Engine with its data and its socket in a temporary folder.
 
     Its containers have the network of the machine or none, so that it changes no rule of it.
     """
@@ -138,7 +138,7 @@ class DockerServer(LocalServer):
 
 
 def python_archive() -> bytes:
-    """The root of a file system with this interpreter, its libraries and its standard library."""
+    """The root of a file system with this interpreter and its library."""
     program = Path(os.path.realpath(sys.executable))
     library = Path(os.__file__).parent
     content = io.BytesIO()
@@ -156,7 +156,7 @@ def python_archive() -> bytes:
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Files that everybody may read, without those that only tests of Python need."""
+    """Files that every user may read; None for those left out."""
     if entry.name.rpartition("/")[2] in _LEFT_OUT or entry.name.endswith(_ENDINGS_LEFT_OUT):
         return None
     entry.mode |= 0o555 if entry.isdir() or entry.mode & 0o100 else 0o444
@@ -165,7 +165,7 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _shared_libraries(program: Path) -> list[Path]:
-    """The libraries that a program loads, as `ldd` lists them, at the paths where it looks for them."""
+    """The libraries that a program loads, at the paths where it looks for them."""
     listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True)  # noqa: S603, S607  # of this interpreter
     words = (word for line in listed.stdout.splitlines() for word in line.split())
     return [Path(word) for word in words if word.startswith("/")]

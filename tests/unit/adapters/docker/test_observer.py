@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from sokovan.adapters.docker.container_traces import container_of, traces_of
 from sokovan.adapters.docker.engine.client import EngineUnavailable
-from sokovan.adapters.docker.starter import container_of, traces_of
 from sokovan.adapters.docker.streams import ContainerStreams
 from sokovan.adapters.process.layout import LAUNCH, KernelLayout, opened
 from sokovan.adapters.process.shim.state_files import write_record

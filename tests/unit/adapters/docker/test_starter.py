@@ -8,8 +8,9 @@ import pytest
 
 from sokovan.adapters.docker.confinement import ContainerConfinement
 from sokovan.adapters.docker.container_spec import ContainerPolicy
+from sokovan.adapters.docker.container_traces import container_of, traces_of
 from sokovan.adapters.docker.engine.images import EngineImages
-from sokovan.adapters.docker.starter import ContainerStarter, container_of, remains_of, traces_of
+from sokovan.adapters.docker.starter import ContainerStarter
 from sokovan.adapters.process.layout import KernelLayout
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import ImageUnavailable, KernelRemains, ProgramNotFound
@@ -58,9 +59,3 @@ async def test_a_container_that_can_not_be_removed_keeps_its_folder(tmp_path: Pa
         with pytest.raises(KernelRemains, match="busy"):
             await one.start(LAUNCH)
         assert one.layout.names() == ["k-1"]
-
-
-async def test_only_an_absent_container_is_a_proof() -> None:
-    async with canned_engine({"DELETE /containers/c": (204, None), "GET /containers/c/json": (200, {})}) as engine:
-        assert "still there" in await remains_of(engine.client, "c")
-        assert await remains_of(engine.client, "gone") == ""

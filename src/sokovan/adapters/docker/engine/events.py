@@ -15,7 +15,10 @@ RETRY_S = 1.0
 
 @dataclass(slots=True)
 class EngineEvents:
-    """Waits for ends of containers with one label; nothing is lost, since it also returns after each connection."""
+    """Waits for ends of containers with one label.
+
+    It also returns after each connection, since one may have ended before.
+    """
 
     engine: EngineClient
     label: str

@@ -44,7 +44,7 @@ class EngineImages:
         return await self.identity(image) != ""
 
     async def identity(self, image: str) -> str:
-        """The digest of an image in its registry, or its id; empty if the engine does not have it."""
+        """The digest of an image, or its id; empty if the engine does not have it."""
         found = await self.found(image)
         if found is None:
             return ""
@@ -52,7 +52,7 @@ class EngineImages:
         return str(digests[0]).rpartition("@")[2] if digests else str(found.get("Id", ""))
 
     async def found(self, image: str) -> dict[str, Any] | None:
-        """What the engine says about an image; None if it does not have it."""
+        """The engine's description of an image; None if it does not have it."""
         checked_reference(image)
         try:
             about: dict[str, Any] = await self.engine.call("GET", f"/images/{image}/json")
@@ -70,9 +70,9 @@ class EngineImages:
         return tuple(sorted(name for name in names if is_name(name) and _REFERENCE.fullmatch(name)))[:IMAGES_MAX]
 
     async def pull(self, image: str, progress: Callable[[str], None]) -> None:
-        """Pull an image unless the engine has it; `progress` receives a line for each step.
+        """Pull an image unless the engine has it.
 
-        Raises ImageUnavailable.
+        `progress` receives a line for each step. Raises ImageUnavailable.
         """
         if await self.is_ready(image):
             return
@@ -132,9 +132,9 @@ def checked_reference(image: str) -> dict[str, str]:
 
 
 def credentials_for(image: str, home: Path) -> dict[str, str]:
-    """The header with the credentials of an image's registry; empty if the account has none.
+    """The header with the credentials of an image's registry.
 
-    Those of credential helpers, which are programs, are not used.
+    Empty if the account has none. Those of credential helpers, which are programs, are not used.
     """
     first, _, rest = image.partition("/")
     registry = first if rest and ("." in first or ":" in first or first == "localhost") else _HUB

@@ -83,7 +83,7 @@ class Accounts:
             return found.copy()
 
     def number_of(self, owner: str) -> int:
-        """The number of a user's account, without namespaces. Raises RuntimeFailure, OSError."""
+        """The number of a user's account. Raises RuntimeFailure, OSError."""
         with self._lock:
             return self._number(owner)
 
