@@ -40,6 +40,7 @@ $(STAMP) $(RUNS): pyproject.toml
 		{ echo "could not create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
 	@$(PIP) --require-hashes -r $(LOCK)
 	@$(PIP) --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 # The dashboard is built again when its sources have changed. The wheel contains it, a checkout does not.

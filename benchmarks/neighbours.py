@@ -62,7 +62,7 @@ async def bodies(client: httpx2.AsyncClient) -> dict[str, Any]:
 async def pages(client: httpx2.AsyncClient) -> dict[str, Any]:
     """The largest pages of a list of gangs of 256 kernels, sixteen at a time."""
     for _ in range(50):
-        await submit(client, size=256, command=["sleep", "600"], resources={"cpu": 64, "mem": "1GiB"})
+        await submit(client, size=256, command=["sleep", "600"], resources=ONE_CORE)
     return await _repeated(client, 16, lambda: client.get("/sessions", params={"limit": 500}))
 
 

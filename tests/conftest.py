@@ -33,8 +33,8 @@ settings.load_profile(os.environ.get("SOKOVAN_EXAMPLES", "repeatable"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Real servers, started at first use; stores that share what they compiled.
-pytest_plugins = ["tests.servers", "tests.shared_statements", "tests.quick"]
+# Real servers, started at first use; stores that share what they compiled; workers that share rewritten modules.
+pytest_plugins = ["tests.servers", "tests.shared_statements", "tests.quick", "tests.collection"]
 
 
 @pytest.hookimpl(trylast=True)

@@ -32,7 +32,7 @@ from tests.acceptance.fast_timings import FastTimings, apply_timings
 
 ROOT = Path(__file__).parents[1]
 REQUEST_MAX = 64 << 10
-READY_LIMIT_S = 60  # the first command waits for the imports
+READY_LIMIT_S = 180  # the first command waits for the imports
 PACKAGES = ("sokovan.cli", "sokovan.sdk", "sokovan.entrypoints", "sokovan.agent", "sokovan.adapters", "sokovan.api")
 _FILES = 4  # standard input, output and errors, and the pipe for the exit code
 

@@ -23,7 +23,7 @@ from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 from sokovan.wire.frames import CreateKernel
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
 needs_sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

@@ -28,8 +28,8 @@ SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
 KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
 # Options of `up` by which the program starts itself again.
 STARTS_ITSELF = frozenset(["--detach", "--install-service", "--uninstall-service"])
-READY_LIMIT_S = 120
-LIMIT_S = 120
+READY_LIMIT_S = 240
+LIMIT_S = 240
 STEP_S = 0.04
 READY = "ready in"
 ENDED = ("terminated", "cancelled")

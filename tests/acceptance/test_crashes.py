@@ -173,7 +173,7 @@ def dies_in_withdrawal(server: Embedded, taker: str, hold: Path, victim: Counted
         (hold.parent / "armed").unlink()
         server.session(victim.id)  # a server that had seen the file just before is dead by now
     except (httpx2.TransportError, AssertionError):
-        until(lambda: not server.is_up, limit_s=10, what="the server is dead")
+        until(lambda: not server.is_up, limit_s=120, what="the server is dead")
     return not server.is_up
 
 
@@ -189,7 +189,7 @@ def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp
         assert updated.returncode == 0, updated.stderr
         for commits in (*KILLED_AFTER[1:], 0):
             armed.touch()
-            until(lambda: not server.is_up, limit_s=60, what="the server is dead")
+            until(lambda: not server.is_up, limit_s=240, what="the server is dead")
             assert server.stop() == -signal.SIGKILL
             armed.unlink()
             server.timings = replace(timings, dies_after=commits)
@@ -199,11 +199,11 @@ def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp
             found: dict[str, Any] = server.cli_json("deployment", "show", "rolls")
             return found
 
-        until(lambda: view()["rollout"] is None, limit_s=60, what="the update has ended")
+        until(lambda: view()["rollout"] is None, limit_s=240, what="the update has ended")
         assert (view()["revision"]["number"], view()["replicas_active"]) == (2, 1)
         until(lambda: len(live(server)) == 1, what="the replica of the old revision has ended")
         server.cli("deployment", "rm", "rolls", "--yes")
-        until(lambda: not server.cli_json("deployment", "ls"), limit_s=60, what="it is gone")
+        until(lambda: not server.cli_json("deployment", "ls"), limit_s=240, what="it is gone")
 
 
 def live(server: Embedded) -> list[str]:
@@ -246,5 +246,5 @@ def dies_during(server: Embedded, session: Counted) -> bool:
         session.submit()
         server.settles(session.id)
     except (httpx2.TransportError, AssertionError):
-        until(lambda: not server.is_up, limit_s=10, what="the server is dead")
+        until(lambda: not server.is_up, limit_s=120, what="the server is dead")
     return not server.is_up

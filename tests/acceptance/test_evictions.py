@@ -76,7 +76,7 @@ def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedde
     until(lambda: fleet.session("victim")["evictions"], what="it is evicted")
     fleet.kill()
     fleet.start("--fake", "64x8", "--no-agent")
-    fleet.reaches("taker", "running", limit_s=120)
+    fleet.reaches("taker", "running", limit_s=240)
     assert len(fleet.session("victim")["evictions"]) == 1
     fleet.audit()
 
@@ -105,7 +105,7 @@ def test_a_queue_takes_back_its_share_once_and_the_other_does_not_take_it_again(
     def running(queue: str) -> int:
         return sum(one["status"] == "running" for one in fleet.sessions() if one["queue"] == queue)
 
-    until(lambda: (running("theirs"), running("ours")) == (4, 4), what="each queue has its share", limit_s=120)
+    until(lambda: (running("theirs"), running("ours")) == (4, 4), what="each queue has its share", limit_s=240)
     # The evicted wait, and are considered again when their back-off is over: they get nothing back.
     evicted = [one["name"] for one in fleet.sessions() if one["evictions"] and one["name"] in names]
     assert len(evicted) == 4
@@ -203,7 +203,7 @@ def test_a_training_loop_saves_on_notice_and_resumes_after_the_eviction(machine:
     assert f"its last checkpoint (step {step})" in machine.cli("session", "show", "train").stdout
     assert f"since the checkpoint of step {step} were lost" in machine.cli("why", "train").stdout
     assert f"since the checkpoint of step {step} were lost" in machine.cli("why", "urgent").stdout
-    ended = machine.reaches(train, "terminated", limit_s=120)
+    ended = machine.reaches(train, "terminated", limit_s=240)
     assert (ended["result"], ended["attempt"]) == ("success", 2)
     assert f"starts at step {step}" in machine.output(train)
     assert json.loads((tmp_path / "model.json").read_text()) == step + 5

@@ -190,7 +190,7 @@ def test_a_model_is_served_through_the_data_listener_of_its_agent_on_any_machine
         shown = server.cli("agent", "show", "second").stdout
         assert "sokovan.data=127.0.0.3:" in shown, shown
         server.cli("deployment", "rm", "far", "--yes")
-        until(lambda: not server.cli_json("deployment", "ls"), limit_s=120, what="the deployment has ended")
+        until(lambda: not server.cli_json("deployment", "ls"), limit_s=240, what="the deployment has ended")
 
 
 def test_a_server_without_a_listener_creates_no_join_token(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 NAME = "five"
 SMALL = ("--cpus", "0.2", "--mem", "128MiB")
-LIMIT_S = 120
+LIMIT_S = 240
 HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 
 
@@ -139,7 +139,7 @@ def test_an_update_to_replicas_that_answer_no_request_is_rolled_back_and_says_wh
 def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str, Any]]) -> None:
     _, told = served
     ask: dict[str, Any] = {"model": NAME, "messages": [{"role": "user", "content": "hello"}]}
-    http = httpx2.Client(trust_env=False)
+    http = httpx2.Client(trust_env=False, timeout=LIMIT_S)
     with openai.OpenAI(base_url=told["url"], api_key=told["key"], http_client=http) as client:
         whole = client.chat.completions.create(**ask)
         parts = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**ask, stream=True)]
@@ -159,8 +159,8 @@ def test_an_engine_that_is_full_gets_calls_one_by_one_and_a_client_that_hangs_up
     url = f"{told['url']}/chat/completions"
     ask = partial(httpx2.post, url, json=body, headers=headers, timeout=LIMIT_S, trust_env=False)
     with ThreadPoolExecutor(8) as threads:
-        statuses = [one.result().status_code for one in [threads.submit(ask) for _ in range(8)]]
-    assert statuses == [200] * 8
+        answers = [one.result() for one in [threads.submit(ask) for _ in range(8)]]
+    assert [one.text for one in answers if one.status_code != 200] == []
 
     def used() -> int:
         [token] = [one for one in server.cli_json("token", "ls", "narrow") if one["id"] == made["id"]]

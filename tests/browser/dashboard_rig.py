@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.integration.cli_rig import Rig, server_up
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
-LIMIT_MS = 60_000
+LIMIT_MS = 180_000
 # WCAG 2.2 at level AA.
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 # Needs no setuid helper, which containers do not have; the pages are our own.
@@ -52,14 +54,20 @@ class Dashboard:
         page = context.new_page()
         page.set_default_timeout(LIMIT_MS)
         found: list[str] = []
-        page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+        page.on("console", lambda message: found.append(_text_of(message)) if message.type == "error" else None)
         page.on("pageerror", lambda error: found.append(str(error)))
         page.on("request", lambda request: found.append(request.url) if self.is_foreign(request.url) else None)
         try:
             page.goto(address)
             yield page
+        except BaseException as error:
+            if found:
+                error.add_note("\n".join(["the page complained:", *found]))
+            raise
+        else:
             complaints = [text for text in found if not any(part in text for part in allowed)]
-            assert not complaints, complaints
+            if complaints:
+                pytest.fail("\n".join(["the page complained:", *complaints]), pytrace=False)
         finally:
             page.close()
 
@@ -67,6 +75,11 @@ class Dashboard:
         """Whether a request leaves the origin of the dashboard."""
         parts = urlsplit(url)
         return parts.scheme not in {"blob", "data"} and f"{parts.scheme}://{parts.netloc}" != self.url
+
+
+def _text_of(message: Any) -> str:
+    """What a page complained of, and which address it is about."""
+    return f"{message.text} [{message.location['url']}]"
 
 
 @contextmanager

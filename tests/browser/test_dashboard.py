@@ -45,6 +45,10 @@ STOPS_WITH_A_REASON = """([name, reason]) => fetch(`/api/v1/sessions/${name}?rea
 }).then((answer) => answer.status)"""
 # Keys reach the shell from here on.
 TYPED = ".terminal-field:focus"
+READS_THE_FLEET = """() => fetch('/api/v1/fleet', {
+  headers: {'X-Sokovan-Proof': localStorage['sokovan-proof']},
+}).then((answer) => answer.json())"""
+FAULT = "3 uncorrected memory errors; reset the device"
 IS_TOO_WIDE = "() => document.documentElement.scrollWidth > innerWidth"
 
 
@@ -159,6 +163,21 @@ def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard)
         dashboard.sokovan("agent", "undrain", name)
         drawer.locator(".state", has_text="alive").wait_for()
         assert len(dashboard.sokovan("agent", "devices", name, "-o", "name").split()) == 8
+
+
+def test_a_faulty_device_is_counted_and_its_fault_named(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/sessions") as page:
+        # Simulated devices have no faults: the server's own answer gets one.
+        fleet = page.evaluate(READS_THE_FLEET)
+        fleet["device_fault"] = [FAULT, *[""] * (len(fleet["device"]) - 1)]
+        page.route("**/api/v1/fleet", lambda route: route.fulfill(json=fleet))
+        page.evaluate(GOES, f"/ui/cluster?agent={fleet['agents'][fleet['device_agent'][0]]}")
+        page.get_by_role("list", name="faulty devices").get_by_text(FAULT).wait_for()
+        page.get_by_text("1 faulty", exact=True).wait_for()
+        assert violations(page, *RULES) == []
+        page.evaluate(GOES, "/ui/cluster?view=table")
+        page.get_by_text("of 8 devices (1 faulty)").wait_for()
+        page.unroute_all(behavior="wait")
 
 
 def test_queues_show_what_they_use_and_wait_for(dashboard: Dashboard) -> None:

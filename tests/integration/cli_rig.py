@@ -17,7 +17,7 @@ import pytest
 from tests.forked_commands import ForkedCommand, command_process
 
 READY = "ready in"
-TIMEOUT_S = 60
+TIMEOUT_S = 180
 SOKOVAN = (sys.executable, "-m", "sokovan")
 
 

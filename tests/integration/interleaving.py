@@ -21,7 +21,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.testing.stored_cluster import StoredCluster
 
 CLOCK = SystemClock()
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 # How long a statement may take before the server is asked whether it waits for a lock. It only saves questions.
 GLANCE_S = 0.015
 

@@ -60,7 +60,7 @@ class Race:
 
 async def race(_line: Connection, task: Race) -> Counter[str]:
     """Run one racer to its end; what it did, counted."""
-    store = store_at(task.url, pool_size=2)
+    store = store_at(task.url, pool_size=2, statement_timeout_s=300)
     try:
         return await Racer(store, task).run()
     finally:
@@ -165,7 +165,7 @@ async def watch(line: Connection, url: str, every: int) -> tuple[int, list[str]]
 
     Returns the number of looks, and what was found.
     """
-    clock, store = SystemClock(), store_at(url, pool_size=1)
+    clock, store = SystemClock(), store_at(url, pool_size=1, statement_timeout_s=300)
     looks, found, seen = 0, list[str](), 0
     try:
         while not line.poll() and not found:

@@ -14,7 +14,7 @@ import uvicorn
 from sokovan.api.app import close_streams
 from tests.unit.api.api_harness import ApiHarness, api_harness
 
-START_S = 30.0
+START_S = 180.0
 
 
 class _Server(uvicorn.Server):

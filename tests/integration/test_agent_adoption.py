@@ -17,7 +17,7 @@ from sokovan.ports.runtime import KernelState
 from tests.integration.agent_rig import AGENT, Manager, Register, agent_process, comes_true, launch
 from tests.kernels import runtime_in
 
-READY_S = 60.0
+READY_S = 180.0
 
 
 @pytest.fixture

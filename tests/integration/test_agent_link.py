@@ -95,7 +95,7 @@ async def test_a_kernel_from_create_to_forget(agent: Agent, manager: Manager) ->
 async def test_a_kernel_that_ends_by_itself_is_reported_soon(manager: Manager) -> None:
     await manager.agents.create_kernel(AGENT, 1, launch("k1", "sh", "-c", "exit 7"))
 
-    await comes_true(lambda: (report := manager.report("k1")) and report.exit_code == 7, limit_s=60)
+    await comes_true(lambda: (report := manager.report("k1")) and report.exit_code == 7, limit_s=180)
     assert (await stopped(manager, incarnation=1)).exit_code == 7
 
 

@@ -37,6 +37,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 EXAMPLES = 4
+LIMIT_S = 120
 EXPLORE = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -81,7 +82,8 @@ def served() -> Iterator[ServedApi]:
 
 def operations(served: ServedApi) -> list[Any]:
     assert served.api is not None
-    schema = schemathesis.openapi.from_url(f"{served.url}/api/v1/openapi.json", headers=served.api.headers())
+    address = f"{served.url}/api/v1/openapi.json"
+    schema = schemathesis.openapi.from_url(address, headers=served.api.headers(), timeout=LIMIT_S)
     found: list[Any] = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
     assert len(found) > 40
     return found
@@ -112,7 +114,7 @@ def explore(served: ServedApi, operation: Any, mode: GenerationMode) -> None:
                     if parameter in (case.path_parameters or {}):
                         case.path_parameters[parameter] = names[pick]
             for theirs in headers:
-                response = case.call(base_url=served.url, session=session, headers=theirs, timeout=20)
+                response = case.call(base_url=served.url, session=session, headers=theirs, timeout=LIMIT_S)
                 case.validate_response(response, checks=checks, headers=theirs)
 
         # An operation that reads nothing of a request cannot be asked wrongly.
@@ -137,7 +139,7 @@ def test_a_method_that_is_not_documented_is_405_with_those_that_are(served: Serv
     for path, methods in documented.items():
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - methods:
             address = served.url + path.replace("{index}", "0").replace("{", "").replace("}", "")
-            answer = requests.request(method, address, headers=served.api.headers(), timeout=20)
+            answer = requests.request(method, address, headers=served.api.headers(), timeout=LIMIT_S)
             if answer.status_code == 405:
                 assert methods <= set(answer.headers["allow"].split(", ")), (method, path)
             else:

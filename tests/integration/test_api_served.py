@@ -50,7 +50,7 @@ def until(served: ServedApi, holds: Any) -> None:
 
 def test_a_command_runs_over_a_real_socket(served: ServedApi) -> None:
     address = served.url.replace("http", "ws") + "/api/v1/sessions/shell/kernels/0/exec"
-    with connect(address, additional_headers=headers(served)) as socket:
+    with connect(address, additional_headers=headers(served), open_timeout=WAIT_S) as socket:
         socket.send(json.dumps({"command": ["cat"]}))
         assert socket.recv(timeout=WAIT_S) == b"cat\n"
         socket.send(b"hello")
@@ -83,7 +83,7 @@ def test_a_client_that_leaves_ends_its_command(served: ServedApi) -> None:
     assert served.api is not None
     agents = served.api.agents
     address = served.url.replace("http", "ws") + "/api/v1/sessions/shell/kernels/0/exec"
-    with connect(address, additional_headers=headers(served)) as socket:
+    with connect(address, additional_headers=headers(served), open_timeout=WAIT_S) as socket:
         socket.send(json.dumps({"command": ["sleep"]}))
         socket.recv(timeout=WAIT_S)
     until(served, lambda: agents.executions[-1].ended)
@@ -121,11 +121,11 @@ def test_a_revoked_key_loses_its_stream_and_its_command(served: ServedApi) -> No
     socket_address = address.replace("http", "ws") + "/sessions/shell/kernels/0/exec"
     with (
         httpx2.stream("GET", f"{address}/events", headers=sent, timeout=WAIT_S) as stream,
-        connect(socket_address, additional_headers=sent) as socket,
+        connect(socket_address, additional_headers=sent, open_timeout=WAIT_S) as socket,
     ):
         socket.send(json.dumps({"command": ["cat"]}))
         socket.recv(timeout=WAIT_S)
-        assert httpx2.delete(f"{address}/keys/{key}", headers=headers(served)).status_code == 204
+        assert httpx2.delete(f"{address}/keys/{key}", headers=headers(served), timeout=WAIT_S).status_code == 204
         assert "unauthenticated" in "".join(stream.iter_text())
         assert json.loads(socket.recv(timeout=WAIT_S))["code"] == "unauthenticated"
 
@@ -135,4 +135,4 @@ def test_clients_that_hang_up_all_the_time_leave_a_server_that_works(served: Ser
         address = f"{served.url}/api/v1/sessions/shell/events"
         with httpx2.stream("GET", address, headers=headers(served), timeout=WAIT_S) as stream:
             next(stream.iter_raw())
-    assert httpx2.get(f"{served.url}/api/v1/sessions", headers=headers(served)).status_code == 200
+    assert httpx2.get(f"{served.url}/api/v1/sessions", headers=headers(served), timeout=WAIT_S).status_code == 200

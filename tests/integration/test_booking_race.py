@@ -23,7 +23,7 @@ from sokovan.testing.clock import until
 from sokovan.testing.stored_cluster import StoredCluster
 
 CLOCK = SystemClock()
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 HOUR_MS = 3_600_000
 ADMIN = AuthenticatedPrincipal(
     Principal(Keypair(AccessKey("AK-1"), "admin"), User("admin", "default", role=Role.ADMIN)), "digest"

@@ -23,7 +23,7 @@ from tests.unit.adapters.local.little_files import put
 ROOT = Path(__file__).parents[2]
 KILLS = 50
 SIZE = 400
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 # Runs one write under a limit on the size of files, which is how a full disk looks to a writer.
 WRITE_UNDER_LIMIT = """

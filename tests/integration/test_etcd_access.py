@@ -82,7 +82,7 @@ async def test_who_has_the_password_is_let_in_and_again_after_the_server_forgot_
     await asyncio.to_thread(guarded.kill)
     await asyncio.to_thread(guarded.start)
     tree = await store.write({"a": 2}, expected=tree.revision)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         received = await waiting
     assert isinstance(received, ConfigTree)
     assert received == tree
@@ -103,7 +103,7 @@ async def test_over_tls_with_the_certificate_of_the_server(secure: TlsEtcdServer
     assert tree.values == {"a": 1}
     waiting = asyncio.ensure_future(anext(store.watch()))
     tree = await store.write({"a": 2}, expected=tree.revision)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         assert await waiting == tree
     await store.close()
 

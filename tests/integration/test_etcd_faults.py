@@ -17,7 +17,7 @@ from sokovan.entrypoints.settings.live_settings import FROM_CACHE, LiveSettings
 from sokovan.ports.config import ConfigConflict, ConfigTree, ConfigUnavailable, UnreadableConfig
 from sokovan.testing.servers import EtcdServer
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 WRITERS = 8
 
 Open = Callable[..., EtcdConfig]

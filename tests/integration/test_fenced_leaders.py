@@ -21,7 +21,7 @@ from tests.integration.late_leader import LEASE, lead_and_be_late, outcome_of_al
 from tests.integration.processes import Child
 
 CLOCK = SystemClock()
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 TERMS = 50
 SHORT_S = 0.3
 LONG_S = 600.0

@@ -23,7 +23,7 @@ AGENTS = ("a1", "a2", "a3")
 SLOTS = {"cpu": 1000}
 # Room for fewer sessions than there are workers, so that some are always refused.
 ROOM = {"cpu": 1000}
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.unit.proxy.running_proxy import KEY, key_of, route_of, table_of
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 SECRET = "engine-key"  # noqa: S105  # of engines started here
 
 
@@ -35,13 +35,14 @@ class ToyProcess:
     port: int
 
     async def counters(self) -> dict[str, int]:
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=LIMIT_S) as client:
             text = (await client.get(f"http://127.0.0.1:{self.port}/metrics")).text
         rows = [line.split() for line in text.splitlines() if not line.startswith("#")]
         return {name: int(value) for name, value in rows}
 
     async def set_mode(self, mode: str) -> None:
-        async with httpx2.AsyncClient(trust_env=False, headers={"authorization": f"Bearer {SECRET}"}) as client:
+        headers = {"authorization": f"Bearer {SECRET}"}
+        async with httpx2.AsyncClient(trust_env=False, headers=headers, timeout=LIMIT_S) as client:
             await client.post(f"http://127.0.0.1:{self.port}/toy/mode", json={"mode": mode})
 
 
@@ -84,7 +85,7 @@ def write_table(root: Path, engines: list[ToyProcess]) -> None:
         EndpointEntry(f"k{one.port}.1", 1, "127.0.0.1", one.port, "ACTIVE", SECRET, "toy-model", probe=probe)
         for one in engines
     ]
-    limits = RouteLimits(first_byte_ms=3_000)
+    limits = RouteLimits(first_byte_ms=15_000)  # engines that answer are slower than that on no machine
     route = route_of(*entries, revisions=(RevisionEntry(1, concurrency_max=32),), limits=limits)
     (root / "table.json").write_bytes(encode(table_of(route, keys=(key_of(),))))
 

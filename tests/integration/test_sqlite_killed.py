@@ -19,7 +19,7 @@ LIVES = 200
 FULL_AUDIT_EVERY = 20
 # A life that may run this far brings at least one session from its submission to its end.
 STATEMENTS_MAX = 90
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 
 
 def live_and_be_killed(url: str, life: int, *, statements: int) -> None:

@@ -18,7 +18,7 @@ from sokovan.testing.fault_proxy import FaultProxy
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
 from tests.integration.crowds import store_at, violations
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 SLOTS = {"cpu": 1000}
 
 

@@ -12,6 +12,11 @@ export class Problem extends Error {
   }
 }
 
+/** A key of a request that is not repeated. Pages without TLS have no `randomUUID`. */
+export function newKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 interface Options {
   method?: string;
   body?: unknown;
@@ -19,11 +24,21 @@ interface Options {
   signal?: AbortSignal;
 }
 
-function unreachable(): ProblemView {
+function unreachable(detail = "the server does not answer"): ProblemView {
   return {
-    type: "", title: "No answer", status: 0, detail: "the server does not answer", code: "unreachable",
+    type: "", title: "No answer", status: 0, detail, code: "unreachable",
     hint: "check that it runs: sokovan status", request_id: "", problems: [],
   };
+}
+
+/** The content of an answer, which can break off, or be that of something in between. Throws Problem. */
+async function contentOf<T>(answer: Response, signal?: AbortSignal): Promise<T> {
+  try {
+    return (await answer.json()) as T;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(unreachable(`the answer ${answer.status} is not complete`));
+  }
 }
 
 /** The answer to a request. Throws Problem. */
@@ -44,8 +59,8 @@ export async function call<T>(path: string, options: Options = {}): Promise<T> {
     throw new Problem(unreachable());
   }
   if (answer.status === 401) leave();
-  if (!answer.ok) throw new Problem((await answer.json()) as ProblemView);
-  return answer.status === 204 ? (undefined as T) : ((await answer.json()) as T);
+  if (!answer.ok) throw new Problem(await contentOf<ProblemView>(answer, options.signal));
+  return answer.status === 204 ? (undefined as T) : contentOf<T>(answer, options.signal);
 }
 
 /** Send a request and take the parts of its answer as they come. Throws Problem. */
@@ -60,11 +75,14 @@ export async function streamed<T>(path: string, body: unknown, signal: AbortSign
     throw new Problem(unreachable());
   }
   if (answer.status === 401) leave();
-  if (!answer.ok || !answer.body) throw new Problem((await answer.json()) as ProblemView);
+  if (!answer.ok || !answer.body) throw new Problem(await contentOf<ProblemView>(answer, signal));
   const reader = answer.body.getReader();
   const parser = new EventReader();
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((error: unknown) => {
+      if (signal.aborted) throw error;
+      throw new Problem(unreachable("the answer broke off"));
+    });
     if (done) return;
     for (const one of parser.push(value)) {
       if (one.event === "problem") throw new Problem(JSON.parse(one.data) as ProblemView);

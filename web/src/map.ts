@@ -129,10 +129,17 @@ export function heldOn(agent: MapAgent, fleet: FleetView): { id: string; name: s
   });
 }
 
+/** Devices of an agent that get no new kernels, and why. */
+export function faultsOf(agent: MapAgent, fleet: FleetView): { device: string; fault: string }[] {
+  return agent.devices
+    .map((device) => ({ device: fleet.device[device] ?? "", fault: fleet.device_fault[device] ?? "" }))
+    .filter((one) => one.fault);
+}
+
 /** What a drain of an agent takes away: its free devices, and how many stay open for new sessions. */
 export function impactOf(agent: MapAgent, fleet: FleetView): { free: number; left: number; total: number } {
   const isOpen = (at: number) => fleet.status[at] === "alive" && fleet.agents[at] !== agent.name;
-  const left = fleet.device_agent.filter(isOpen).length;
-  const free = agent.devices.filter((device) => (fleet.device_used[device] ?? 0) === 0).length;
+  const left = fleet.device_agent.filter((at, device) => isOpen(at) && !fleet.device_fault[device]).length;
+  const free = agent.devices.filter((device) => (fleet.device_used[device] ?? 0) === 0 && !fleet.device_fault[device]).length;
   return { free, left, total: fleet.device.length };
 }

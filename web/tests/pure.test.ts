@@ -5,7 +5,7 @@ import { bodyOf, commandLine, draftOf, EMPTY, words } from "../src/draft.ts";
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
-import { agentsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../src/map.ts";
+import { agentsOf, faultsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../src/map.ts";
 import { countBy, matches, type SessionRow } from "../src/rows.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
 import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
@@ -84,6 +84,7 @@ const FLEET: FleetView = {
   kernels: [1, 0, 1, 0], hypernode: [1, 1, 0, -1],
   device: ["0", "1", "0", "0"], device_agent: [0, 0, 1, 2], device_slot: ["gpu", "gpu", "gpu", "gpu"],
   device_units: [1, 1, 1, 1], device_used: [1, 0, 0, 1], device_holder: [0, -1, -1, -2],
+  device_fault: ["", "", "", ""],
 };
 
 test("agents are laid out by HyperNode, and found again by place and by key", () => {
@@ -128,6 +129,14 @@ test("a drain takes the free devices of an agent away", () => {
   assert.ok(first);
   // Of the other agents one is draining, so that only the device of a2 stays open.
   assert.deepEqual(impactOf(first, FLEET), { free: 1, left: 1, total: 4 });
+});
+
+test("a faulty device is named, and a drain does not count it as free", () => {
+  const fleet = { ...FLEET, device_fault: ["", "2 memory errors", "lost", ""] };
+  const [first] = agentsOf(fleet);
+  assert.ok(first);
+  assert.deepEqual(faultsOf(first, fleet), [{ device: "1", fault: "2 memory errors" }]);
+  assert.deepEqual(impactOf(first, fleet), { free: 0, left: 0, total: 4 });
 });
 
 function row(name: string, submitted: number, began: number | null, ended: number | null, held: number): SessionRow {

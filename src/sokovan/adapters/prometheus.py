@@ -62,6 +62,9 @@ METRICS: Mapping[str, Metric] = {
     "sessions": Metric("gauge", "Sessions that have not ended, by status.", ("status",)),
     "sessions_ended_total": Metric("counter", "Sessions that ended, by result.", ("result",)),
     "sessions_waiting": Metric("gauge", "Sessions left pending by the last decision."),
+    "silent_transactions_ended_total": Metric(
+        "counter", "Transactions of managers that hang, ended because others waited for them."
+    ),
     "state_seconds": Metric("histogram", "Time that sessions spent in a status.", ("state",)),
     "store_writable": Metric("gauge", "1 if writes to the store work, 0 after one was given up."),
     "task_failures_total": Metric("counter", "Rounds of a task that raised an exception.", ("task",)),

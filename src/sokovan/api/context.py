@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import Authenticator
 from sokovan.api.settings import ApiSettings
+from sokovan.api.streaming.command_limits import CommandLimits
 from sokovan.api.streaming.event_hub import EventHub
 from sokovan.api.streaming.event_streams import Streams
 from sokovan.api.uncancellable_store import UncancellableStore
@@ -77,6 +78,7 @@ class ApiContext:
     streams: Streams
     auditor: Auditor
     store: UncancellableStore
+    command_limits: CommandLimits
 
     @classmethod
     def of(cls, dependencies: ApiDependencies, settings: ApiSettings) -> ApiContext:
@@ -87,4 +89,5 @@ class ApiContext:
         authenticator = Authenticator(store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)
         hub = EventHub(dependencies.events, clock=clock, ids=dependencies.ids, limits=limits)
         streams = Streams(hub, authenticator, clock=clock, limits=limits)
-        return cls(dependencies, settings, authenticator, streams, Auditor(store, clock), store)
+        places = CommandLimits(most=limits.commands_per_agent_max)
+        return cls(dependencies, settings, authenticator, streams, Auditor(store, clock), store, places)

@@ -17,11 +17,13 @@ class StreamLimits:
     """Limits of streams: watching, following logs, running commands.
 
     `idle_s` is the keep-alive interval, `recheck_s` the interval of checking the key
-    again, `reread_s` the interval of reading the store without events.
+    again, `reread_s` the interval of reading the store without events. Of commands and
+    connections in kernels, a user has at most `commands_per_agent_max` at each agent.
     """
 
     streams_max: int = 1_000
     streams_per_user_max: int = 100
+    commands_per_agent_max: int = 64
     queue_max: int = 1_000
     idle_s: float = 15.0
     recheck_s: float = 1.0

@@ -13,7 +13,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.database import Database, DatabaseSettings, UnknownDatabase
+from sokovan.adapters.sql.connections.address import UnknownDatabase
+from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.domain.errors import InvalidInput, SokovanError, StoreUnavailable
 from sokovan.entrypoints.embedded.data_folder import data_home
 from sokovan.entrypoints.settings.component_options import DATA_FOLDER_STORE
@@ -22,6 +23,8 @@ from sokovan.entrypoints.settings.setting_sources import sources_of
 STORE_VARIABLE = "SOKOVAN_STORE"
 # An audit or a migration of a large database takes longer than a unit of work may.
 STATEMENT_TIMEOUT_S = 3600.0
+# Commands may be silent for longer than managers: their transactions are not ended for that.
+COMMAND_APPLICATION = "sokovan-command"
 _SQLITE_BEGINS = b"SQLite format 3\x00"
 _NO_SUCH_DATABASE = "3D000"
 
@@ -115,7 +118,13 @@ async def opened(address: str, *, read_only: bool) -> AsyncIterator[Database]:
     Errors of the driver are converted. Raises UnknownDatabase, StoreMissing,
     NotADatabase, StoreUnavailable.
     """
-    settings = DatabaseSettings(address, pool_size=1, statement_timeout_s=STATEMENT_TIMEOUT_S, read_only=read_only)
+    settings = DatabaseSettings(
+        address,
+        pool_size=1,
+        statement_timeout_s=STATEMENT_TIMEOUT_S,
+        read_only=read_only,
+        application=COMMAND_APPLICATION,
+    )
     try:
         database = Database(settings, clock=SystemClock())
     except ModuleNotFoundError as error:

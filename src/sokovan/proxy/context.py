@@ -73,6 +73,7 @@ class ProxyContext:
     held_bytes: int = 0
     table_ms: int = 0
     manager_seen_ms: int = 0
+    manager_away: bool = False
     draining: bool = False
     demanded: asyncio.Event = field(default_factory=asyncio.Event)
     metrics: Callable[[], bytes] = lambda: b""

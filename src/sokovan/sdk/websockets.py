@@ -20,7 +20,8 @@ def socket_options(endpoint: ServerEndpoint) -> dict[str, Any]:
     return {
         "additional_headers": endpoint.headers(),
         "user_agent_header": None,
-        "open_timeout": endpoint.connect_s,
+        # The answer to the handshake is that to a request: the server checks the key and reads the session first.
+        "open_timeout": endpoint.connect_s + endpoint.timeout_s,
         "close_timeout": 1.0,
         "max_size": FRAME_MAX * 2,
         "proxy": None,

@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql.database import Database, DatabaseSettings, UnknownDatabase
+from sokovan.adapters.sql.connections.address import UnknownDatabase
+from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.migration import SchemaMismatch
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.entrypoints import database as module

@@ -1,9 +1,9 @@
 // The map of the cluster: HyperNodes, agents and how much of their devices is in use.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
-import { amount, plural, shellWords } from "../format.ts";
+import { amount, plural, printable, shellWords } from "../format.ts";
 import { clusterTick } from "../live/store.ts";
-import { CELL, type MapAgent, type MapLayout, PER_ROW, type Tile, agentsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../map.ts";
+import { CELL, type MapAgent, type MapLayout, PER_ROW, type Tile, agentsOf, faultsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../map.ts";
 import { Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
@@ -33,12 +33,13 @@ export function ClusterPage() {
   const { fleet, agents } = found.value;
   const agent = agents.find((one) => one.name === chosen);
   const used = fleet.device_used.filter((units) => units > 0).length;
+  const faulty = fleet.device_fault.filter(Boolean).length;
   return (
     <div class={`cluster${agent ? " with-drawer" : ""}`}>
       <div class="column">
         <div class="bar">
           <h1>Cluster</h1>
-          <span class="muted">{plural(agents.length, "agent")}, {used} of {plural(fleet.device.length, "device")} in use</span>
+          <span class="muted">{plural(agents.length, "agent")}, {used} of {plural(fleet.device.length, "device")} in use{faulty ? <>, <strong>{faulty} faulty</strong></> : null}</span>
           <span class="spring" />
           <div class="chips" role="group" aria-label="view">
             <button type="button" aria-pressed={!asTable} onClick={() => setQuery({ view: "" })}>map</button>
@@ -61,7 +62,8 @@ export function ClusterPage() {
 
 function used(agent: MapAgent, fleet: FleetView): string {
   const busy = agent.devices.filter((device) => (fleet.device_used[device] ?? 0) > 0).length;
-  return agent.devices.length ? `${busy} of ${plural(agent.devices.length, "device")}` : "no devices";
+  const faulty = faultsOf(agent, fleet).length;
+  return agent.devices.length ? `${busy} of ${plural(agent.devices.length, "device")}${faulty ? ` (${faulty} faulty)` : ""}` : "no devices";
 }
 
 function AgentTable({ agents, fleet }: Cluster) {
@@ -132,6 +134,7 @@ function Map({ agents, fleet, chosen }: Cluster & { chosen: string }) {
         <span><i class="cell gang" /> same session</span>
         <span><i class="cell hatched" /> draining</span>
         <span><i class="cell away" /> not connected</span>
+        <span><i class="cell faulty" /> faulty</span>
         <span class="muted">arrows move, Enter opens; the table shows the same</span>
       </p>
       <canvas
@@ -212,7 +215,9 @@ function draw(canvas: HTMLCanvasElement, { plan, fleet, width, active, chosen, g
       const taken = device < 0 ? agent.kernels > 0 : (fleet.device_used[device] ?? 0) > 0;
       const isGang = gang.has(fleet.device_holder[device] ?? -1);
       context.fillStyle = away ? bad : isGang ? same : taken ? full : free;
-      context.fillRect(tile.x + 2 + (cell % PER_ROW) * CELL, tile.y + 2 + Math.floor(cell / PER_ROW) * CELL, CELL - 2, CELL - 2);
+      const [left, top] = [tile.x + 2 + (cell % PER_ROW) * CELL, tile.y + 2 + Math.floor(cell / PER_ROW) * CELL];
+      context.fillRect(left, top, CELL - 2, CELL - 2);
+      if (fleet.device_fault[device]) cross(context, left, top, text);
     });
     if (agent.status === "draining") hatch(context, tile, text);
     if (index === active || agent.name === chosen) {
@@ -221,6 +226,18 @@ function draw(canvas: HTMLCanvasElement, { plan, fleet, width, active, chosen, g
       context.strokeRect(tile.x, tile.y, tile.width - 1, tile.height - 1);
     }
   });
+}
+
+/** A device that gets no new kernels is crossed out, whether it is in use or not. */
+function cross(context: CanvasRenderingContext2D, left: number, top: number, colour: string): void {
+  context.strokeStyle = colour;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  context.moveTo(left + 1, top + 1);
+  context.lineTo(left + CELL - 3, top + CELL - 3);
+  context.moveTo(left + CELL - 3, top + 1);
+  context.lineTo(left + 1, top + CELL - 3);
+  context.stroke();
 }
 
 function hatch(context: CanvasRenderingContext2D, tile: Tile, colour: string): void {
@@ -247,6 +264,7 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
   const drained = agent.status === "draining";
   const verb = drained ? "undrain" : "drain";
   const held = heldOn(agent, fleet);
+  const faults = faultsOf(agent, fleet);
   const act = () => {
     setAsking(false);
     call(`agents/${ref}`, { method: "PATCH", body: { action: verb, reason: "dashboard" } }).then(
@@ -276,6 +294,16 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
       ) : (
         <p class="muted">none in use</p>
       )}
+      {faults.length ? (
+        <>
+          <h2>Faulty devices</h2>
+          <ul class="reasons" aria-label="faulty devices">
+            {faults.map((one) => <li key={one.device}><code>{one.device}</code><span>{printable(one.fault)}</span></li>)}
+          </ul>
+          <p class="muted">They get no new kernels until the agent finds them well again.</p>
+          <CopyCommand command={shellWords(["sokovan", "agent", "devices", agent.name])} />
+        </>
+      ) : null}
       <div class="actions">
         {me.value?.role === "admin" && (agent.status === "alive" || drained) ? (
           <button type="button" class={drained ? "" : "danger"} onClick={() => setAsking(true)}>{drained ? "Undrain" : "Drain"}</button>

@@ -1,6 +1,6 @@
 // A new session: a form, the same as a command line, and whether it would start now.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Problem, all, call } from "../api.ts";
+import { Problem, all, call, newKey } from "../api.ts";
 import { plural, shellWords } from "../format.ts";
 import { commandLine, type Draft, bodyOf, draftOf, EMPTY } from "../draft.ts";
 import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
@@ -14,11 +14,10 @@ const BADGES: Record<string, string> = { now: "would start now", waits: "would w
 
 export function NewPage() {
   const [draft, setDraft] = useState<Draft>(EMPTY);
-  const [plan, setPlan] = useState<PlanView | null>(null);
-  const [problem, setProblem] = useState<ProblemView | null>(null);
+  const [refusal, setRefusal] = useState<ProblemView | null>(null);
   const [busy, setBusy] = useState(false);
   // One key for one request: sending it twice makes one session.
-  const key = useRef(crypto.randomUUID());
+  const key = useRef(newKey());
   const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
   const body = useMemo(() => bodyOf(draft), [draft]);
   const like = query.value.get("like") ?? "";
@@ -28,34 +27,20 @@ export function NewPage() {
     call<SessionView>(`sessions/${encodeURIComponent(like)}`, { signal: stopped.signal }).then(
       (view) => setDraft(draftOf(view)),
       (error: unknown) => {
-        if (error instanceof Problem) setProblem(error.view);
+        if (error instanceof Problem) setRefusal(error.view);
       },
     );
     return () => stopped.abort();
   }, [like]);
-  useEffect(() => {
-    const stopped = new AbortController();
-    if (!body.command?.length) return setPlan(null);
-    const timer = setTimeout(() => {
-      call<PlanView>("sessions/plan", { method: "POST", body, signal: stopped.signal }).then(
-        (found) => {
-          setPlan(found);
-          setProblem(null);
-        },
-        (error: unknown) => {
-          if (stopped.signal.aborted || !(error instanceof Problem)) return;
-          setPlan(null);
-          setProblem(error.view);
-        },
-      );
-    }, WAIT_MS);
-    return () => {
-      stopped.abort();
-      clearTimeout(timer);
-    };
-  }, [body]);
+  // One dry run at a time: the server would go on with those that are given up here.
+  const planned = useResource<PlanView | null>(
+    "plan", (signal) => (body.command?.length ? call("sessions/plan", { method: "POST", body, signal }) : Promise.resolve(null)), body, WAIT_MS,
+  );
+  const plan = planned.problem || !body.command?.length ? null : planned.value;
+  const problem = refusal ?? planned.problem;
   const change = (changes: Partial<Draft>) => {
-    key.current = crypto.randomUUID();
+    setRefusal(null);
+    key.current = newKey();
     setDraft({ ...draft, ...changes });
   };
   const send = (event: Event) => {
@@ -65,7 +50,7 @@ export function NewPage() {
       (view) => go(`/sessions/${encodeURIComponent(view.id)}`),
       (error: unknown) => {
         setBusy(false);
-        if (error instanceof Problem) setProblem(error.view);
+        if (error instanceof Problem) setRefusal(error.view);
       },
     );
   };

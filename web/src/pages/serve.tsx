@@ -1,6 +1,6 @@
 // A new deployment, and a new revision of one: the same form, and the command that does the same.
 import { useRef, useState } from "preact/hooks";
-import { all, call } from "../api.ts";
+import { all, call, newKey } from "../api.ts";
 import { shellWords } from "../format.ts";
 import { useAction } from "../parts/action.ts";
 import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
@@ -57,10 +57,10 @@ export function ServePage() {
   const [plan, setPlan] = useState<EngineView | null>(null);
   const action = useAction();
   // One key for one request: sending it twice makes one deployment.
-  const key = useRef(crypto.randomUUID());
+  const key = useRef(newKey());
   const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
   const change = (changes: Partial<ServedDraft>) => {
-    key.current = crypto.randomUUID();
+    key.current = newKey();
     setPlan(null);
     setDraft({ ...draft, ...changes });
   };

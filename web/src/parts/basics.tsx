@@ -28,15 +28,20 @@ export function Age({ at, until = null }: { at: string; until?: string | null })
 
 export function CopyCommand({ command }: { command: string }) {
   const [done, setDone] = useState(false);
+  const text = useRef<HTMLElement>(null);
   const copy = () => {
-    void navigator.clipboard.writeText(command).then(() => {
+    const copied = () => {
       setDone(true);
       setTimeout(() => setDone(false), 1500);
-    });
+    };
+    // A page without TLS has no clipboard, and a browser may refuse it: then the command is marked, to be copied by keys.
+    const mark = () => text.current && getSelection()?.selectAllChildren(text.current);
+    if (isSecureContext) navigator.clipboard.writeText(command).then(copied, mark);
+    else mark();
   };
   return (
     <button type="button" class="copy" onClick={copy} title="Copy this command">
-      <code>{printable(command)}</code>
+      <code ref={text}>{printable(command)}</code>
       <span class="copied" aria-live="polite">{done ? "copied" : "copy"}</span>
     </button>
   );

@@ -16,10 +16,10 @@ interface Answer<T> {
 }
 
 // Reads begin at least this far apart, however many changes there are.
-const GAP_MS = 1000;
+export const GAP_MS = 1000;
 
 /** `key` names what is read; another one forgets the answer. `tick` counts changes of it. */
-export function useResource<T>(key: string, read: (signal: AbortSignal) => Promise<T>, tick: unknown = 0): Resource<T> {
+export function useResource<T>(key: string, read: (signal: AbortSignal) => Promise<T>, tick: unknown = 0, gapMs = GAP_MS): Resource<T> {
   const [state, setState] = useState<Answer<T>>({ key, value: null, problem: null });
   const reading = useRef(read);
   reading.current = read;
@@ -50,7 +50,7 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
     // A read that has begun is not given up for a change: on a busy server none would ever end.
     const start = (): void => {
       if (busy) changed = true;
-      else timer ??= setTimeout(() => void run(), began ? Math.max(0, GAP_MS - (Date.now() - began)) : 0);
+      else timer ??= setTimeout(() => void run(), began ? Math.max(0, gapMs - (Date.now() - began)) : 0);
     };
     again.current = start;
     start();

@@ -1,4 +1,4 @@
-"""Connection pool for SQLite or PostgreSQL: transactions, time, error classes."""
+"""Connection pool for SQLite or PostgreSQL: transactions and time."""
 
 from __future__ import annotations
 
@@ -12,33 +12,16 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from sokovan.adapters.sql.connections.address import MANAGER_APPLICATION, driver_url
 from sokovan.adapters.sql.schema.columns import server_time
 from sokovan.adapters.sql.sqlite_connections import SqlitePool, sqlite_engine
-from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.ports.environment import Clock
 
-# Serialization failure, deadlock, lock not available: the transaction may be retried.
-_TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
-# The server stopped or is not up yet; class 08 are connection errors. 57014 is a statement timeout of the server: it
-# must count like the driver's own timeout, because either may fire first.
-_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014", "53100", "25006"})
-_DISK_FULL = frozenset({"53100"})
-_SQLITE_FULL = ("database or disk is full", "disk I/O error")
-# A full disk makes SQLite roll back the transaction, including its savepoints.
-_SQLITE_TRY_AGAIN = ("database is locked", "database table is locked", "no such savepoint", *_SQLITE_FULL)
 # The `synchronous` level for writes that need not be durable; the file stays consistent.
 RELAXED_SYNCHRONOUS = "NORMAL"
-
-
-class UnknownDatabase(InvalidInput):
-    """The storage address does not name a supported database."""
-
-    code = "unknown-database"
-    hint = "use sqlite:///path/to/state.db, sqlite:// (in memory) or postgresql://user@host/name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +35,8 @@ class DatabaseSettings:
     synchronous: str = "FULL"
     # Refuse all writes: a missing file is not created, and an existing one keeps its journal mode.
     read_only: bool = False
+    # PostgreSQL only: the name of the connections.
+    application: str = MANAGER_APPLICATION
 
 
 class WriterQueue:
@@ -131,7 +116,7 @@ class Database:
     """One database, SQLite or PostgreSQL, behind one set of operations."""
 
     def __init__(self, settings: DatabaseSettings, *, clock: Clock) -> None:
-        self.url = _driver_url(settings.url)
+        self.url = driver_url(settings.url)
         self.clock = clock
         self._synchronous = settings.synchronous
         self.is_postgresql = self.url.get_backend_name() == "postgresql"
@@ -209,69 +194,6 @@ class Database:
                     await transaction.rollback()
 
 
-def is_retryable(error: BaseException) -> bool:
-    """Whether the whole unit of work may be retried."""
-    if not isinstance(error, DBAPIError):
-        return False
-    text = str(error.orig)
-    return _state_of(error) in _TRY_AGAIN or any(sign in text for sign in _SQLITE_TRY_AGAIN)
-
-
-def is_full_disk(error: BaseException) -> bool:
-    """Whether the disk of the database is full, or cannot be written."""
-    if not isinstance(error, DBAPIError):
-        return False
-    return _state_of(error) in _DISK_FULL or any(sign in str(error.orig) for sign in _SQLITE_FULL)
-
-
-def is_connection_loss(error: BaseException) -> bool:
-    """Whether the database could not be reached in time, or the connection was lost."""
-    # SQLAlchemy's TimeoutError: every connection of the pool was busy for too long.
-    if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | sa.exc.TimeoutError):
-        return True
-    if not isinstance(error, DBAPIError):
-        return False
-    state = _state_of(error)
-    gone = state in _SERVER_AWAY or state.startswith("08")
-    # An InterfaceError may also be a programming error, such as too many parameters, which a retry does not fix.
-    closed = isinstance(error, InterfaceError) and "clos" in str(error.orig)
-    return gone or error.connection_invalidated or closed
-
-
-def _state_of(error: DBAPIError) -> str:
-    return getattr(error.orig, "sqlstate", None) or ""
-
-
-def _driver_url(text: str) -> URL:
-    try:
-        url = make_url(text)
-    except (sa.exc.ArgumentError, ValueError) as error:  # ValueError: the port is not a number
-        raise UnknownDatabase(f"{quoted(_without_password(text))} is not the address of a database") from error
-    backend = url.get_backend_name()
-    if backend in {"postgres", "postgresql"}:
-        return _postgresql_url(url)
-    if backend == "sqlite":
-        return url.set(drivername="sqlite+aiosqlite")
-    raise UnknownDatabase(f"{quoted(backend)} is not a supported database")
-
-
-def _postgresql_url(url: URL) -> URL:
-    """The URL for the driver, which calls `sslmode` `ssl` and fails on unknown options."""
-    options = {"ssl" if name == "sslmode" else name: value for name, value in url.query.items()}
-    unknown = sorted(set(options) - {"ssl"})
-    if unknown:
-        raise UnknownDatabase(f"{quoted(unknown[0])} is not an option of a PostgreSQL address; sslmode is the only one")
-    return url.set(drivername="postgresql+asyncpg", query=options)
-
-
-def _without_password(text: str) -> str:
-    """The address without user and password, for error messages."""
-    scheme, separator, rest = text.partition("://")
-    if not separator:
-        scheme, rest = "", text
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
-
-
 def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     milliseconds = str(int(settings.statement_timeout_s * 1000))
     return create_async_engine(
@@ -287,7 +209,7 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
             "timeout": 5,
             "command_timeout": settings.statement_timeout_s,
             "server_settings": {
-                "application_name": "sokovan",
+                "application_name": settings.application,
                 **({"default_transaction_read_only": "on"} if settings.read_only else {}),
                 "statement_timeout": milliseconds,
                 "idle_in_transaction_session_timeout": milliseconds,

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from sokovan.adapters.sql.compiled_statements import run
-from sokovan.adapters.sql.database import Database, is_connection_loss, is_retryable
+from sokovan.adapters.sql.connections.errors import is_connection_loss, is_retryable
+from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.rows import WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import OUTBOX
 from sokovan.domain.errors import StoreUnavailable

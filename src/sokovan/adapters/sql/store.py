@@ -12,7 +12,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.commit_ids import begin, transaction_of
-from sokovan.adapters.sql.database import Database, is_connection_loss, is_full_disk, is_retryable
+from sokovan.adapters.sql.connections.errors import is_connection_loss, is_full_disk, is_retryable
+from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork

@@ -39,7 +39,8 @@ from sokovan.wire.frames import (
 )
 from sokovan.wire.link_codec import MalformedFrame
 
-STREAMS_MAX = 64
+# Managers give each user a part of these.
+STREAMS_MAX = 512
 LOG_BYTES_MAX = 256 << 10
 # Background processes of a command may keep its output open; stop waiting after this long without a byte.
 LINGER_S = 0.5

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -39,7 +39,7 @@ from sokovan.entrypoints.embedded.background_tasks import (
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_previous_fakes_lost
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
-from sokovan.entrypoints.embedded.store_audit import StoreAuditor
+from sokovan.entrypoints.embedded.store_audit import SilenceEnder, StoreAuditor
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.serving import serving_coordinators
@@ -200,8 +200,12 @@ def _coordinators(
     publisher: Publisher,
 ) -> tuple[Coordinator, ...]:
     """The coordinators of this manager; at least the publisher of events."""
+    always: tuple[Coordinator, ...] = (publisher,)
+    if store.database.is_postgresql:
+        looking = Database(replace(options.database, pool_size=1), clock=options.store_clock)
+        always = (publisher, SilenceEnder(looking, options.telemetry, options.log))
     if not options.coordinates:
-        return (publisher,)
+        return always
     serving = serving_coordinators(
         parts,
         SqlSnapshots(store),
@@ -212,7 +216,7 @@ def _coordinators(
         lease_ttl_s=LEASE_TTL_S if options.sole else options.timing.lease_ttl_s,
     )
     auditor = StoreAuditor(store, options.telemetry, options.log, every_s=options.audit_s)
-    return (sessions, *serving, publisher, auditor)
+    return (sessions, *serving, *always, auditor)
 
 
 def _holder(options: ManagerOptions, ids: IdSource) -> str:

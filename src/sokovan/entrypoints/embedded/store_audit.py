@@ -1,15 +1,19 @@
-"""Checks the invariants of the store while the server runs, and logs violations."""
+"""Checks the store while the server runs, and ends transactions that hang."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sokovan.adapters.sql.connections.silent_clients import SilentClients
+from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.orchestrator.periodic_tasks import TaskSpec
 from sokovan.ports.environment import Telemetry
 
 # The first check comes after the start, which it would delay.
 FIRST_AFTER_S = 30.0
+# Between two looks for silent transactions; the third look in a row ends one.
+LOOK_S = 2.0
 
 
 class StoreAuditor:
@@ -44,3 +48,31 @@ class StoreAuditor:
 
     async def close(self) -> None:
         """Do nothing; there are no resources."""
+
+
+class SilenceEnder:
+    """Ends transactions of managers that hang while others wait for their locks.
+
+    Without a lease, which may be what they wait for. `database` has one connection, for
+    this alone.
+    """
+
+    def __init__(self, database: Database, telemetry: Telemetry, log: Callable[[str], None]) -> None:
+        self._database, self._telemetry, self._log = database, telemetry, log
+        self._clients = SilentClients(database.reading)
+
+    def tasks(self) -> Sequence[TaskSpec]:
+        """Looks at short intervals."""
+        return (TaskSpec("silent-transactions", self.look, long_cycle_s=LOOK_S),)
+
+    async def look(self) -> bool:
+        """Look once; returns False: there is never more to do at once."""
+        ended = await self._clients.look()
+        if ended:
+            self._telemetry.count("silent_transactions_ended_total", ended)
+            self._log(f"ended {ended} transactions of a manager that hangs: it was silent, and others waited for it")
+        return False
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._database.close()

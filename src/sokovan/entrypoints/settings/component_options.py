@@ -76,6 +76,7 @@ def api_settings_of(server: ServerSettings, *, pepper: bytes, machine: str) -> A
         streams=StreamLimits(
             streams_max=settings.streams_max,
             streams_per_user_max=settings.streams_per_user_max,
+            commands_per_agent_max=settings.commands_per_agent_max,
             queue_max=settings.stream_queue_max,
             idle_s=settings.stream_idle_s,
             lasts_s_max=settings.stream_lifetime_s,

@@ -49,7 +49,7 @@ class SchedulerSettings:
     dry_runs_max: int = kind.whole(2, "Dry runs (plan, why) that run at once.", least=1, most=1000)
     dry_runs_waiting_max: int = kind.whole(32, "Dry runs that wait for these.", least=0, most=100_000)
     dry_runs_per_user_max: int = kind.whole(8, "Dry runs of one user, running or waiting.", least=1, most=100_000)
-    dry_run_timeout_s: int = kind.whole(10, "Time limit of a dry run, with the wait.", least=1, most=3600)
+    dry_run_timeout_s: int = kind.whole(10, "How long a dry run waits for its turn.", least=1, most=3600)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Settings that are valid alone but contradict each other."""
@@ -234,6 +234,9 @@ class ApiServerSettings:
     )
     streams_max: int = kind.whole(1000, "Streams (logs, watches, commands) open at once.", least=1, most=COUNT_MAX)
     streams_per_user_max: int = kind.whole(100, "Streams of one user open at once.", least=1, most=COUNT_MAX)
+    commands_per_agent_max: int = kind.whole(
+        64, "Commands and connections of one user in kernels of one agent at once.", least=1, most=COUNT_MAX
+    )
     stream_queue_max: int = kind.whole(1000, "Events that wait for a slow reader of a stream.", least=1, most=COUNT_MAX)
     stream_idle_s: int = kind.whole(15, "Interval of keep-alives on a stream.", least=1, most=3600)
     stream_lifetime_s: int = kind.whole(DAY_S, "Time after which a stream ends.", least=1, most=YEAR_S)

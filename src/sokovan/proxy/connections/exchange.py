@@ -29,7 +29,8 @@ from sokovan.wire.serving.route_table import KeyEntry, RouteLimits
 
 _LIMITS = RouteLimits()
 _NOTHING_USED = TokenCount(0, 0)
-# How long a request waits for a lease of its key's budget.
+# How long a request waits for a lease of its key's budget while the manager is away. One
+# that is only slow is waited for as long as a replica.
 LEASE_WAIT_MS = 5_000
 
 
@@ -90,7 +91,7 @@ class Exchange:
             self.key, message.target = found.key, found.target
             self._refusal = self._admit(found.route, 0)
         length = head.length or 0
-        if length > self._body_limit():
+        if length > self._limits().body_bytes_max:
             self._refuse(self._too_large())
         elif self._refusal is not None and (head.chunked or length > BODY_KEPT_MAX):
             # The body is not worth reading, so the connection cannot go on.
@@ -108,7 +109,7 @@ class Exchange:
             return
         message.add(data)
         self._context.held_bytes += len(data)
-        if message.size > self._body_limit():
+        if message.size > self._limits().body_bytes_max:
             self._refuse(self._too_large())
         elif self._context.held_bytes > HELD_BYTES_MAX:
             self._refuse(ProxyRefusal(503, "bodies-too-large", "the proxy holds too many bodies", retry_after_s=1))
@@ -142,17 +143,17 @@ class Exchange:
             self._dispatch()
         elif self._refusal is LEASE_WANTED:
             context = self._context
-            self.deadline_ms = self.deadline_ms or context.now_ms() + LEASE_WAIT_MS
+            self.deadline_ms = self.deadline_ms or context.now_ms() + self._limits().queue_wait_ms
             context.unleased.add(self)
             context.demanded.set()
         else:
             self._answer(self._refusal)
 
-    def _body_limit(self) -> int:
-        return (self.route.entry.limits if self.route else _LIMITS).body_bytes_max
+    def _limits(self) -> RouteLimits:
+        return self.route.entry.limits if self.route else _LIMITS
 
     def _too_large(self) -> ProxyRefusal:
-        return ProxyRefusal(413, "body-too-large", f"the limit of a body is {self._body_limit()} bytes")
+        return ProxyRefusal(413, "body-too-large", f"the limit of a body is {self._limits().body_bytes_max} bytes")
 
     def _resolve(self, inference: Inference) -> ProxyRefusal | None:
         """Find the route of an inference call by its model."""
@@ -372,8 +373,13 @@ class Exchange:
             self.attempt.overdue(now_ms)
         elif self.queued and now_ms >= self.deadline_ms:
             self._refuse(ProxyRefusal(503, "queue-timeout", "no replica was free in time", retry_after_s=5))
-        elif self in self._context.unleased and now_ms >= self.deadline_ms:
+        elif self in self._context.unleased and self._lease_overdue(now_ms):
             self._refuse(LEASE_WANTED)
+
+    def _lease_overdue(self, now_ms: int) -> bool:
+        waits_since_ms = self.deadline_ms - self._limits().queue_wait_ms
+        given_up = self._context.manager_away and now_ms - waits_since_ms >= LEASE_WAIT_MS
+        return given_up or now_ms >= self.deadline_ms
 
     def recheck(self) -> None:
         """Go on with a waiting request if something has changed for it."""

@@ -57,7 +57,6 @@ class ControlLink:
         self._context, self._client, self._identity = context, client, identity
         self._clock, self._apply, self._save_usage = clock, apply, save_usage
         self._whole = False
-        self._away = False
         self._number = 0
 
     async def follow_table(self) -> None:
@@ -178,6 +177,6 @@ class ControlLink:
         return response.content
 
     def _note(self, *, away: str) -> None:
-        if bool(away) != self._away:
-            self._away = bool(away)
+        if bool(away) != self._context.manager_away:
+            self._context.manager_away = bool(away)
             self._context.log(f"the manager is away: {away}" if away else "the manager is reached")

@@ -11,17 +11,14 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.database import (
     _QUEUES,
     Database,
     DatabaseSettings,
-    UnknownDatabase,
     WriterQueue,
-    is_connection_loss,
-    is_retryable,
     writer_queue,
 )
 from sokovan.adapters.sql.store import TransactionRetry
@@ -31,41 +28,8 @@ from sokovan.testing.stored_cluster import StoredCluster
 SYSTEM_CLOCK = SystemClock()
 
 
-class DriverError(Exception):
-    """An error of a driver, with its SQLSTATE."""
-
-    def __init__(self, text: str = "", *, sqlstate: str | None = None) -> None:
-        super().__init__(text)
-        self.sqlstate = sqlstate
-
-
 def database(url: str) -> Database:
     return Database(DatabaseSettings(url), clock=VirtualClock())
-
-
-def of_state(sqlstate: str) -> DBAPIError:
-    return DBAPIError("SELECT 1", {}, DriverError(sqlstate=sqlstate))
-
-
-@pytest.mark.parametrize(
-    ("given", "driver"),
-    [
-        ("sqlite://", "sqlite+aiosqlite"),
-        ("sqlite:////var/lib/sokovan/state.db", "sqlite+aiosqlite"),
-        ("postgresql://u:p@h/d", "postgresql+asyncpg"),
-        ("postgres://u@h/d", "postgresql+asyncpg"),
-        ("postgresql+psycopg2://u@h/d", "postgresql+asyncpg"),
-    ],
-)
-def test_an_address_is_spoken_to_by_our_drivers(given: str, driver: str) -> None:
-    assert database(given).url.drivername == driver
-
-
-@pytest.mark.parametrize("given", ["mysql://u:secret@h/d", "no address", "", "postgresql://u:secret@h:port/d"])
-def test_another_address_is_refused_without_telling_its_password(given: str) -> None:
-    with pytest.raises(UnknownDatabase) as caught:
-        database(given)
-    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -74,36 +38,6 @@ def test_another_address_is_refused_without_telling_its_password(given: str) -> 
 def test_a_database_knows_whether_it_is_in_memory(url: str, in_memory: bool) -> None:
     assert database(url).in_memory is in_memory
     assert not database(url).is_postgresql
-
-
-@pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55P03"])
-def test_a_deadlock_or_a_failed_serialization_asks_for_another_try(sqlstate: str) -> None:
-    assert is_retryable(of_state(sqlstate))
-    assert not is_connection_loss(of_state(sqlstate))
-
-
-def test_a_busy_file_asks_for_another_try() -> None:
-    assert is_retryable(OperationalError("BEGIN", {}, DriverError("database is locked")))
-    assert is_retryable(OperationalError("BEGIN", {}, DriverError("database table is locked: x")))
-
-
-@pytest.mark.parametrize("sqlstate", ["08000", "08006", "57P01", "57P02", "57P03", "53300"])
-def test_a_server_that_went_away_is_a_lost_connection(sqlstate: str) -> None:
-    assert is_connection_loss(of_state(sqlstate))
-    assert not is_retryable(of_state(sqlstate))
-
-
-def test_a_broken_socket_is_a_lost_connection() -> None:
-    for error in (ConnectionResetError(), TimeoutError(), OSError("no route")):
-        assert is_connection_loss(error)
-    assert is_connection_loss(InterfaceError("SELECT 1", {}, DriverError("connection is closed")))
-    assert is_connection_loss(DBAPIError("SELECT 1", {}, DriverError(), connection_invalidated=True))
-
-
-def test_a_constraint_violation_is_not_retried() -> None:
-    for error in (IntegrityError("INSERT", {}, DriverError(sqlstate="23505")), of_state("42P01"), ValueError()):
-        assert not is_retryable(error)
-        assert not is_connection_loss(error)
 
 
 async def count(cluster: StoredCluster, kind: str) -> int:

@@ -1,13 +1,18 @@
-"""The invariants are checked while the server runs."""
+"""The invariants are checked while the server runs, and managers that hang hold nobody up."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.prometheus import PrometheusTelemetry
+from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.entrypoints.embedded.store_audit import FIRST_AFTER_S, StoreAuditor
+from sokovan.entrypoints.embedded.store_audit import FIRST_AFTER_S, SilenceEnder, StoreAuditor
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -49,3 +54,24 @@ async def test_the_first_check_comes_some_time_after_the_start() -> None:
         await task.work()
         assert b'invariant="I1"' in telemetry.exposition()
         assert task.due() is None
+
+
+@pytest.mark.slow
+async def test_a_transaction_that_hangs_is_ended_counted_and_logged(postgres_url: str) -> None:
+    lock = sa.text("LOCK TABLE sessions")
+    async with StoredCluster.open(postgres_url) as hanging, StoredCluster.open(postgres_url) as other:
+        own = Database(DatabaseSettings(postgres_url, pool_size=1), clock=SystemClock())
+        telemetry, logged = PrometheusTelemetry(), list[str]()
+        ender = SilenceEnder(own, telemetry, logged.append)
+        (task,) = ender.tasks()
+        async with hanging.store.database.writing() as connection:
+            await connection.execute(lock)
+            waiting = asyncio.create_task(other.store.run_sql(lambda unit: unit.transaction.execute(lock)))
+            while not waiting.done():
+                assert await task.work() is False
+            await waiting
+            with pytest.raises(DBAPIError):
+                await connection.execute(lock)
+        assert b"sokovan_silent_transactions_ended_total 1.0" in telemetry.exposition()
+        assert ["it was silent" in line for line in logged] == [True]
+        await ender.close()

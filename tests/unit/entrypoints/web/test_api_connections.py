@@ -22,7 +22,7 @@ from sokovan.entrypoints.web.connection_limits import ConnectionLimits, Connecti
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.api_harness import RecordedTelemetry
 
-WAIT_S = 20
+WAIT_S = 120
 
 
 async def at_once() -> None:

@@ -17,7 +17,7 @@ from sokovan.proxy.connections import exchange
 from sokovan.proxy.control import control_link
 from sokovan.proxy.control.control_link import ControlLink, ProxyIdentity
 from sokovan.wire.serving.proxy_reports import BudgetLease, ProxyReport, ReportAnswer
-from sokovan.wire.serving.route_table import KeyLimits, TableUpdate
+from sokovan.wire.serving.route_table import KeyLimits, RouteLimits, TableUpdate
 from sokovan.wire.serving.serving_codec import decode_report, encode
 from tests.unit.proxy.running_proxy import (
     Engine,
@@ -179,10 +179,14 @@ async def test_budgets_are_leased_by_the_answers_to_reports() -> None:
         assert not proxy.context.unleased
 
 
-async def test_a_request_waits_for_a_lease_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "LEASE_WAIT_MS", 100)
+@pytest.mark.parametrize(("away", "away_ms", "queue_ms"), [(True, 100, 600_000), (False, 600_000, 100)])
+async def test_a_request_waits_for_a_lease_shorter_while_the_manager_is_away(
+    monkeypatch: pytest.MonkeyPatch, *, away: bool, away_ms: int, queue_ms: int
+) -> None:
+    monkeypatch.setattr(exchange, "LEASE_WAIT_MS", away_ms)
     keys = (key_of(limits=KeyLimits(budgeted=True)),)
-    async with proxy_with(table_of(route_of(), keys=keys)) as proxy:
+    async with proxy_with(table_of(route_of(limits=RouteLimits(queue_wait_ms=queue_ms)), keys=keys)) as proxy:
+        proxy.context.manager_away = away
         answer = await proxy.send(call())
 
         assert (status_of(answer), code_of(answer)) == (503, "budget-lease")

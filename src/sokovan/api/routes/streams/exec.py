@@ -43,6 +43,7 @@ class KernelSocket:
         dependencies = context.dependencies
         self._store, self._gateway = dependencies.store, dependencies.gateway
         self._streams, self._auditor = context.streams, context.auditor
+        self._places = context.command_limits
 
     async def running(self, principal: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
         """The kernel, which must run, and its agent. Raises ObjectNotFound, Conflict."""
@@ -87,15 +88,23 @@ class ExecSocket(KernelSocket):
         principal = principal_of(websocket.scope)
         self._streams.hub.require_room(principal.user)
         try:
-            found = await self.running(principal, websocket.path_params["ref"], websocket.path_params["index"])
+            kernel, agent_id = await self.running(
+                principal, websocket.path_params["ref"], websocket.path_params["index"]
+            )
         except ObjectNotFound as error:
             await self._auditor.denied(websocket, error)
             raise
+        with self._places.taken(principal.user, agent_id):
+            await self._serve(websocket, principal, kernel, agent_id)
+
+    async def _serve(
+        self, websocket: WebSocket, principal: AuthenticatedPrincipal, kernel: KernelRecord, agent_id: AgentId
+    ) -> None:
         # A page that offers its proof as a protocol needs one to be chosen, and never that one.
         is_offered = EXEC_PROTOCOL in websocket.scope.get("subprotocols", ())
         await websocket.accept(EXEC_PROTOCOL if is_offered else None)
         try:
-            code = await self._executed(websocket, principal, *found)
+            code = await self._executed(websocket, principal, kernel, agent_id)
         except (WebSocketDisconnect, TimeoutError):
             return
         except BodyTooLarge as error:

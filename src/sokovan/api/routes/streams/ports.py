@@ -9,12 +9,13 @@ from __future__ import annotations
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.access.auditing import audit_entry
-from sokovan.api.access.authentication import principal_of
+from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
 from sokovan.api.errors import BodyTooLarge, PortUnreachable
 from sokovan.api.middleware import POLICY_VIOLATION
 from sokovan.api.problems import problem_of
 from sokovan.api.routes.streams.exec import NORMAL, TOO_BIG, KernelSocket, send_last
 from sokovan.domain.errors import ObjectNotFound, SokovanError, listed
+from sokovan.domain.ids import AgentId
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.agent_gateway import AgentRefused
 
@@ -35,6 +36,18 @@ class PortSocket(KernelSocket):
         except ObjectNotFound as error:
             await self._auditor.denied(websocket, error)
             raise
+        with self._places.taken(principal.user, agent_id):
+            await self._serve(websocket, principal, kernel, agent_id, port=port)
+
+    async def _serve(
+        self,
+        websocket: WebSocket,
+        principal: AuthenticatedPrincipal,
+        kernel: KernelRecord,
+        agent_id: AgentId,
+        *,
+        port: int,
+    ) -> None:
         await websocket.accept()
         entry = audit_entry(principal, "session.connect", kernel.kernel_id, port=str(port))
         try:

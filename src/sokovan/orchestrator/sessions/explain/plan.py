@@ -41,8 +41,10 @@ class DryRunBusy(DryRunUnavailable):
 class DryRunLimits:
     """Limits that keep dry runs from slowing down scheduling.
 
-    `concurrent_max` cycles run at once, `waiting_max` dry runs wait, and each has
-    `timeout_s` in total. A user has at most `per_user_max` of them.
+    `concurrent_max` cycles run at once, `waiting_max` dry runs wait, each for `timeout_s`
+    at most. One that has begun is not given up: its cycle could not be stopped. A user
+    has at most `per_user_max` of them. Suggestions, which are extra, have `timeout_s` in
+    total.
     """
 
     concurrent_max: int = 2
@@ -98,7 +100,7 @@ class DryRuns:
 
     async def of_changed(self, record: SessionRecord, variants: Sequence[SessionWorkload]) -> list[DryRunOutcome]:
         """The outcome for a pending session with each of these variants."""
-        async with self._limited(record.spec.owner.user):
+        async with self._limited(record.spec.owner.user), self._in_time("the dry runs took"):
             snapshot = await self._snapshot(record.spec.scaling_group)
             others = tuple(one for one in snapshot.sessions if one.session_id != record.session_id)
             if len(others) == len(snapshot.sessions):
@@ -129,18 +131,27 @@ class DryRuns:
             raise DryRunBusy(f"{self._active[user]} dry runs of user {user} are under way already")
         self._active[user] += 1
         try:
-            async with asyncio.timeout(limits.timeout_s):
-                yield
-        except TimeoutError as error:
-            raise DryRunBusy(f"the dry run took more than {limits.timeout_s:g} s") from error
+            yield
         finally:
             self._active[user] -= 1
             self._active += Counter()  # users without dry runs are not kept
 
+    @asynccontextmanager
+    async def _in_time(self, what: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._limits.timeout_s):
+                yield
+        except TimeoutError as error:
+            raise DryRunBusy(f"{what} more than {self._limits.timeout_s:g} s") from error
+
     async def _snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
-        async with self._snapshot_lock:
+        async with self._in_time("the dry run waited"):
+            await self._snapshot_lock.acquire()
+        try:
             await self._snapshots.refresh()
             return await self._snapshots.snapshot(scaling_group)
+        finally:
+            self._snapshot_lock.release()
 
     async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> DryRunOutcome:
         profile = profile_of(snapshot.scaling_group)
@@ -154,7 +165,8 @@ class DryRuns:
 
     async def _plan(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         """Run one cycle; a thread cannot be cancelled, so it keeps the semaphore until it ends."""
-        await self._semaphore.acquire()
+        async with self._in_time("the dry run waited"):
+            await self._semaphore.acquire()
         work = asyncio.ensure_future(self._decide(snapshot, profile))
         work.add_done_callback(lambda _: self._semaphore.release())
         return await asyncio.shield(work)

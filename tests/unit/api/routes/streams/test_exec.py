@@ -13,7 +13,7 @@ from sokovan.api.errors import BodyTooLarge
 from sokovan.api.routes.streams.exec import next_message, send_last
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.wire.api.execution import FRAME_MAX
-from tests.unit.api.api_harness import ApiHarness, Socket, add_key, api_harness, domain_admin, member
+from tests.unit.api.api_harness import ApiHarness, Socket, add_key, api_harness, domain_admin, member, quick
 from tests.unit.api.fake_agents import EchoExecution
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -86,6 +86,17 @@ async def test_a_domain_admin_may_run_a_command_and_another_user_may_not(api: Ap
     assert (await api.audited())[-1][::3] == (SOUTH, "denied")
     async with api.socket(path, user=domain_admin("north")) as socket:
         assert (await socket.hear())["type"] == "websocket.accept"
+
+
+async def test_a_user_runs_a_limited_number_of_commands_at_one_agent() -> None:
+    async with api_harness(streams=quick(commands_per_agent_max=1)) as api:
+        await api.run("busy", NORTH)
+        path = "/sessions/busy/kernels/0/exec"
+        async with api.socket(path, user=NORTH) as socket:
+            assert (await socket.hear())["type"] == "websocket.accept"
+            assert await refused(api, path, NORTH) == (429, "too-many-streams")
+            async with api.socket(path, user=domain_admin("north")) as other:
+                assert (await other.hear())["type"] == "websocket.accept"
 
 
 async def test_only_a_running_kernel_takes_commands(api: ApiHarness) -> None:

@@ -182,9 +182,10 @@ class Slow:
     """A core that decides once it may, and counts those that it thinks about at a time."""
 
     def __init__(self) -> None:
-        self.may, self.now, self.most = asyncio.Event(), 0, 0
+        self.may, self.begun, self.now, self.most = asyncio.Event(), asyncio.Event(), 0, 0
 
     async def __call__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+        self.begun.set()
         self.now += 1
         self.most = max(self.most, self.now)
         await self.may.wait()
@@ -229,19 +230,30 @@ async def test_a_user_has_few_dry_runs_under_way_whatever_the_key(harness: Contr
 
 
 @pytest.mark.slow
-async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_done(harness: ControllerHarness) -> None:
+async def test_what_waits_too_long_is_given_up_and_what_has_begun_is_not(harness: ControllerHarness) -> None:
     session, slow = await harness.submit(), Slow()
-    snapshots = SqlSnapshots(harness.store)
-    await snapshots.refresh()  # so that the time passes in the decision
-    runs = DryRuns(snapshots, slow, limits=DryRunLimits(concurrent_max=1, timeout_s=1))
+    runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(concurrent_max=1, timeout_s=0.01))
+    begun = asyncio.ensure_future(runs.of_new(another(harness, session.spec)))
+    await slow.begun.wait()
+
     for _ in range(2):
-        with pytest.raises(DryRunBusy):
+        with pytest.raises(DryRunBusy, match="waited more than"):
             await runs.of_new(another(harness, session.spec))
-    assert slow.most == 1
 
+    assert not begun.done()
     slow.may.set()
-
+    assert (await begun).when is When.NOW
+    assert slow.most == 1
     assert await answered(runs, another(harness, session.spec)) is When.NOW
+
+
+@pytest.mark.slow
+async def test_suggestions_that_take_too_long_are_given_up(harness: ControllerHarness) -> None:
+    session, slow = await harness.submit(), Slow()
+    runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(timeout_s=0.01))
+
+    with pytest.raises(DryRunBusy, match="the dry runs took more than"):
+        await runs.of_changed(session, [workload_of(session.spec, submitted=session.place)])
 
 
 async def answered(runs: DryRuns, spec: SessionSpec) -> When:

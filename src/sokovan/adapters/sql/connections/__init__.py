@@ -1,0 +1,1 @@
+"""Addresses of databases, their errors, and clients that hang."""
