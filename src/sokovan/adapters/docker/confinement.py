@@ -1,4 +1,4 @@
-"""What isolates containers on this machine: the engine, accounts and limits."""
+"""The isolation of containers on this machine: engine, accounts and limits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class ContainerConfinement:
         return self.accounts.number_of(launch.output.owner)
 
     def user_of(self, account: int | None) -> str:
-        """The user and group inside a container; those of a rootless engine are mapped to its own account."""
+        """The user and group inside a container.
+
+        Those of a rootless engine are mapped to its own account.
+        """
         if account is not None:
             return f"{account}:{account}"
         return "0:0" if self.rootless else f"{os.geteuid()}:{os.getegid()}"

@@ -52,7 +52,7 @@ class ContainerFolders:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPolicy:
-    """What the operator decides for all containers of an agent.
+    """The decisions of the operator for all containers of an agent.
 
     `cpus` is the number of CPUs of the engine's machine.
     """

@@ -102,7 +102,10 @@ class EngineClient:
         query: Mapping[str, str] | None = None,
         body: Any = None,
     ) -> Any:
-        """The content of an answer. Raises EngineUnavailable, and EngineRefusal from 400 on."""
+        """The content of an answer.
+
+        Raises EngineUnavailable, and EngineRefusal for a status from 400 on.
+        """
         target = await self._target(path, query)
         try:
             async with asyncio.timeout(ANSWER_S), self._asked(_Request(method, target, body)) as (head, reader):
