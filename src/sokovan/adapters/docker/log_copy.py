@@ -7,11 +7,12 @@ repeats nor misses anything that the engine still has.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from sokovan.adapters.process.shim.state_files import read_record, write_record
 
 CURSOR = "log.json"
 LOCK = "log.lock"
+NOTE_EVERY_S = 0.5
 _HEADER = 8
 _PIECE_MAX = 1 << 24
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
@@ -112,8 +114,9 @@ class LogCopy:
         copying = _Copying(cursor, ring, skip_bytes=max(0, ring.offset - cursor.offset))
         query = {"follow": str(int(follow)), "stdout": "1", "stderr": "1", "timestamps": "1", "since": cursor.at or "0"}
         async with self._engine.stream("GET", path_of("containers", self._container, "logs"), query=query) as data:
-            async for pieces in _batches(data):
-                copying.add(pieces)
+            try:
+                await copying.run(data, note=lambda record: write_record(inside, CURSOR, record, lasting=False))
+            finally:
                 write_record(inside, CURSOR, copying.record(), lasting=False)
 
 
@@ -129,6 +132,19 @@ class _Copying:
 
     def __post_init__(self) -> None:
         self._skip_pieces, self._known = self.cursor.pieces, self.cursor.at
+
+    async def run(self, data: AsyncIterator[bytes], *, note: Callable[[dict[str, Any]], None]) -> None:
+        """Copy a stream; `note` keeps how far it is, from time to time.
+
+        An engine sends each line by itself. What is copied after a note is known by the size of the log.
+        """
+        loop = asyncio.get_running_loop()
+        noted_s = loop.time()
+        async for pieces in _batches(data):
+            self.add(pieces)
+            if loop.time() - noted_s >= NOTE_EVERY_S:
+                note(self.record())
+                noted_s = loop.time()
 
     def add(self, pieces: list[bytes]) -> None:
         """Append pieces to the log, without those that it has."""
