@@ -115,6 +115,9 @@ class DockerServer(LocalServer):
         if self.running:
             for container in self.containers():
                 self.remove(container)
+            folder = str(self.folder)
+            self.kill()
+            _unmount_below(folder)
         super().close()
 
     def containers(self) -> list[str]:
@@ -135,6 +138,13 @@ class DockerServer(LocalServer):
             return answer.status, answer.read()
         finally:
             connection.close()
+
+
+def _unmount_below(folder: str) -> None:
+    """Unmount what a killed engine leaves mounted, so that its folder can be removed."""
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    for place in sorted((place for place in mounted if place.startswith(f"{folder}/")), reverse=True):
+        subprocess.run(["umount", "-l", place], check=False)  # noqa: S603, S607  # a mount of the engine of the tests
 
 
 def python_archive() -> bytes:
