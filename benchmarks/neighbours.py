@@ -59,10 +59,15 @@ async def bodies(client: httpx2.AsyncClient) -> dict[str, Any]:
     return await _repeated(client, 16, lambda: client.post("/sessions", content=body, headers=headers))
 
 
+async def fifty_gangs(client: httpx2.AsyncClient) -> None:
+    """Gangs of 256 kernels that run."""
+    gangs = [await submit(client, size=256, command=["sleep", "600"], resources=ONE_CORE) for _ in range(50)]
+    for session in gangs:
+        await wait_for(client, session, "running")
+
+
 async def pages(client: httpx2.AsyncClient) -> dict[str, Any]:
-    """The largest pages of a list of gangs of 256 kernels, sixteen at a time."""
-    for _ in range(50):
-        await submit(client, size=256, command=["sleep", "600"], resources=ONE_CORE)
+    """The largest pages of the list of `fifty_gangs`, sixteen at a time."""
     return await _repeated(client, 16, lambda: client.get("/sessions", params={"limit": 500}))
 
 
@@ -104,6 +109,10 @@ CASES: dict[str, Attack] = {
 }
 
 
+# What the other user does before anything is measured.
+PREPARATIONS: dict[str, Callable[[httpx2.AsyncClient], Awaitable[None]]] = {"pages": fifty_gangs}
+
+
 async def measure(name: str) -> dict[str, Any]:
     """The victim's latencies without and beside the other user."""
     with server("--fake", f"{AGENTS}x8", "--no-agent") as started:
@@ -117,6 +126,8 @@ async def measure(name: str) -> dict[str, Any]:
 
 
 async def _compare(started: Server, name: str, other: httpx2.AsyncClient, victim: httpx2.AsyncClient) -> dict[str, Any]:
+    if name in PREPARATIONS:
+        await PREPARATIONS[name](other)
     await run_once(victim)
     quiet = [await run_once(victim) for _ in range(QUIET_RUNS)]
     attack = asyncio.create_task(CASES[name](other))

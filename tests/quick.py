@@ -15,7 +15,16 @@ from hypothesis import settings
 T = TypeVar("T")
 
 SERVER_FIXTURES = frozenset(
-    {"postgres_server", "postgres_url", "valkey_server", "valkey_url", "etcd_server", "etcd_url"}
+    {
+        "postgres_server",
+        "postgres_url",
+        "migrated_database",
+        "migrated_postgres_url",
+        "valkey_server",
+        "valkey_url",
+        "etcd_server",
+        "etcd_url",
+    }
 )
 SERVER_NAMES = frozenset({"postgres", "postgresql", "valkey", "etcd"})
 

@@ -20,6 +20,8 @@ def test_a_held_session_waits_until_it_is_released(server: Embedded) -> None:
     assert "user" in next(
         line for line in server.cli("session", "show", "held").stdout.splitlines() if "held by" in line
     )
+    assert server.cli("ps", "--reason", "HELD", "-o", "name").stdout.split() == ["held"]
+    assert server.cli_json("ps", "--reason", "HELD", "--count-by", "status") == [{"value": "pending", "count": 1}]
     why = server.cli("why", "held").stdout
     assert "held by user" in why
     assert "sokovan session release held" in why

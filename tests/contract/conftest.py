@@ -32,7 +32,7 @@ async def opened(kind: str, request: pytest.FixtureRequest, name: str) -> AsyncI
             yield cluster
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database(name)
+    url = server.create_database(name, template=request.getfixturevalue("migrated_database"))
     try:
         async with StoredCluster.open(url) as cluster:
             yield cluster

@@ -63,19 +63,19 @@ async def histories(store: SqlStore) -> Counter[tuple[str, int, bool]]:
     return Counter((row.status, int(row.allocations), bool(row.noted)) for row in rows)
 
 
-async def test_thousands_of_sessions_on_twenty_hot_agents_are_each_allocated_once(postgres_url: str) -> None:
+async def test_thousands_of_sessions_on_twenty_hot_agents_are_each_allocated_once(migrated_postgres_url: str) -> None:
     entries = [Entry(f"s{number:05}") for number in range(SESSIONS_TOTAL - 20)]
     hopeless = tuple(Entry(f"h{number:02}", cpu=TOO_MUCH, hopeless=True) for number in range(20))
-    async with StoredCluster.open(postgres_url) as cluster:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         for agent in AGENTS:
             await cluster.agent(agent, slots={"cpu": CAPACITY}, devices=False)
         await submit_many(cluster, [entry.name for entry in entries])
         await submit_many(cluster, [entry.name for entry in hopeless], cpu=TOO_MUCH)
         races = [
-            Race(postgres_url, number, AGENTS, (*share(entries, number), *hopeless), keep_max=KEEP_MAX)
+            Race(migrated_postgres_url, number, AGENTS, (*share(entries, number), *hopeless), keep_max=KEEP_MAX)
             for number in range(RACERS)
         ]
-        counts = await run_race(postgres_url, races, look_every=SESSIONS_TOTAL // 1_000)
+        counts = await run_race(migrated_postgres_url, races, look_every=SESSIONS_TOTAL // 1_000)
         found = await histories(cluster.store)
         assert await violations(cluster.store) == []
     assert sum(found.values()) == SESSIONS_TOTAL
@@ -88,16 +88,16 @@ async def test_thousands_of_sessions_on_twenty_hot_agents_are_each_allocated_onc
     assert counts["SessionNotWaiting"] > 0
 
 
-async def test_gangs_race_with_cancels_and_terminations_and_are_never_split(postgres_url: str) -> None:
+async def test_gangs_race_with_cancels_and_terminations_and_are_never_split(migrated_postgres_url: str) -> None:
     entries = [Entry(f"g{size:02}-{number:03}", size) for size, total in GANGS.items() for number in range(total)]
-    async with StoredCluster.open(postgres_url) as cluster:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         for agent in AGENTS:
             await cluster.agent(agent, slots={"cpu": 48_000}, devices=False)
         for size in GANGS:
             await submit_many(cluster, [entry.name for entry in entries if entry.kernels == size], kernels=size)
         races = [
             Race(
-                postgres_url,
+                migrated_postgres_url,
                 number,
                 AGENTS,
                 share(entries, number),
@@ -107,7 +107,7 @@ async def test_gangs_race_with_cancels_and_terminations_and_are_never_split(post
             )
             for number in range(RACERS)
         ]
-        counts = await run_race(postgres_url, races, look_every=5)
+        counts = await run_race(migrated_postgres_url, races, look_every=5)
         found = await histories(cluster.store)
         assert await violations(cluster.store) == []
     assert sum(found.values()) == len(entries)

@@ -52,15 +52,15 @@ async def drop_constraints(database: Database) -> None:
         await connection.commit()
 
 
-async def test_a_busy_cluster_keeps_every_invariant(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_a_busy_cluster_keeps_every_invariant(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await make_busy(cluster)
         found = await audit(cluster.store)
     assert [(finding.invariant.id, finding.rows) for finding in found if not finding.holds] == []
 
 
-async def test_every_violation_is_found_as_on_sqlite(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_every_violation_is_found_as_on_sqlite(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await make_busy(cluster)
         await drop_constraints(cluster.store.database)
         for broken in EVERY_BREAK:

@@ -31,8 +31,8 @@ ADMIN = AuthenticatedPrincipal(
 
 
 @pytest.fixture
-async def cluster(postgres_url: str) -> AsyncIterator[StoredCluster]:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def cluster(migrated_postgres_url: str) -> AsyncIterator[StoredCluster]:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await cluster.agent("a1")
         await cluster.submit("s1")
         await cluster.snapshots.refresh()

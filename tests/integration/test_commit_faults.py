@@ -87,17 +87,17 @@ WORKS = {
 
 
 @pytest.fixture
-async def steady(postgres_url: str) -> AsyncIterator[StoredCluster]:
+async def steady(migrated_postgres_url: str) -> AsyncIterator[StoredCluster]:
     """The cluster without any fault, with one agent."""
-    async with StoredCluster.open(postgres_url) as cluster:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await cluster.agent("a1")
         yield cluster
 
 
 @pytest.fixture
-async def proxy(postgres_url: str, steady: StoredCluster) -> AsyncIterator[FaultProxy]:
+async def proxy(migrated_postgres_url: str, steady: StoredCluster) -> AsyncIterator[FaultProxy]:
     del steady
-    async with FaultProxy(postgres_url) as proxy:
+    async with FaultProxy(migrated_postgres_url) as proxy:
         yield proxy
 
 

@@ -28,8 +28,8 @@ LONG_S = 600.0
 
 
 @pytest.fixture
-async def cluster(postgres_url: str) -> AsyncIterator[StoredCluster]:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def cluster(migrated_postgres_url: str) -> AsyncIterator[StoredCluster]:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await cluster.agent("a1", slots={"cpu": 1_000_000}, devices=False)
         yield cluster
 
@@ -53,10 +53,10 @@ async def names(cluster: StoredCluster, status: SessionStatus) -> set[str]:
 
 
 async def test_a_leader_that_was_stopped_over_the_end_of_its_term_is_fenced_out(
-    cluster: StoredCluster, postgres_url: str
+    cluster: StoredCluster, migrated_postgres_url: str
 ) -> None:
     await cluster.submit("waiting", slots={"cpu": 1})
-    with Child(lead_and_be_late, postgres_url, SHORT_S) as late:
+    with Child(lead_and_be_late, migrated_postgres_url, SHORT_S) as late:
         assert late.line.poll(TIMEOUT_S)
         assert late.line.recv() == 1
         late.send_signal(signal.SIGSTOP)
@@ -71,7 +71,7 @@ async def test_a_leader_that_was_stopped_over_the_end_of_its_term_is_fenced_out(
 
 
 async def test_a_write_under_way_at_the_end_of_the_term_ends_before_the_next_term_begins(
-    cluster: StoredCluster, postgres_url: str
+    cluster: StoredCluster, migrated_postgres_url: str
 ) -> None:
     lease = await cluster.leases.acquire(LEASE, holder="slow", ttl_s=SHORT_S)
     assert lease is not None
@@ -93,7 +93,7 @@ async def test_a_write_under_way_at_the_end_of_the_term_ends_before_the_next_ter
 
     writing = asyncio.ensure_future(cluster.store.run_sql(slow, fence=lease.fence))
     await begun.wait()
-    other = StoredCluster(store_at(postgres_url))
+    other = StoredCluster(store_at(migrated_postgres_url))
     taking = asyncio.ensure_future(acquired(other, "next"))
     await until(a_manager_waits_for_the_lease, elapse=CLOCK.sleep, limit_s=TIMEOUT_S)
     assert not taking.done()
@@ -118,9 +118,9 @@ async def written_until_fenced_out(cluster: StoredCluster, lease: Lease) -> list
 
 
 async def test_every_write_of_two_managers_that_take_turns_has_the_epoch_of_its_term(
-    cluster: StoredCluster, postgres_url: str
+    cluster: StoredCluster, migrated_postgres_url: str
 ) -> None:
-    managers = {name: StoredCluster(store_at(postgres_url)) for name in ("m1", "m2")}
+    managers = {name: StoredCluster(store_at(migrated_postgres_url)) for name in ("m1", "m2")}
     written: dict[str, tuple[str, int]] = {}
     lease = await acquired(managers["m1"], "m1")
     for _ in range(TERMS):

@@ -174,12 +174,12 @@ def allocate(name: str, agent: str, **options: Any) -> Act:
     return lambda cluster: cluster.place_all([assignment(name, agent, **options)])
 
 
-async def test_two_allocations_for_one_place_have_one_winner_in_every_order(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_two_allocations_for_one_place_have_one_winner_in_every_order(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await check_every_order(
             Stage(cluster, "xy"),
             lambda scene: (allocate(f"{scene}x", scene), allocate(f"{scene}y", scene)),
-            url=postgres_url,
+            url=migrated_postgres_url,
             serial=[
                 End(("allocated", "AllocationRefused"), ("scheduled", "pending"), used=1000, kernels=1, incarnation=1),
                 End(("AllocationRefused", "allocated"), ("pending", "scheduled"), used=1000, kernels=1, incarnation=1),
@@ -188,12 +188,12 @@ async def test_two_allocations_for_one_place_have_one_winner_in_every_order(post
         )
 
 
-async def test_an_allocation_and_a_cancel_leave_nothing_half_done_in_any_order(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_an_allocation_and_a_cancel_leave_nothing_half_done_in_any_order(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await check_every_order(
             Stage(cluster, "x"),
             lambda scene: (allocate(f"{scene}x", scene), lambda other: other.stop(f"{scene}x")),
-            url=postgres_url,
+            url=migrated_postgres_url,
             serial=[
                 End(("allocated", "terminating"), ("terminating",), used=1000, kernels=1, incarnation=1),
                 End(("SessionNotWaiting", "cancelled"), ("cancelled",), used=0, kernels=0, incarnation=1),
@@ -201,15 +201,15 @@ async def test_an_allocation_and_a_cancel_leave_nothing_half_done_in_any_order(p
         )
 
 
-async def test_an_allocation_lands_on_the_incarnation_it_was_decided_for_or_nowhere(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_an_allocation_lands_on_the_incarnation_it_was_decided_for_or_nowhere(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await check_every_order(
             Stage(cluster, "x"),
             lambda scene: (
                 allocate(f"{scene}x", scene, incarnations={scene: 1}),
                 lambda other: other.agent(scene, slots=ROOM_FOR_ONE),
             ),
-            url=postgres_url,
+            url=migrated_postgres_url,
             serial=[
                 End(("allocated", "incarnation 2"), ("scheduled",), used=1000, kernels=1, incarnation=2),
                 End(("AgentChanged", "incarnation 2"), ("pending",), used=0, kernels=0, incarnation=2),
@@ -217,8 +217,8 @@ async def test_an_allocation_lands_on_the_incarnation_it_was_decided_for_or_nowh
         )
 
 
-async def test_two_who_free_the_same_kernel_free_it_once_in_every_order(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_two_who_free_the_same_kernel_free_it_once_in_every_order(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         stage = Stage(cluster, "x", ending=True)
 
         def free(name: str) -> Act:
@@ -230,7 +230,7 @@ async def test_two_who_free_the_same_kernel_free_it_once_in_every_order(postgres
         await check_every_order(
             stage,
             lambda scene: (free(f"{scene}x"), free(f"{scene}x")),
-            url=postgres_url,
+            url=migrated_postgres_url,
             serial=[
                 End(
                     ("freed, terminated", "freed, terminated"),
@@ -256,14 +256,17 @@ def replace_session(name: str) -> Act:
 
 
 async def test_a_dependent_submitted_during_a_replacement_waits_for_the_successor_in_every_order(
-    postgres_url: str,
+    migrated_postgres_url: str,
 ) -> None:
     def submit(name: str, dependency: str) -> Act:
         return lambda other: other.submit(name, slots=ROOM_FOR_ONE, dependencies=(dependency,))
 
     # What touches kernels and histories touches those of one actor only.
     private = (*PRIVATE, "INTO session_history", "INTO kernel_history", "kernels", "FROM agents", "requests")
-    async with StoredCluster.open(postgres_url) as cluster, actors(postgres_url, private) as interleaving:
+    async with (
+        StoredCluster.open(migrated_postgres_url) as cluster,
+        actors(migrated_postgres_url, private) as interleaving,
+    ):
         stage, count = Stage(cluster, "x"), 0
         choices: list[int] | None = []
         while choices is not None:

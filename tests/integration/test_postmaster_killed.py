@@ -12,7 +12,7 @@ from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.testing.clock import until
-from sokovan.testing.servers import PostgresServer
+from sokovan.testing.servers import PostgresServer, StandbyServer
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.integration.crowds import store_at, violations
 
@@ -103,6 +103,42 @@ async def test_workers_outlive_a_server_that_is_killed_again_and_again(server: P
     assert [agent.info.occupied_slots["cpu"] for agent in agents] == [0, 0, 0]
     assert sum(worker.allocated for worker in workers) > 0
     assert sum(worker.refused for worker in workers) > 0
+
+
+def with_standby(url: str, standby: StandbyServer) -> str:
+    """The address of a database with both of its servers, the standby first."""
+    before, _, after = url.rpartition("@")
+    return f"{before}@127.0.0.1:{standby.port},{after}?target_session_attrs=read-write"
+
+
+async def test_workers_go_on_at_a_standby_that_is_promoted(server: PostgresServer) -> None:
+    url = server.create_database("promoted")
+    with StandbyServer(server) as standby:
+        # No commit is lost with the primary: each waits for the standby.
+        server.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        server.execute("SELECT pg_reload_conf()")
+        both = with_standby(url, standby)
+        async with StoredCluster.open(both) as cluster:
+            for agent in AGENTS:
+                await cluster.agent(agent, slots=ROOM, devices=False)
+            async with working(both) as workers:
+                await everybody_works(workers, rounds=3)
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(standby.promote)
+                await everybody_works(workers, rounds=3)
+            assert await violations(cluster.store) == []
+            agents = await cluster.store.read(lambda unit: unit.fleet.all())
+        assert [agent.info.occupied_slots["cpu"] for agent in agents] == [0, 0, 0]
+
+
+async def test_servers_that_are_all_standbys_are_unavailable(server: PostgresServer) -> None:
+    url = server.create_database("standbys")
+    with StandbyServer(server) as standby:
+        twice = with_standby(url.replace(f":{server.port}/", f":{standby.port}/"), standby)
+        store = store_at(twice, retry=TransactionRetry(give_up_s=0.5))
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(store.read(lambda unit: unit.fleet.all()), TIMEOUT_S)
+        await store.close()
 
 
 async def test_a_pool_full_of_connections_from_before_a_restart_works_on(server: PostgresServer) -> None:

@@ -23,17 +23,17 @@ SLOTS = {"cpu": 1000}
 
 
 @pytest.fixture
-async def steady(postgres_url: str) -> AsyncIterator[StoredCluster]:
+async def steady(migrated_postgres_url: str) -> AsyncIterator[StoredCluster]:
     """The cluster without any fault, with one agent."""
-    async with StoredCluster.open(postgres_url) as cluster:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await cluster.agent("a1")
         yield cluster
 
 
 @pytest.fixture
-async def proxy(postgres_url: str, steady: StoredCluster) -> AsyncIterator[FaultProxy]:
+async def proxy(migrated_postgres_url: str, steady: StoredCluster) -> AsyncIterator[FaultProxy]:
     del steady
-    async with FaultProxy(postgres_url) as proxy:
+    async with FaultProxy(migrated_postgres_url) as proxy:
         yield proxy
 
 
@@ -85,10 +85,10 @@ async def test_a_database_that_does_not_answer_is_unavailable_rather_than_waited
 
 
 async def test_a_pool_whose_connections_are_all_busy_is_unavailable_after_a_while(
-    steady: StoredCluster, postgres_url: str
+    steady: StoredCluster, migrated_postgres_url: str
 ) -> None:
     del steady
-    store = store_at(postgres_url, retry=TransactionRetry(give_up_s=0.1), pool_size=1, statement_timeout_s=0.5)
+    store = store_at(migrated_postgres_url, retry=TransactionRetry(give_up_s=0.1), pool_size=1, statement_timeout_s=0.5)
     busy, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(_unit: object) -> None:
@@ -114,10 +114,10 @@ async def test_a_pool_whose_connections_are_all_busy_is_unavailable_after_a_whil
 
 
 async def test_a_statement_that_waits_too_long_for_a_lock_makes_the_store_unavailable(
-    steady: StoredCluster, postgres_url: str
+    steady: StoredCluster, migrated_postgres_url: str
 ) -> None:
     await steady.submit("wanted", slots=SLOTS)
-    store = store_at(postgres_url, retry=TransactionRetry(give_up_s=0.1), statement_timeout_s=0.2)
+    store = store_at(migrated_postgres_url, retry=TransactionRetry(give_up_s=0.1), statement_timeout_s=0.2)
     locked, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(unit: UnitOfWork) -> None:

@@ -1,7 +1,7 @@
 // The shell: login, navigation, keys that work everywhere, and the page of the address.
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "./api.ts";
 import { duration } from "./format.ts";
 import { connect, disconnect, heardAt, lineUp, now, refresh } from "./live/store.ts";
@@ -130,12 +130,18 @@ function Shell() {
     return () => removeEventListener("keydown", pressed);
   }, []);
   const here = path.value;
+  const nav = useRef<HTMLElement>(null);
+  // On a narrow screen the list of pages is scrolled so that the current one is seen.
+  useEffect(() => {
+    const current = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (nav.current && current) nav.current.scrollLeft = current.offsetLeft - nav.current.offsetLeft - (nav.current.clientWidth - current.offsetWidth) / 2;
+  }, [here]);
   return (
     <div class="shell">
       <a class="skip" href="#content">Skip to the content</a>
       <header>
         <a class="brand" href={href("/")}>Sokovan</a>
-        <nav aria-label="pages">
+        <nav aria-label="pages" ref={nav}>
           {PAGES.map(([to, name]) => {
             const current = to === "/" ? here === "/" : here === to || here.startsWith(`${to}/`);
             return <a key={to} href={href(to)} aria-current={current ? "page" : undefined}>{name}</a>;

@@ -31,12 +31,15 @@ SCHEMAS = "#/components/schemas/"
 EVENT_STREAM = "text/event-stream"
 BINARY_MEDIA = "application/octet-stream"
 BODY = "sokovan.body"
+VERSION_PATH = "/api/v1/"
 # Errors that any operation may return.
 ALWAYS = (401, 403, 413, 422, 429, 500, 503)
 _READS = frozenset({"GET", "HEAD"})
 
 Denied: TypeAlias = Callable[[Request, SokovanError], Awaitable[None]]
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+# Calls a handler when it is its user's turn.
+InTurn: TypeAlias = Callable[[Request, Handler], Coroutine[Any, Any, Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class ApiOperation:
     `also` are other statuses that are not failures; `media` is the media type of a
     response that is not JSON; `lines` is the type of each line of a body of JSON lines, and
     `binary` means that the body is content of any kind; both are read by the endpoint.
+    With `asks_agents` the time of a response depends on them.
     """
 
     method: str
@@ -61,11 +65,18 @@ class ApiOperation:
     lines: Any = None
     media: str = JSON_MEDIA
     binary: bool = False
+    asks_agents: bool = False
 
     @property
     def name(self) -> str:
         """The operation id: `sessions_create`."""
         return f"{self.tag}_{getattr(self.endpoint, '__name__', 'call')}".replace("-", "_")
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it reads the store, which may take long; streams and probes do not wait."""
+        is_read = self.method in _READS and self.media == JSON_MEDIA and self.path.startswith(VERSION_PATH)
+        return is_read and not self.asks_agents
 
     @property
     def changes(self) -> bool:
@@ -89,19 +100,19 @@ class OperationRoute(Route):
     For all routes that would take a fifth of the start of a server.
     """
 
-    def __init__(self, operation: ApiOperation, *, denied: Denied) -> None:
+    def __init__(self, operation: ApiOperation, *, denied: Denied, in_turn: InTurn) -> None:
         super().__init__(operation.path, operation.endpoint, name=operation.name)
-        self.operation, self._denied = operation, denied
+        self.operation, self._denied, self._in_turn = operation, denied, in_turn
         self.methods = {operation.method}  # without HEAD, as FastAPI's routes
 
     @cached_property
     def served(self) -> ServedRoute:
         """The route that answers requests."""
-        return ServedRoute(self.operation, denied=self._denied)
+        return ServedRoute(self.operation, denied=self._denied, in_turn=self._in_turn)
 
     def described(self) -> ServedRoute:
         """The same route with the types of its responses."""
-        return ServedRoute(self.operation, denied=self._denied, described=True)
+        return ServedRoute(self.operation, denied=self._denied, in_turn=self._in_turn, described=True)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Like those of FastAPI, with the route: measurements and the audit log name it."""
@@ -123,8 +134,8 @@ class ServedRoute(APIRoute):
     them and no request does; their schemas would take most of the start of a server.
     """
 
-    def __init__(self, operation: ApiOperation, *, denied: Denied, described: bool = False) -> None:
-        self.operation, self._denied = operation, denied
+    def __init__(self, operation: ApiOperation, *, denied: Denied, in_turn: InTurn, described: bool = False) -> None:
+        self.operation, self._denied, self._in_turn = operation, denied, in_turn
         text = (operation.endpoint.__doc__ or "").strip()
         is_json = operation.answer is not None and operation.media == JSON_MEDIA
         super().__init__(
@@ -144,7 +155,7 @@ class ServedRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """FastAPI's handler, called after the request was read."""
         inner = super().get_route_handler()
-        operation, denied = self.operation, self._denied
+        operation, denied, in_turn = self.operation, self._denied, self._in_turn
         known = frozenset(name for parameter in self.dependant.query_params for name in _names_of(parameter))
 
         async def handle(request: Request) -> Response:
@@ -152,7 +163,7 @@ class ServedRoute(APIRoute):
                 _require_known(request, known)
                 if operation.body is not None:
                     request.scope[BODY] = await read_body(request, operation.body)
-                return await inner(request)
+                return await (in_turn(request, inner) if operation.takes_turns else inner(request))
             except RequestValidationError as error:
                 raise InvalidRequest(field_problems(error.errors())) from None
             except (Forbidden, ObjectNotFound) as error:

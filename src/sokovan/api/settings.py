@@ -52,6 +52,8 @@ class ApiSettings:
     requests_per_s: int = 2_000
     requests_burst: int = 4_000
     failures_per_minute: int = 10
+    # Of one user; more wait for their turn.
+    reads_at_once: int = 2
     # A revoked key is rejected after this at the latest; open streams check again every `recheck_s`.
     principal_kept_s: float = 2.0
     streams: StreamLimits = field(default_factory=StreamLimits)
@@ -61,5 +63,5 @@ class ApiSettings:
         if len(self.pepper) < PEPPER_BYTES_MIN:
             problem = f"is shorter than {PEPPER_BYTES_MIN} bytes"
             raise InvalidSpec(what="API settings", field="pepper", value="(hidden)", problem=problem)
-        for name in ("body_bytes_max", "requests_per_s", "requests_burst", "failures_per_minute"):
+        for name in ("body_bytes_max", "requests_per_s", "requests_burst", "failures_per_minute", "reads_at_once"):
             require_int(getattr(self, name), what="API settings", field=name, least=1)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sokovan.api.access.request_queues import ReadTurns
 from sokovan.api.errors import Forbidden, UnsupportedMedia
 from sokovan.api.operations import ALWAYS, EVENT_STREAM, ApiOperation, OperationRoute, body_of, json_response
 from sokovan.domain.errors import ObjectNotFound, SokovanError
@@ -64,7 +65,7 @@ class Client:
         self.denied: list[str] = []
         self._app = FastAPI()
         for operation in operations:
-            self._app.router.routes.append(OperationRoute(operation, denied=self._note))
+            self._app.router.routes.append(OperationRoute(operation, denied=self._note, in_turn=ReadTurns(at_once=2)))
 
     async def _note(self, request: Request, error: SokovanError) -> None:
         self.denied.append(f"{request.url.path} {error.code}")
@@ -97,13 +98,13 @@ def test_an_answer_that_is_no_json_is_documented_as_what_it_is() -> None:
 
 
 def test_the_first_line_of_the_docstring_is_the_summary() -> None:
-    route = OperationRoute(LIST, denied=Client()._note).served
+    route = OperationRoute(LIST, denied=Client()._note, in_turn=ReadTurns(at_once=2)).served
     assert (route.summary, route.operation_id) == ("List things", "some_things_things")
     assert "All of them" in route.description
 
 
 def test_only_a_described_route_has_the_types_of_its_responses() -> None:
-    route = OperationRoute(replace(LIST, also={202: QueueBody}), denied=Client()._note)
+    route = OperationRoute(replace(LIST, also={202: QueueBody}), denied=Client()._note, in_turn=ReadTurns(at_once=2))
     assert (route.served.response_field, route.served.response_fields) == (None, {})
     described = route.described()
     assert described.response_model is QueueBody
@@ -165,3 +166,10 @@ async def test_who_may_not_read_something_is_not_noted() -> None:
 def test_a_body_that_was_not_read_is_missing() -> None:
     with pytest.raises(InvalidRequest, match="body"):
         body_of(Request({"type": "http", "headers": []}), AgentChange)
+
+
+def test_reads_of_the_store_take_turns_and_streams_probes_and_changes_do_not() -> None:
+    assert replace(LIST, path="/api/v1/things").takes_turns
+    assert not replace(LIST, path="/readyz").takes_turns
+    others: tuple[dict[str, Any], ...] = ({"method": "POST"}, {"media": EVENT_STREAM}, {"asks_agents": True})
+    assert not any(replace(LIST, path="/api/v1/things", **other).takes_turns for other in others)

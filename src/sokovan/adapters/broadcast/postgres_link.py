@@ -21,7 +21,7 @@ RETRY_S = 0.5
 # A connection without messages for this long is checked.
 PING_AFTER_S = 5.0
 _NOTIFY = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload"
-_FAILURES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_FAILURES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 class NotificationLink:
@@ -76,7 +76,10 @@ class NotificationLink:
 
     async def _serve(self) -> None:
         """One connection, until it is lost."""
-        connection = await asyncpg.connect(self._url, timeout=DEADLINE_S, command_timeout=DEADLINE_S)
+        # A standby, of an address with several servers, has no notifications.
+        connection = await asyncpg.connect(
+            self._url, timeout=DEADLINE_S, command_timeout=DEADLINE_S, target_session_attrs="primary"
+        )
         try:
             self._lost.clear()
             connection.add_termination_listener(lambda _connection: self._lost.set())

@@ -6,16 +6,18 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from sokovan.adapters.sql.connections.address import MANAGER_APPLICATION, driver_url
+from sokovan.adapters.sql.connections.address import MANAGER_APPLICATION, address_of_several, driver_url
 from sokovan.adapters.sql.schema.columns import server_time
 from sokovan.adapters.sql.sqlite_connections import SqlitePool, sqlite_engine
 from sokovan.ports.environment import Clock
@@ -196,8 +198,23 @@ class Database:
 
 def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     milliseconds = str(int(settings.statement_timeout_s * 1000))
+    connect_args: dict[str, Any] = {
+        "timeout": 5,
+        "command_timeout": settings.statement_timeout_s,
+        "server_settings": {
+            "application_name": settings.application,
+            **({"default_transaction_read_only": "on"} if settings.read_only else {}),
+            "statement_timeout": milliseconds,
+            "idle_in_transaction_session_timeout": milliseconds,
+        },
+    }
+    several = address_of_several(settings.url)
+    connecting: dict[str, Any] = {"connect_args": connect_args}
+    if several:
+        connecting = {"async_creator": partial(_connect_to_primary, several, connect_args)}
     return create_async_engine(
-        url,
+        # One of several servers is chosen for each connection; the driver's own URL names one.
+        url.set(host="several") if several else url,
         # User data must not appear in error messages.
         hide_parameters=True,
         pool_size=settings.pool_size,
@@ -205,17 +222,19 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
         pool_timeout=settings.statement_timeout_s,
         # Detects dead connections in the pool before they are used.
         pool_pre_ping=True,
-        connect_args={
-            "timeout": 5,
-            "command_timeout": settings.statement_timeout_s,
-            "server_settings": {
-                "application_name": settings.application,
-                **({"default_transaction_read_only": "on"} if settings.read_only else {}),
-                "statement_timeout": milliseconds,
-                "idle_in_transaction_session_timeout": milliseconds,
-            },
-        },
+        **connecting,
     )
+
+
+async def _connect_to_primary(address: str, options: Mapping[str, Any]) -> Any:
+    """A connection to the first of several servers that is not a standby."""
+    # Installed only with the extra `postgres`, and untyped.
+    import asyncpg  # type: ignore[import-untyped]  # noqa: PLC0415  # a late import
+
+    try:
+        return await asyncpg.connect(address, target_session_attrs="primary", **options)
+    except asyncpg.TargetServerAttributeNotMatched as error:
+        raise ConnectionRefusedError("each server of the database is a standby") from error
 
 
 def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:

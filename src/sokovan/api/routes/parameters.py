@@ -103,6 +103,7 @@ class SessionFilters(StatusChoice):
     id: list[str] = Field(default_factory=list, max_length=IDS_MAX, description="With any of these ids; repeatable.")
     name: str | None = name_field("With exactly this name.")
     array: str | None = name_field("In this array: its id, its name, or a unique prefix of one.")
+    reason: str | None = name_field("PENDING for this reason, such as QUOTA_USER.")
     outside_arrays: bool = Field(default=False, description="Only sessions that are in no array.")
     since: str | None = Field(default=None, max_length=TIME_MAX, description="That had not ended at this time.")
     until: str | None = Field(default=None, max_length=TIME_MAX, description="That were submitted before this time.")
@@ -113,6 +114,7 @@ class SessionFilters(StatusChoice):
             super().filter(),
             ids=tuple(SessionId(one) for one in self.id),
             name=self.name or "",
+            reason=self.reason or "",
             outside_arrays=self.outside_arrays,
             since_ms=None if self.since is None else read_time(self.since, field="since", what="filter"),
             until_ms=None if self.until is None else read_time(self.until, field="until", what="filter"),

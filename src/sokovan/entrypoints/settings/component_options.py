@@ -72,6 +72,7 @@ def api_settings_of(server: ServerSettings, *, pepper: bytes, machine: str) -> A
         requests_per_s=settings.requests_per_s,
         requests_burst=settings.requests_burst,
         failures_per_minute=settings.failures_per_minute,
+        reads_at_once=settings.reads_at_once,
         principal_kept_s=settings.key_cached_ms / 1000,
         streams=StreamLimits(
             streams_max=settings.streams_max,

@@ -217,6 +217,9 @@ class ApiServerSettings:
     body_bytes_max: int = kind.whole(1 << 20, "Maximum size of a request.", least=1024, most=1 << 30)
     requests_per_s: int = kind.whole(2000, "Requests a second of one user.", least=1, most=COUNT_MAX)
     requests_burst: int = kind.whole(4000, "Requests of one user at once.", least=1, most=COUNT_MAX)
+    reads_at_once: int = kind.whole(
+        2, "Reads of one user at a time; more wait for their turn.", least=1, most=COUNT_MAX
+    )
     failures_per_minute: int = kind.whole(
         10, "Failed authentications a minute from one address.", least=1, most=COUNT_MAX
     )

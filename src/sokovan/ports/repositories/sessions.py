@@ -47,8 +47,8 @@ class NewSession:
 class SessionFilter:
     """A filter of sessions; an empty field matches all.
 
-    Of the last two, sessions match that had not ended at `since_ms`, and were submitted before
-    `until_ms`.
+    `reason` is the code of the verdict on sessions that wait. With `since_ms` sessions match
+    that had not ended then, with `until_ms` those that were submitted before.
     """
 
     statuses: Collection[SessionStatus] = ()
@@ -65,6 +65,7 @@ class SessionFilter:
     session_type: str = ""
     since_ms: int | None = None
     until_ms: int | None = None
+    reason: str = ""
 
 
 class SessionProperty(StrEnum):

@@ -31,6 +31,7 @@ KEY_MAX = 128
 class SessionListOptions(TypedDict, total=False):
     """Filters of a list; of several labels a session must have all.
 
+    `reason` is the code for which sessions are PENDING, as `waiting()` counts them.
     `since` and `until` are RFC 3339 times: sessions that had not ended, or were submitted.
     """
 
@@ -45,6 +46,7 @@ class SessionListOptions(TypedDict, total=False):
     mine: bool
     array: str | None
     outside_arrays: bool
+    reason: str | None
     since: str | None
     until: str | None
 

@@ -6,7 +6,7 @@ with the process that started it.
 
 from sokovan.testing.servers.docker import DockerServer
 from sokovan.testing.servers.etcd import EtcdServer
-from sokovan.testing.servers.postgres import PostgresServer
+from sokovan.testing.servers.postgres import PostgresServer, StandbyServer
 from sokovan.testing.servers.process import LocalServer, ServerFailed, server_or_environment
 from sokovan.testing.servers.valkey import ValkeyServer
 
@@ -16,6 +16,7 @@ __all__ = [
     "LocalServer",
     "PostgresServer",
     "ServerFailed",
+    "StandbyServer",
     "ValkeyServer",
     "server_or_environment",
 ]

@@ -97,9 +97,12 @@ class PostgresServer(LocalServer):
             return None
         return int(first) if len(rest) >= 7 and rest[6].strip() == "ready" else None
 
-    def create_database(self, name: str) -> str:
-        """Create an empty database; returns its URL."""
-        self.execute(f'CREATE DATABASE "{name}"')
+    def create_database(self, name: str, *, template: str = "template1") -> str:
+        """Create an empty database, or a copy of another; returns its URL.
+
+        The other one may have no connections then.
+        """
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{quote(name)}"))
 
     def drop_database(self, name: str) -> None:
@@ -133,6 +136,26 @@ class PostgresServer(LocalServer):
             timeout=COMMAND_LIMIT_S,
             **identity(account),
         )
+
+
+class StandbyServer(PostgresServer):
+    """A standby that streams from a running primary, until it is promoted."""
+
+    def __init__(self, primary: PostgresServer) -> None:
+        super().__init__()
+        self._primary, self._password = primary, primary._password
+
+    def promote(self) -> None:
+        """Make it the primary, and wait until it is."""
+        self.execute("SELECT pg_promote()")
+
+    def _make_data(self, password: Path) -> None:
+        del password  # that of the primary
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", f"--pgdata={self.folder / 'pgdata'}"]
+        command = [str(self.programs / "pg_basebackup"), *options, f"--dbname={self._primary.url}"]
+        done = self._ran(command, account=self._account)
+        if done.returncode != 0:
+            raise ServerFailed(f"pg_basebackup failed:\n{done.stderr.decode(errors='replace')}")
 
 
 def reachable_by_others(path: Path) -> bool:

@@ -79,8 +79,8 @@ async def test_sqlite_goes_on_after_a_commit_that_was_refused() -> None:
         await goes_on_after_a_commit_that_was_refused(cluster)
 
 
-async def test_postgresql_goes_on_after_a_commit_that_was_refused(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_postgresql_goes_on_after_a_commit_that_was_refused(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await goes_on_after_a_commit_that_was_refused(cluster)
 
 
@@ -89,13 +89,13 @@ async def test_sqlite_rolls_back_what_is_not_committed() -> None:
         await rolls_back_what_is_not_committed(cluster)
 
 
-async def test_postgresql_rolls_back_what_is_not_committed(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_postgresql_rolls_back_what_is_not_committed(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await rolls_back_what_is_not_committed(cluster)
 
 
-async def test_a_reader_of_postgresql_cannot_write(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster, cluster.store.database.reading() as connection:
+async def test_a_reader_of_postgresql_cannot_write(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster, cluster.store.database.reading() as connection:
         with pytest.raises(DBAPIError, match="read-only"):
             await connection.execute(sa.text("INSERT INTO catalog_marks VALUES ('x', 1)"))
 
@@ -167,9 +167,9 @@ async def test_the_time_of_sqlite_is_the_clocks() -> None:
         assert await cluster.store.database.now_ms(connection) == 5_000
 
 
-async def test_the_time_of_postgresql_is_its_own(postgres_url: str) -> None:
+async def test_the_time_of_postgresql_is_its_own(migrated_postgres_url: str) -> None:
     clock = VirtualClock(now_ms=5_000)
-    async with StoredCluster.open(postgres_url, clock=clock) as cluster:
+    async with StoredCluster.open(migrated_postgres_url, clock=clock) as cluster:
         async with cluster.store.database.reading() as connection:
             now = await cluster.store.database.now_ms(connection)
         assert now > 1_700_000_000_000

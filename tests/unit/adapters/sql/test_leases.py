@@ -22,12 +22,12 @@ async def test_every_term_is_kept_with_its_holder() -> None:
         assert rows[1].since_ms == rows[0].since_ms + 2_000
 
 
-async def test_the_clock_of_a_process_does_not_matter_where_the_store_has_its_own(postgres_url: str) -> None:
+async def test_the_clock_of_a_process_does_not_matter_where_the_store_has_its_own(migrated_postgres_url: str) -> None:
     """One process lives in 1970, another in the far future; both lead by the time of the store."""
     past, future = VirtualClock(now_ms=0), VirtualClock(now_ms=9_000_000_000_000)
     async with (
-        StoredCluster.open(postgres_url, clock=past) as early,
-        StoredCluster.open(postgres_url, clock=future) as late,
+        StoredCluster.open(migrated_postgres_url, clock=past) as early,
+        StoredCluster.open(migrated_postgres_url, clock=future) as late,
     ):
         lease = await taken(early, "scheduler", "early")
         assert await late.leases.acquire("scheduler", holder="late", ttl_s=60) is None

@@ -13,8 +13,8 @@ from sokovan.testing.fault_proxy import FaultProxy
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-async def test_two_who_publish_at_once_take_different_lines(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_two_who_publish_at_once_take_different_lines(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await published(cluster)
         await emitted_apart(cluster, 4)
         inside, go_on = asyncio.Event(), asyncio.Event()
@@ -45,11 +45,13 @@ async def test_an_unreadable_event_does_not_block_others() -> None:
         assert await published(cluster) == []
 
 
-async def test_a_database_that_is_away_is_said_and_what_the_bus_raises_comes_through(postgres_url: str) -> None:
+async def test_a_database_that_is_away_is_said_and_what_the_bus_raises_comes_through(
+    migrated_postgres_url: str,
+) -> None:
     async def refuse(_: Sequence[Event]) -> None:
         raise ConnectionRefusedError("the bus")
 
-    async with FaultProxy(postgres_url) as proxy, StoredCluster.open(proxy.url) as cluster:
+    async with FaultProxy(migrated_postgres_url) as proxy, StoredCluster.open(proxy.url) as cluster:
         await cluster.store.run(lambda unit: unit.emit([notice(1)]))
         with pytest.raises(ConnectionRefusedError, match="the bus"):
             await cluster.store.outbox.publish_pending(refuse, limit=1)

@@ -113,8 +113,8 @@ async def test_much_is_forgotten_in_small_steps(monkeypatch: pytest.MonkeyPatch)
         assert await count(cluster, COMMITS) == (before // 3 + 1) + (10 // 3 + 1) + 1 + 1
 
 
-async def test_pruning_works_on_postgresql_too(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_pruning_works_on_postgresql_too(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await cluster.submit("s1", request=KEY)
         old = sa.update(REQUESTS).values(at_ms=0)
         await cluster.store.run_sql(lambda unit: unit.transaction.execute(old))

@@ -73,7 +73,7 @@ async def flaky(url: str, retry: TransactionRetry = PATIENT) -> AsyncIterator[tu
 @pytest.fixture(params=["memory", "file", "postgresql"])
 def url(request: pytest.FixtureRequest) -> str:
     if request.param == "postgresql":
-        return str(request.getfixturevalue("postgres_url"))
+        return str(request.getfixturevalue("migrated_postgres_url"))
     folder = request.getfixturevalue("tmp_path")
     return "sqlite://" if request.param == "memory" else f"sqlite:///{folder}/state.db"
 

@@ -50,12 +50,12 @@ async def test_a_part_that_fails_takes_its_writes_and_its_events_with_it() -> No
         assert "lost" not in kinds
 
 
-async def test_a_prechecked_block_needs_a_savepoint_only_with_other_writers(postgres_url: str) -> None:
+async def test_a_prechecked_block_needs_a_savepoint_only_with_other_writers(migrated_postgres_url: str) -> None:
     async def work(unit: SqlUnitOfWork) -> bool:
         async with unit.transaction.prechecked():
             return unit.transaction.connection.in_nested_transaction()
 
-    async with StoredCluster.open() as alone, StoredCluster.open(postgres_url) as among_others:
+    async with StoredCluster.open() as alone, StoredCluster.open(migrated_postgres_url) as among_others:
         assert not await alone.store.run_sql(work)
         assert await among_others.store.run_sql(work)
 
@@ -77,8 +77,8 @@ async def test_many_events_are_cut_into_lines() -> None:
         assert len(await rows(cluster, OUTBOX)) == 3
 
 
-async def test_each_unit_of_work_has_a_mark_and_a_number_that_grow(postgres_url: str) -> None:
-    for url in ("sqlite://", postgres_url):
+async def test_each_unit_of_work_has_a_mark_and_a_number_that_grow(migrated_postgres_url: str) -> None:
+    for url in ("sqlite://", migrated_postgres_url):
         async with StoredCluster.open(url) as cluster:
 
             async def work(unit: SqlUnitOfWork) -> tuple[int, int]:
@@ -89,8 +89,8 @@ async def test_each_unit_of_work_has_a_mark_and_a_number_that_grow(postgres_url:
             assert first[1] < second[1]
 
 
-async def test_the_time_goes_on_inside_a_transaction_of_postgresql(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_the_time_goes_on_inside_a_transaction_of_postgresql(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
 
         async def work(unit: SqlUnitOfWork) -> tuple[int, int]:
             return unit.now_ms, await unit.transaction.current_ms()

@@ -93,6 +93,13 @@ async def test_a_waiting_session_says_why(api: ApiHarness) -> None:
     assert (view["reason"], view["reason_detail"]) == ("NO_NODES", "there are no machines")
     listed = (await api.get("/sessions?name=reasoned", user=NORTH)).json()["items"][0]
     assert listed == view
+    for path in ("/sessions", "/sessions/rows"):
+        found = (await api.get(f"{path}?reason=NO_NODES", user=NORTH)).json()["items"]
+        assert [one["name"] for one in found] == [view["name"]]
+        assert (await api.get(f"{path}?reason=HELD", user=NORTH)).json()["items"] == []
+        assert (await api.get(f"{path}?reason=NO_NODES", user=SOUTH)).json()["items"] == []
+    counts = (await api.get("/sessions/counts?reason=NO_NODES&by=user", user=NORTH)).json()["items"]
+    assert [one["count"] for one in counts] == [1]
 
 
 async def test_a_session_that_waits_for_its_image_says_how_far_it_is(api: ApiHarness) -> None:

@@ -29,6 +29,18 @@ def test_a_new_database_is_empty_and_a_dropped_one_is_gone(postgres_server: Post
     assert "short-lived" not in postgres_server.execute("SELECT datname FROM pg_database").splitlines()
 
 
+async def test_a_copy_of_a_database_has_its_tables(postgres_server: PostgresServer, postgres_url: str) -> None:
+    engine = engine_of(postgres_url)
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE copied AS SELECT 42 AS answer"))
+    await engine.dispose()
+    copy = engine_of(postgres_server.create_database("copy", template=postgres_url.rpartition("/")[2]))
+    async with copy.connect() as connection:
+        assert await connection.scalar(text("SELECT answer FROM copied")) == 42
+    await copy.dispose()
+    postgres_server.drop_database("copy")
+
+
 async def test_a_database_is_dropped_under_its_connections(postgres_server: PostgresServer) -> None:
     engine = engine_of(postgres_server.create_database("in_use"))
     async with engine.connect() as connection:

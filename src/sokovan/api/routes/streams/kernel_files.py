@@ -49,7 +49,8 @@ class KernelFileRoutes:
         files, tag = "/api/v1/sessions/{ref}/kernels/{index}/files", "files"
         return [
             ApiOperation(
-                method="GET", path=files, endpoint=self.list, tag=tag, answer=FilePage, fails=(404, 409),
+                method="GET", path=files, endpoint=self.list, tag=tag,
+                answer=FilePage, fails=(404, 409), asks_agents=True,
             ),
             ApiOperation(
                 method="POST", path=files, endpoint=self.place, tag=tag,
@@ -57,7 +58,7 @@ class KernelFileRoutes:
             ),
             ApiOperation(
                 method="GET", path=f"{files}/content", endpoint=self.read, tag=tag,
-                answer=FileChunk, fails=(404, 409),
+                answer=FileChunk, fails=(404, 409), asks_agents=True,
             ),
         ]  # fmt: skip
 

@@ -41,7 +41,7 @@ class LogRoutes:
         return [
             ApiOperation(
                 method="GET", path=f"{one}/kernels/{{index}}/log", endpoint=self.piece, tag=tag,
-                answer=LogChunk, fails=(404, 409, 410),
+                answer=LogChunk, fails=(404, 409, 410), asks_agents=True,
             ),
             ApiOperation(
                 method="GET", path=f"{one}/log", endpoint=self.follow, tag=tag,

@@ -38,6 +38,7 @@ class SessionSelection:
     status: Annotated[str | None, Parameter(help="Only these states (comma-separated); ENDED is any final state.")] = (
         None
     )
+    reason: Annotated[str | None, Parameter(help="Only those PENDING for this reason, as in sokovan why.")] = None
     queue: Annotated[str | None, Parameter(help="Only sessions of this queue.")] = None
     scaling_group: Annotated[str | None, Parameter(help="Only sessions of this scaling group.")] = None
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None
@@ -65,6 +66,7 @@ class SessionSelection:
         return SessionListOptions(
             id=",".join(self.id) or None,
             status=",".join(state.lower() for state in states) or None,
+            reason=self.reason,
             queue=self.queue,
             scaling_group=self.scaling_group,
             user=self.user,
@@ -124,6 +126,7 @@ def ps(
       sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
       sokovan ps --array sweep --status PENDING
+      sokovan ps --reason QUOTA_USER --count-by user
       sokovan ps --all --count-by queue
 
     Parameters
@@ -144,7 +147,7 @@ def ps(
         fmt = OutputFormat("jsonl")
     columns = listed_columns(utc=output.utc)
     with output.client() as client:
-        folded = not watched and selection.array is None and not selection.id
+        folded = not watched and selection.array is None and not selection.id and not selection.reason
         views, is_cut = selection.listed(client, query, folded=folded)
         show_all(views, columns, fmt, name=_name)
         if is_cut:

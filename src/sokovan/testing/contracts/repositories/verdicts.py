@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sokovan.domain.ids import ScalingGroupName, SessionId
+from sokovan.ports.repositories.sessions import SessionFilter, SessionProperty
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
@@ -49,6 +50,21 @@ async def a_verdict_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
     if found is not None:
         expect((found.code, found.summary, found.document) == ("no-slots", verdict.summary, DOCUMENT), "it was changed")
         expect(found.first_ms == found.last_ms > 2 and found.times == 1, "the first of its kind is counted otherwise")
+
+
+async def sessions_are_listed_by_the_code_of_their_verdict(cluster: StoredCluster) -> None:
+    """Those that wait for it now."""
+    code, other, verdict = cluster.new("code"), await _waiting(cluster), await _waiting(cluster)
+    wanted = SessionFilter(reason=code)
+    await put(cluster, other, replace(verdict, code=code))
+    page = await cluster.store.read(lambda unit: unit.sessions.page(wanted, limit=9))
+    expect([one.session_id for one in page] == [verdict.session_id], "another session is listed, or this one is not")
+    found = await cluster.store.read(lambda unit: unit.sessions.counts(wanted, SessionProperty.STATUS, most=9))
+    expect(found == {"pending": 1}, "sessions are not counted by the code")
+    await put(cluster, verdict)
+    expect(not await cluster.store.read(lambda unit: unit.sessions.page(wanted, limit=9)), "a former reason is found")
+    invalid = SessionFilter(reason="no such code")
+    expect(not await cluster.store.read(lambda unit: unit.sessions.page(invalid, limit=9)), "an invalid code is found")
 
 
 async def a_repeated_code_is_counted(cluster: StoredCluster) -> None:
@@ -165,6 +181,7 @@ async def concurrent_verdicts_are_all_counted(cluster: StoredCluster) -> None:
 
 CHECKS: tuple[Check, ...] = (
     a_verdict_is_read_as_it_was_stored,
+    sessions_are_listed_by_the_code_of_their_verdict,
     a_repeated_code_is_counted,
     a_held_session_is_not_eligible,
     eligible_sessions_are_found_by_time,

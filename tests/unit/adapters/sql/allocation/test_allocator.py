@@ -111,8 +111,8 @@ async def test_an_inconsistent_store_affects_only_the_sessions_that_meet_the_inc
         await conserved(cluster, "a1")
 
 
-async def test_two_first_allocations_of_an_owner_at_once_keep_its_limit(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_two_first_allocations_of_an_owner_at_once_keep_its_limit(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         policy = ResourcePolicy("p", slots_max=SlotLimits({"cpu": 1000}))
         await cluster.put(policy, Domain("d"), User("u", "d", policy="p"))
         for number in (1, 2):

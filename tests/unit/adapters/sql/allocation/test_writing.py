@@ -88,8 +88,8 @@ async def written(cluster: StoredCluster, rows: LedgerRows) -> int:
     return await cluster.store.run_sql(work)
 
 
-async def test_ledger_rows_have_the_time_of_their_transaction(postgres_url: str) -> None:
-    for url in ("sqlite://", postgres_url):
+async def test_ledger_rows_have_the_time_of_their_transaction(migrated_postgres_url: str) -> None:
+    for url in ("sqlite://", migrated_postgres_url):
         async with StoredCluster.open(url) as cluster:
             await cluster.agent("a1")
             await cluster.submit("s1", kernels=2)
@@ -120,8 +120,8 @@ async def test_no_rows_are_no_statement() -> None:
         await written(cluster, LedgerRows())
 
 
-async def test_a_device_that_is_held_exclusively_is_a_mismatch(postgres_url: str) -> None:
-    for url in ("sqlite://", postgres_url):
+async def test_a_device_that_is_held_exclusively_is_a_mismatch(migrated_postgres_url: str) -> None:
+    for url in ("sqlite://", migrated_postgres_url):
         async with StoredCluster.open(url) as cluster:
             await cluster.agent("a1")
             await cluster.submit("s1", kernels=2)

@@ -32,8 +32,8 @@ async def test_who_it_is_takes_one_statement() -> None:
         assert len(statements) == 1
 
 
-async def test_a_digest_that_is_taken_does_not_come_out(postgres_url: str) -> None:
-    for url in ("sqlite://", postgres_url):
+async def test_a_digest_that_is_taken_does_not_come_out(migrated_postgres_url: str) -> None:
+    for url in ("sqlite://", migrated_postgres_url):
         async with StoredCluster.open(url) as cluster:
             await with_keypairs(cluster)
             with pytest.raises(Conflict) as refused:

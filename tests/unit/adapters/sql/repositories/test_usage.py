@@ -109,8 +109,8 @@ async def test_owners_that_never_used_anything_have_no_row() -> None:
         assert await cluster.store.run_sql(work) == {("user", "u", "cpu"): 4}
 
 
-async def test_more_and_less_in_one_step_leave_what_remains(postgres_url: str) -> None:
-    async with StoredCluster.open(postgres_url) as cluster:
+async def test_more_and_less_in_one_step_leave_what_remains(migrated_postgres_url: str) -> None:
+    async with StoredCluster.open(migrated_postgres_url) as cluster:
         await cluster.agent("a1")
         await applied(cluster, taking(4), a1=1)
         delta = taking(-4)

@@ -39,8 +39,8 @@ async def a_busy_cluster(cluster: StoredCluster) -> SqlSnapshots:
     return source
 
 
-async def test_a_refresh_with_nothing_new_reads_next_to_nothing(postgres_url: str) -> None:
-    for url in ("sqlite://", postgres_url):
+async def test_a_refresh_with_nothing_new_reads_next_to_nothing(migrated_postgres_url: str) -> None:
+    for url in ("sqlite://", migrated_postgres_url):
         async with StoredCluster.open(url) as cluster:
             source = await a_busy_cluster(cluster)
             with statements(cluster) as seen:
@@ -49,8 +49,8 @@ async def test_a_refresh_with_nothing_new_reads_next_to_nothing(postgres_url: st
             assert len([statement for statement in seen if statement.startswith("SELECT")]) <= 2
 
 
-async def test_a_refresh_reads_the_specs_of_what_changed_only(postgres_url: str) -> None:
-    for url in ("sqlite://", postgres_url):
+async def test_a_refresh_reads_the_specs_of_what_changed_only(migrated_postgres_url: str) -> None:
+    for url in ("sqlite://", migrated_postgres_url):
         async with StoredCluster.open(url) as cluster:
             source = await a_busy_cluster(cluster)
             await cluster.stop("s3")

@@ -47,10 +47,12 @@ def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: 
     sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
     sokovan("session", "ls", "--status", "RUNNING,cancelled")
     sokovan("ps", "--status", "ended")
+    sokovan("ps", "--all", "--reason", "QUOTA_USER")
     assert of_sessions(server) == [
         "GET sessions?queue=q&user=u&group=g&mine=true&limit=6",
         "GET sessions?status=running%2Ccancelled&limit=100",
         "GET sessions?status=cancelled%2Cterminated&limit=100",
+        "GET sessions?reason=QUOTA_USER&limit=100",
     ]
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import read_records
 from sokovan.adapters.sql.repositories.sessions.session_summaries import read_summaries
-from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS
+from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS, VERDICTS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.arrays import is_session_name
 from sokovan.domain.constraints.labels import LabelSelector
@@ -127,7 +127,7 @@ def without_invalid(wanted: SessionFilter) -> SessionFilter | None:
 
     Invalid names are not queried: PostgreSQL rejects some strings.
     """
-    if any((text := getattr(wanted, name)) and not is_session_name(text) for name in _TEXT_FIELDS):
+    if any((text := getattr(wanted, name)) and not is_session_name(text) for name in (*_TEXT_FIELDS, "reason")):
         return None
     ids = [one for one in wanted.ids if is_name(one)]
     return None if wanted.ids and not ids else replace(wanted, ids=ids)
@@ -153,6 +153,10 @@ def conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
         equal.append(sa.or_(SESSIONS.c.ended_ms.is_(None), SESSIONS.c.ended_ms >= wanted.since_ms))
     if wanted.until_ms is not None:
         equal.append(SESSIONS.c.submitted_ms < wanted.until_ms)
+    if wanted.reason:
+        # Only sessions that wait have a verdict.
+        waiting = sa.select(VERDICTS.c.session_id).where(VERDICTS.c.code == wanted.reason).correlate(None)
+        equal.append(SESSIONS.c.session_id.in_(waiting))
     if wanted.statuses:
         equal.append(SESSIONS.c.status.in_([status.value for status in wanted.statuses]))
     return equal
