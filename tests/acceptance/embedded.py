@@ -224,7 +224,7 @@ class Embedded:
         answer = self.api("GET", f"/sessions/{reference}/kernels/{kernel}/log")
         if answer.status_code == SERVICE_UNAVAILABLE and answer.json()["code"] == "agent-unreachable":
             return ""
-        assert answer.status_code == OK, answer.text
+        assert answer.status_code == OK, answer.text + self._failure_report(reference)()
         return b64decode(answer.json()["data"]).decode()
 
     def says(self, reference: str, text: str, kernel: int = 0) -> str:

@@ -27,7 +27,7 @@ from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import SessionRecord
 from sokovan.entrypoints.embedded import manager_runtime
 from sokovan.orchestrator.deployments import replica_targets
-from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, terminate, watch
+from sokovan.orchestrator.sessions.handlers import deadlines, heartbeats, prepare, start, terminate, watch
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
 from sokovan.wire.frames import CreateKernel
@@ -39,8 +39,8 @@ class FastTimings:
 
     `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
     suspect, lost a second later, and its sessions fail a second after that. A file
-    of the name `prepare`, `create`, `watch`, `terminate` or `deadlines` in the folder `holds` holds
-    back that work.
+    of the name `prepare`, `create`, `watch`, `terminate`, `deadlines` or `heartbeats` in the folder
+    `holds` holds back that work.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
     `settled_s`.
@@ -113,7 +113,13 @@ def _limited(processes_max: int) -> Callable[..., Sequence[CreateKernel]]:
 
 
 def _make_holdable(folder: Path) -> None:
-    for handler in (prepare.PrepareImages, watch.WatchKernels, terminate.TerminateSessions, deadlines.EnforceDeadlines):
+    for handler in (
+        prepare.PrepareImages,
+        watch.WatchKernels,
+        terminate.TerminateSessions,
+        deadlines.EnforceDeadlines,
+        heartbeats.HeartbeatMonitor,
+    ):
         _put(handler, handle=_held(folder / handler.name, handler.handle))
     created = start.creation_step
 

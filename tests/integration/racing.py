@@ -1,16 +1,17 @@
 """Processes that allocate, stop and free on the same few agents, and one that watches them."""
 
+from __future__ import annotations
+
+import multiprocessing
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Semaphore
 from random import Random  # noqa: TID251  # seeded: a race that failed is run again with the same draws
-
-import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
-from sokovan.adapters.sql.schema.tables import COMMITS
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -20,6 +21,7 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, AllocationError, AllocationRefused, Assignment
+from sokovan.ports.environment import Clock
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
 from tests.integration.crowds import store_at, violations
@@ -28,6 +30,7 @@ BATCHES = (1, 1, 2, 5, 20, 40)
 LET_GO_MAX = 60
 # An allocation of one of these meanwhile has locked its agents and waits: few at a time keep the others going.
 END_TOGETHER = 10
+UNWATCHED_MAX = 4
 PAUSE_S = 0.01
 # Slots conserved, no overcommit, gangs whole, freed once: quick enough to be asked while others work.
 AT_EVERY_COMMIT = ("I1", "I2", "I7", "I20")
@@ -58,11 +61,35 @@ class Race:
     to_stop: tuple[str, ...] = ()
 
 
-async def race(_line: Connection, task: Race) -> Counter[str]:
+class Unwatched:
+    """Batches that have begun since the watcher last looked: few, however slow it is."""
+
+    def __init__(self, begun: Semaphore) -> None:
+        self._left = begun
+
+    @classmethod
+    def shared(cls) -> Unwatched:
+        """One for all processes of a race."""
+        return cls(multiprocessing.get_context("forkserver").Semaphore(UNWATCHED_MAX))
+
+    async def begin(self, clock: Clock) -> None:
+        """Begin a batch, as soon as the watcher lets it."""
+        while not self._left.acquire(block=False):
+            await clock.sleep(PAUSE_S)
+
+    def look(self) -> bool:
+        """Let as many more begin; whether any has begun since the last look."""
+        begun = UNWATCHED_MAX - self._left.get_value()
+        for _ in range(begun):
+            self._left.release()
+        return begun > 0
+
+
+async def race(_line: Connection, task: Race, unwatched: Unwatched) -> Counter[str]:
     """Run one racer to its end; what it did, counted."""
     store = store_at(task.url, pool_size=2, statement_timeout_s=300)
     try:
-        return await Racer(store, task).run()
+        return await Racer(store, task, unwatched).run()
     finally:
         await store.close()
 
@@ -70,8 +97,8 @@ async def race(_line: Connection, task: Race) -> Counter[str]:
 class Racer:
     """Allocates what waits, and lets go of its own when there is no room, so that agents stay full."""
 
-    def __init__(self, store: SqlStore, task: Race) -> None:
-        self._store, self._task = store, task
+    def __init__(self, store: SqlStore, task: Race, unwatched: Unwatched) -> None:
+        self._store, self._task, self._unwatched = store, task, unwatched
         self._allocator = RepositoryAllocator(store)
         self._random = Random(task.seed)  # noqa: S311  # draws for a test, no secret among them
         self._waiting = list(task.entries)
@@ -83,6 +110,7 @@ class Racer:
         """Until nothing waits for this racer."""
         self._random.shuffle(self._waiting)
         while self._waiting:
+            await self._unwatched.begin(SystemClock())
             size = self._random.choice(self._task.batches)
             batch, self._waiting = self._waiting[:size], self._waiting[size:]
             no_room = await self._alone(batch[0]) if len(batch) == 1 else await self._together(batch)
@@ -160,27 +188,20 @@ class Racer:
         self._counts["ended"] += len(names)
 
 
-async def watch(line: Connection, url: str, every: int) -> tuple[int, list[str]]:
-    """Look at one state of the database each time `every` commits have come; until the parent says stop.
+async def watch(line: Connection, url: str, unwatched: Unwatched) -> tuple[int, list[str]]:
+    """Look at one state of the database each time batches have begun; until the parent says stop.
 
     Returns the number of looks, and what was found.
     """
     clock, store = SystemClock(), store_at(url, pool_size=1, statement_timeout_s=300)
-    looks, found, seen = 0, list[str](), 0
+    looks, found = 0, list[str]()
     try:
-        while not line.poll() and not found:
-            newest = await store.read(_newest_commit)
-            if newest < seen + every:
+        while not line.poll():
+            if not unwatched.look():
                 await clock.sleep(PAUSE_S)
-                continue
-            seen, looks = newest, looks + 1
-            found += await violations(store, only=AT_EVERY_COMMIT)
+            elif not found:
+                looks += 1
+                found = await violations(store, only=AT_EVERY_COMMIT)
         return looks, found
     finally:
         await store.close()
-
-
-async def _newest_commit(unit: SqlUnitOfWork) -> int:
-    row = await unit.transaction.first(sa.select(sa.func.coalesce(sa.func.max(COMMITS.c.sequence), 0).label("newest")))
-    assert row is not None
-    return int(row.newest)

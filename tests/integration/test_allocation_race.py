@@ -13,7 +13,7 @@ from sokovan.ports.allocation import AllocationRefused
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.integration.crowds import submit_many, violations
 from tests.integration.processes import Child, results
-from tests.integration.racing import Entry, Race, race, watch
+from tests.integration.racing import Entry, Race, Unwatched, race, watch
 
 RACERS = 8
 AGENTS = tuple(f"agent-{number:02}" for number in range(20))
@@ -27,11 +27,12 @@ KEEP_MAX = SESSIONS_TOTAL * 95 // 1000
 TOO_MUCH = CAPACITY + 1
 
 
-async def run_race(url: str, races: Sequence[Race], *, look_every: int) -> Counter[str]:
+async def run_race(url: str, races: Sequence[Race]) -> Counter[str]:
     """Let them race; what they did in all. The invariants held whenever the watcher looked."""
+    unwatched = Unwatched.shared()
     with ExitStack() as stack:
-        watcher = stack.enter_context(Child(watch, url, look_every))
-        racers = [stack.enter_context(Child(race, part)) for part in races]
+        watcher = stack.enter_context(Child(watch, url, unwatched))
+        racers = [stack.enter_context(Child(race, part, unwatched)) for part in races]
         counts = results(racers)
         watcher.line.send("stop")
         looks, found = watcher.result()
@@ -75,7 +76,7 @@ async def test_thousands_of_sessions_on_twenty_hot_agents_are_each_allocated_onc
             Race(migrated_postgres_url, number, AGENTS, (*share(entries, number), *hopeless), keep_max=KEEP_MAX)
             for number in range(RACERS)
         ]
-        counts = await run_race(migrated_postgres_url, races, look_every=SESSIONS_TOTAL // 1_000)
+        counts = await run_race(migrated_postgres_url, races)
         found = await histories(cluster.store)
         assert await violations(cluster.store) == []
     assert sum(found.values()) == SESSIONS_TOTAL
@@ -107,7 +108,7 @@ async def test_gangs_race_with_cancels_and_terminations_and_are_never_split(migr
             )
             for number in range(RACERS)
         ]
-        counts = await run_race(migrated_postgres_url, races, look_every=5)
+        counts = await run_race(migrated_postgres_url, races)
         found = await histories(cluster.store)
         assert await violations(cluster.store) == []
     assert sum(found.values()) == len(entries)

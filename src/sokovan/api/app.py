@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, WebSocketRoute
 
 from sokovan import __version__
-from sokovan.api.access.request_queues import ReadTurns
+from sokovan.api.access.request_queues import ReadQueues
 from sokovan.api.context import ApiContext, ApiDependencies
 from sokovan.api.middleware import RequestMiddleware
 from sokovan.api.openapi import document
@@ -71,9 +71,9 @@ def make_app(
         return document(app.router.routes)
 
     app.openapi = described  # type: ignore[method-assign]  # FastAPI's own hook serves the same document
-    turns = ReadTurns(at_once=settings.reads_at_once)
+    reads = ReadQueues(at_once=settings.reads_at_once)
     for operation in (probe_operations if probes_only else every_operation)(context, described):
-        app.router.routes.append(OperationRoute(operation, denied=context.auditor.denied, in_turn=turns))
+        app.router.routes.append(OperationRoute(operation, denied=context.auditor.denied, in_turn=reads))
     if probes_only:
         return app
     app.router.routes.extend(ProxyMessages(context).routes())

@@ -89,5 +89,5 @@ class ApiContext:
         authenticator = Authenticator(store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)
         hub = EventHub(dependencies.events, clock=clock, ids=dependencies.ids, limits=limits)
         streams = Streams(hub, authenticator, clock=clock, limits=limits)
-        places = CommandLimits(most=limits.commands_per_agent_max)
-        return cls(dependencies, settings, authenticator, streams, Auditor(store, clock), store, places)
+        commands = CommandLimits(most=limits.commands_per_agent_max)
+        return cls(dependencies, settings, authenticator, streams, Auditor(store, clock), store, commands)

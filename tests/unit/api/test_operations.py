@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.access.request_queues import ReadTurns
+from sokovan.api.access.request_queues import ReadQueues
 from sokovan.api.errors import Forbidden, UnsupportedMedia
 from sokovan.api.operations import ALWAYS, EVENT_STREAM, ApiOperation, OperationRoute, body_of, json_response
 from sokovan.domain.errors import ObjectNotFound, SokovanError
@@ -65,7 +65,7 @@ class Client:
         self.denied: list[str] = []
         self._app = FastAPI()
         for operation in operations:
-            self._app.router.routes.append(OperationRoute(operation, denied=self._note, in_turn=ReadTurns(at_once=2)))
+            self._app.router.routes.append(OperationRoute(operation, denied=self._note, in_turn=ReadQueues(at_once=2)))
 
     async def _note(self, request: Request, error: SokovanError) -> None:
         self.denied.append(f"{request.url.path} {error.code}")
@@ -98,13 +98,13 @@ def test_an_answer_that_is_no_json_is_documented_as_what_it_is() -> None:
 
 
 def test_the_first_line_of_the_docstring_is_the_summary() -> None:
-    route = OperationRoute(LIST, denied=Client()._note, in_turn=ReadTurns(at_once=2)).served
+    route = OperationRoute(LIST, denied=Client()._note, in_turn=ReadQueues(at_once=2)).served
     assert (route.summary, route.operation_id) == ("List things", "some_things_things")
     assert "All of them" in route.description
 
 
 def test_only_a_described_route_has_the_types_of_its_responses() -> None:
-    route = OperationRoute(replace(LIST, also={202: QueueBody}), denied=Client()._note, in_turn=ReadTurns(at_once=2))
+    route = OperationRoute(replace(LIST, also={202: QueueBody}), denied=Client()._note, in_turn=ReadQueues(at_once=2))
     assert (route.served.response_field, route.served.response_fields) == (None, {})
     described = route.described()
     assert described.response_model is QueueBody

@@ -23,8 +23,11 @@ from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState
 
-# A shim answers within milliseconds, unless it waits for a sandbox or the disk.
+# A shim answers within milliseconds, unless it waits for a sandbox, the disk or a processor.
 ANSWER_S = 2.0
+# So often one is asked that was woken, or is only slow: killed with it, its kernel has no grace.
+_ASKED_AGAIN = 5
+_STOPPED = "T"
 # How long a killed process may take to disappear.
 _DEATH_S = 1.0
 _PAUSE_S = 0.01
@@ -32,7 +35,7 @@ _PAUSE_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Stopper:
-    """Stops kernels; blocks for a few seconds at most."""
+    """Stops kernels; blocks for some seconds at most."""
 
     layout: KernelLayout
     observer: Observer
@@ -48,9 +51,13 @@ class Stopper:
         shim = self._shim(name)
         if shim is None:
             return
-        processes.send(shim, signal.SIGCONT)
-        if self._request_stop(name, grace_s, reason, notice):
-            return
+        for _ in range(_ASKED_AGAIN):
+            processes.send(shim, signal.SIGCONT)
+            if self._request_stop(name, grace_s, reason, notice):
+                return
+            found = processes.look_up(shim.pid)
+            if found is None or found.state == _STOPPED:
+                break  # it has ended, or its kernel has stopped it again
         processes.send(shim, signal.SIGKILL)
         deadline = time.monotonic() + _DEATH_S
         while processes.is_alive(shim.pid, shim.start) and time.monotonic() < deadline:

@@ -23,19 +23,19 @@ RETRY_AFTER_S = 1
 
 
 @dataclass(slots=True)
-class _Turns:
+class _UserQueue:
     """The reads of one user; `count` includes those that wait."""
 
     gate: asyncio.Semaphore
     count: int = 0
 
 
-class ReadTurns:
+class ReadQueues:
     """The reads under way and waiting in one API process, by user."""
 
     def __init__(self, *, at_once: int) -> None:
         self._at_once = at_once
-        self._users: dict[str, _Turns] = {}
+        self._users: dict[str, _UserQueue] = {}
 
     async def __call__(self, request: Request, read: Callable[[Request], Awaitable[Response]]) -> Response:
         """The response to a read, in the turn of its user. Raises TooManyRequests."""
@@ -48,16 +48,16 @@ class ReadTurns:
     @asynccontextmanager
     async def taken(self, user: str) -> AsyncIterator[None]:
         """Wait for the turn of a read, and hold it. Raises TooManyRequests."""
-        turns = self._users.get(user)
-        if turns is None:
-            turns = self._users[user] = _Turns(asyncio.Semaphore(self._at_once))
-        if turns.count >= self._at_once + WAITING_MAX:
+        queue = self._users.get(user)
+        if queue is None:
+            queue = self._users[user] = _UserQueue(asyncio.Semaphore(self._at_once))
+        if queue.count >= self._at_once + WAITING_MAX:
             raise TooManyRequests(f"{WAITING_MAX} reads of user {user} wait already", wait_s=RETRY_AFTER_S)
-        turns.count += 1
+        queue.count += 1
         try:
-            async with turns.gate:
+            async with queue.gate:
                 yield
         finally:
-            turns.count -= 1
-            if not turns.count:
+            queue.count -= 1
+            if not queue.count:
                 del self._users[user]

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sokovan.api.errors import StreamsFull
+from sokovan.api.streaming.event_hub import RETRY_AFTER_S
 from sokovan.domain.ids import AgentId
-
-RETRY_AFTER_S = 5
 
 
 class CommandLimits:

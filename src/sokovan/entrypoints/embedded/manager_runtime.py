@@ -39,7 +39,7 @@ from sokovan.entrypoints.embedded.background_tasks import (
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, declare_previous_fakes_lost
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
-from sokovan.entrypoints.embedded.store_audit import SilenceEnder, StoreAuditor
+from sokovan.entrypoints.embedded.store_tasks import SilentTransactions, StoreAuditor
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.serving import serving_coordinators
@@ -203,7 +203,7 @@ def _coordinators(
     always: tuple[Coordinator, ...] = (publisher,)
     if store.database.is_postgresql:
         looking = Database(replace(options.database, pool_size=1), clock=options.store_clock)
-        always = (publisher, SilenceEnder(looking, options.telemetry, options.log))
+        always = (publisher, SilentTransactions(looking, options.telemetry, options.log))
     if not options.coordinates:
         return always
     serving = serving_coordinators(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from sokovan.adapters.process.observer import SHIM_LOST
 from sokovan.adapters.process.orphan_processes import OrphanProcesses, traces_of
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
+from sokovan.adapters.process.shim_client import ShimSilent, request_stop
 from sokovan.adapters.process.stopper import RemainsEnder
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import DISK_LIMIT, KernelState
@@ -30,6 +32,10 @@ while True:
     os.kill(os.getppid(), signal.SIGSTOP)
     {then}
 """
+
+
+# Asked so often, a shim answers that was slow.
+SLOW = 4
 
 
 def shim_of(root: Path, name: str) -> int:
@@ -53,13 +59,33 @@ async def stopped_shim(runtime: ProcessRuntime, root: Path, script: str) -> int:
 async def test_a_shim_that_its_kernel_has_stopped_is_woken_and_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopper, "ANSWER_S", 0.3)
+    monkeypatch.setattr(stopper, "ANSWER_S", 1.0)
     async with runtime_in(tmp_path) as runtime:
         await stopped_shim(runtime, tmp_path, STOPS_ITS_SHIM.format(then="time.sleep(600)"))
         await runtime.stop(KernelId("k"), 1, grace_s=0)
-        found = await ended(runtime, "k", limit_s=20)
+        found = await ended(runtime, "k", limit_s=60)
         assert found.reason.startswith("signal "), "its shim has seen it end"
         assert relatives(tmp_path) == []
+
+
+async def test_a_shim_that_is_only_slow_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = 0
+
+    def slow(*args: Any, **named: Any) -> None:
+        nonlocal times
+        times += 1
+        if times < SLOW:
+            raise ShimSilent("not yet")
+        request_stop(*args, **named)
+
+    monkeypatch.setattr(stopper, "request_stop", slow)
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.create(launch("k", SLEEP))
+        await said(runtime, "k", b"up\n")
+        await runtime.stop(KernelId("k"), 1, grace_s=0)
+        found = await ended(runtime, "k", limit_s=60)
+        assert found.reason.startswith("signal "), "its shim has seen it end"
+        assert times == SLOW
 
 
 async def test_a_shim_that_its_kernel_stops_again_and_again_is_given_up(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sokovan.api.access.request_queues import WAITING_MAX, ReadTurns
+from sokovan.api.access.request_queues import WAITING_MAX, ReadQueues
 from sokovan.api.errors import TooManyRequests
 
 
@@ -14,11 +14,11 @@ class Reads:
     """Reads that run until the test ends them; `begun` are their users, in order."""
 
     def __init__(self, *, at_once: int) -> None:
-        self.turns, self.begun = ReadTurns(at_once=at_once), list[str]()
+        self.queues, self.begun = ReadQueues(at_once=at_once), list[str]()
         self.ends = asyncio.Event()
 
     async def read(self, user: str) -> None:
-        async with self.turns.taken(user):
+        async with self.queues.taken(user):
             self.begun.append(user)
             await self.ends.wait()
 

@@ -65,6 +65,8 @@ class SilentClients:
         self._reading = reading
         # How many looks in a row have found each.
         self._found: dict[_Silence, int] = {}
+        # A connection that was told to end may be there for a moment: it is not counted twice.
+        self._ended: set[_Silence] = set()
 
     async def look(self) -> int:
         """Look once; how many transactions were ended. Raises StoreUnavailable."""
@@ -79,11 +81,13 @@ class SilentClients:
     async def _look(self, connection: AsyncConnection) -> int:
         rows = (await connection.execute(_SILENT, {"application": MANAGER_APPLICATION})).all()
         self._found = {(row.pid, row.state_change): self._found.get((row.pid, row.state_change), 0) + 1 for row in rows}
-        due = [row for row in rows if row.blocks and self._found[row.pid, row.state_change] >= LOOKS]
+        self._ended &= self._found.keys()
+        blocking = {(row.pid, row.state_change) for row in rows if row.blocks}
+        due = [key for key in blocking - self._ended if self._found[key] >= LOOKS]
         if due:
             await connection.execute(_FRESH)
-        ended = 0
-        for row in due:
-            values = {"pid": row.pid, "since": row.state_change}
-            ended += int((await connection.execute(_END, values)).scalar_one())
-        return ended
+        before = len(self._ended)
+        for pid, since in due:
+            if (await connection.execute(_END, {"pid": pid, "since": since})).scalar_one():
+                self._ended.add((pid, since))
+        return len(self._ended) - before

@@ -43,7 +43,7 @@ class KernelSocket:
         dependencies = context.dependencies
         self._store, self._gateway = dependencies.store, dependencies.gateway
         self._streams, self._auditor = context.streams, context.auditor
-        self._places = context.command_limits
+        self._command_limits = context.command_limits
 
     async def running(self, principal: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
         """The kernel, which must run, and its agent. Raises ObjectNotFound, Conflict."""
@@ -94,7 +94,7 @@ class ExecSocket(KernelSocket):
         except ObjectNotFound as error:
             await self._auditor.denied(websocket, error)
             raise
-        with self._places.taken(principal.user, agent_id):
+        with self._command_limits.taken(principal.user, agent_id):
             await self._serve(websocket, principal, kernel, agent_id)
 
     async def _serve(

@@ -36,7 +36,7 @@ class PortSocket(KernelSocket):
         except ObjectNotFound as error:
             await self._auditor.denied(websocket, error)
             raise
-        with self._places.taken(principal.user, agent_id):
+        with self._command_limits.taken(principal.user, agent_id):
             await self._serve(websocket, principal, kernel, agent_id, port=port)
 
     async def _serve(

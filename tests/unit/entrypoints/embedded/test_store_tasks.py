@@ -12,7 +12,7 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.entrypoints.embedded.store_audit import FIRST_AFTER_S, SilenceEnder, StoreAuditor
+from sokovan.entrypoints.embedded.store_tasks import FIRST_AFTER_S, SilentTransactions, StoreAuditor
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -62,7 +62,7 @@ async def test_a_transaction_that_hangs_is_ended_counted_and_logged(postgres_url
     async with StoredCluster.open(postgres_url) as hanging, StoredCluster.open(postgres_url) as other:
         own = Database(DatabaseSettings(postgres_url, pool_size=1), clock=SystemClock())
         telemetry, logged = PrometheusTelemetry(), list[str]()
-        ender = SilenceEnder(own, telemetry, logged.append)
+        ender = SilentTransactions(own, telemetry, logged.append)
         (task,) = ender.tasks()
         async with hanging.store.database.writing() as connection:
             await connection.execute(lock)

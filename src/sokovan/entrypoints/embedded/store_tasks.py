@@ -1,4 +1,4 @@
-"""Checks the store while the server runs, and ends transactions that hang."""
+"""Tasks on the store while the server runs: its audit, transactions that hang."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class StoreAuditor:
         """Do nothing; there are no resources."""
 
 
-class SilenceEnder:
+class SilentTransactions:
     """Ends transactions of managers that hang while others wait for their locks.
 
     Without a lease, which may be what they wait for. `database` has one connection, for
