@@ -349,14 +349,8 @@ async def a_long_log_keeps_the_newest(subject: RuntimeSubject) -> None:
     """Up to the limit; offsets keep counting."""
     runtime = await subject.make()
     lines = 40_000
-    # It stays until all is read: a container engine cuts what it has not read soon after the end.
-    script = (
-        f"import sys, time\nfor n in range({lines}):\n    sys.stdout.write('%07d\\n' % n)\n"
-        "sys.stdout.flush()\ntime.sleep(600)"
-    )
+    script = f"import sys\nfor n in range({lines}):\n    sys.stdout.write('%07d\\n' % n)"
     await runtime.create(subject.launch("floods", script, log_bytes_max=LOG_BYTES_MAX))
-    await said(subject, runtime, "floods", b"%07d\n" % (lines - 1))
-    await runtime.stop(KernelId("floods"), 1, grace_s=0)
     await ended(subject, runtime, "floods")
     part = await runtime.read_log(KernelId("floods"), 1, offset=0, limit=1)
     expect(part.offset > 0, "nothing was dropped")
