@@ -98,3 +98,18 @@ async def _containers(
 
     disk = DiskUsage(KernelLayout(options.root.absolute()), clock, end, log)
     return BuiltRuntime(runtime, await runtime.confinement(), WatchOptions(changes=runtime.changes), disk)
+
+
+def first_commands(runtime: str) -> list[str]:
+    """Commands to try first, with what each does; containers need an image of the catalog."""
+    if runtime == DOCKER_RUNTIME:
+        return [
+            "  sokovan image set python:3.12                 allow an image of the engine or its registry",
+            "  sokovan run --image python:3.12 -- python -V  run a command in a container of it",
+            "  sokovan ps                                    list sessions",
+        ]
+    return [
+        "  sokovan run -- python -c \"print('hello')\"     run a command",
+        "  sokovan shell                                 start an interactive session",
+        "  sokovan ps                                    list sessions",
+    ]

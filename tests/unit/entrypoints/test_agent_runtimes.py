@@ -11,8 +11,8 @@ from sokovan.adapters.docker.runtime import DockerRuntime
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.domain.cluster.agent import DOCKER_RUNTIME
-from sokovan.entrypoints.agent_runtimes import BuiltRuntime, RuntimeOptions, built_runtime
+from sokovan.domain.cluster.agent import DOCKER_RUNTIME, PROCESS_RUNTIME
+from sokovan.entrypoints.agent_runtimes import BuiltRuntime, RuntimeOptions, built_runtime, first_commands
 from tests.unit.adapters.docker.canned_engine import canned_engine
 
 
@@ -44,3 +44,10 @@ async def test_an_engine_that_does_not_answer_is_said_in_one_line(tmp_path: Path
     with pytest.raises(EngineUnavailable, match="no container engine answers at") as caught:
         await built(options)
     assert "\n" not in caught.value.message
+
+
+def test_what_to_try_first_names_an_image_where_kernels_are_containers() -> None:
+    assert any("run --" in line and "--image" not in line for line in first_commands(PROCESS_RUNTIME))
+    containers = first_commands(DOCKER_RUNTIME)
+    assert any("image set python" in line for line in containers)
+    assert all("--image" in line for line in containers if "sokovan run" in line)
