@@ -101,7 +101,7 @@ async def _containers(
 
 
 def first_commands(runtime: str) -> list[str]:
-    """Commands to try first, with what each does; containers need an image of the catalog."""
+    """Commands to try first; containers need an image of the catalog."""
     if runtime == DOCKER_RUNTIME:
         return [
             "  sokovan image set python:3.12                 allow an image of the engine or its registry",
